@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_one_key_become_one_or_none() {
+    fn changes_of_one_key_are_merged() {
         let together = recents(&[(b"b", 1, 5), (b"a", 1, 7), (b"b", 0, -2), (b"c", 1, 1), (b"c", -1, -1)]);
         assert_eq!(together, recents(&[(b"a", 1, 7), (b"b", 1, 3)]));
         assert_eq!(sum(together.list()), Ok(change(2, 10)));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn encoded_buffer_reads_back() {
         let written = recents(&[(b"", -1, i64::MIN), (b"k", 300, i64::MAX), (&[255; 300], i64::MAX, -1)]);
         let mut record = Encoder::new();
         written.encode(1, &mut record);
@@ -242,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_gone() {
+    fn taken_changes_leave_the_buffer() {
         let mut rest = recents(&[(b"a", 1, 1), (b"b", 1, 2), (b"c", 1, 3), (b"d", 1, 4)]);
         let taken = rest.take(b"b", Some(b"d"));
         assert_eq!(taken, [(b"b".to_vec(), change(1, 2)), (b"c".to_vec(), change(1, 3))]);
         assert_eq!(rest, recents(&[(b"a", 1, 1), (b"d", 1, 4)]));
-        assert_eq!(rest.size_bytes(), 2 + 16, "the bytes of keys that were taken are given back");
+        assert_eq!(rest.size_bytes(), 2 + 16, "the size excludes the keys that were taken");
     }
 }

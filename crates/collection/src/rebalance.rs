@@ -375,7 +375,7 @@ mod tests {
     use store::{Batch, Engine, Error, Table};
 
     #[test]
-    fn pieces_are_full_where_nothing_more_is_expected() {
+    fn pieces_leave_space_where_growth_is_expected() {
         let check = |count, most, growth, expected: &[usize]| assert_eq!(piece_sizes(count, most, growth), expected);
         check(9, 8, Growth::End, &[8, 1]);
         check(9, 8, Growth::Start, &[1, 8]);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_hold_everything_and_are_neither_empty_nor_too_large() {
+    fn piece_sizes_sum_up_and_stay_in_bounds() {
         for growth in [Growth::Start, Growth::Middle, Growth::End] {
             for (count, most) in (1..200).flat_map(|count| (2..20).map(move |most| (count, most))) {
                 let sizes = piece_sizes(count, most, growth);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separator_is_short_and_lies_between() {
+    fn separator_is_short_and_lies_between_the_keys() {
         let check = |left: &[u8], right: &[u8], expected: &[u8]| assert_eq!(separator(left, right), expected);
         check(b"", b"a", b"a");
         check(&[0, 0, 0, 255], &[0, 0, 1, 0], &[0, 0, 1, 0]);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_at_an_end_only_when_all_of_it_is() {
+    fn growth_at_an_end_requires_all_cuts_there() {
         let check = |cut: &[usize], count, expected| assert_eq!(growth_of(cut, count), expected);
         check(&[4], 5, Growth::End);
         check(&[0], 5, Growth::Start);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_below_itself_is_damage_and_no_endless_descent() {
+    fn cyclic_node_is_reported_as_damage() {
         let engine = MemoryEngine::new(1);
         let id = CollectionId::new(DbNumber(1), ViewId(1));
         let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_that_leave_the_range_are_refused() {
+    fn out_of_range_totals_are_refused() {
         let full = Totals { count: u64::MAX, sums: Weight::new(&[i64::MAX]) };
         assert_eq!(full.checked_add(&Totals::one(Weight::ZERO)), None);
         assert_eq!(Totals::ZERO.checked_sub(&Totals::one(Weight::ZERO)), None);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_counts_entries_that_come_and_go() {
+    fn change_counts_added_and_removed_entries() {
         let light = Weight::new(&[1, 10]);
         let heavy = Weight::new(&[0, 50]);
         let check = |before, after, count, sums: &[i64]| {

@@ -51,7 +51,7 @@ fn check_totals(node: &Node, children: &[Child]) {
 
 proptest! {
     #[test]
-    fn a_node_holds_its_children(children in some_children(2), probes in vec(vec(any::<u8>(), 0..6), 5)) {
+    fn encoded_node_keeps_its_children(children in some_children(2), probes in vec(vec(any::<u8>(), 0..6), 5)) {
         let node = Node::encode(2, 3, &children);
         prop_assert_eq!(Node::size_bytes(2, 3, &children), node.bytes().len());
         let read = Node::decode(node.bytes().to_vec(), 3);
@@ -65,13 +65,13 @@ proptest! {
     }
 
     #[test]
-    fn changes_in_place_are_additions(
+    fn changes_in_place_add_to_the_totals(
         mut children in some_children(0),
         changes in vec((any::<usize>(), 0i64..1_000, vec(some_sum(), 3)), 1..30),
     ) {
         let mut node = Node::encode(0, 3, &children);
-        for (place, count, sums) in changes {
-            let index = place % children.len();
+        for (position, count, sums) in changes {
+            let index = position % children.len();
             let change = Change { count, sums: Weight::new(&sums) };
             prop_assert_eq!(node.add(index, &change), Ok(()));
             children[index].totals = children[index].totals.changed(&change).expect("small enough");
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_node_are_refused_or_harmless(
+    fn invalid_bytes_do_not_panic(
         children in some_children(1),
         sums in 0u8..9,
         noise in vec(any::<u8>(), 0..80),
@@ -93,8 +93,8 @@ proptest! {
         let root = Root { node: node.clone(), ..Root::empty(3) };
         for mut bytes in [[&[sums], node.bytes()].concat(), root.encode()] {
             for (index, value) in &flips {
-                let place = index.index(bytes.len());
-                bytes[place] ^= value;
+                let offset = index.index(bytes.len());
+                bytes[offset] ^= value;
             }
             fuzz::decode(&bytes);
             fuzz::decode(&bytes[..cut.index(bytes.len())]);
@@ -125,7 +125,7 @@ fn a_node_of_a_newer_format_is_refused() {
 }
 
 #[test]
-fn numbers_that_leave_the_range_are_refused() {
+fn out_of_range_numbers_are_refused() {
     let mut node = Node::encode(0, 1, &[child(b"", 0, 1, &[i64::MAX]), child(b"k", 0, u64::MAX, &[1])]);
     assert_eq!(node.add(0, &Change { count: -2, sums: Weight::ZERO }), Err("a count would be negative"));
     assert_eq!(node.add(0, &Change { count: 0, sums: Weight::new(&[1]) }), Err("a sum overflows"));

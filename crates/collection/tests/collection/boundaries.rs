@@ -13,7 +13,7 @@ fn writer(engine: &MemoryEngine) -> Writer<'_> {
 }
 
 #[test]
-fn a_collection_that_was_never_written_is_empty() {
+fn unwritten_collection_is_empty() {
     let engine = MemoryEngine::new(1);
     let collection = Reader::open(&engine, ID).unwrap();
     assert!(!collection.exists());
@@ -26,7 +26,7 @@ fn a_collection_that_was_never_written_is_empty() {
 }
 
 #[test]
-fn the_empty_key_is_the_first_one() {
+fn empty_key_sorts_first() {
     let engine = MemoryEngine::new(1);
     let mut changes = writer(&engine);
     for key in [&b"\0"[..], b"", b"\xff\xff", b"\xff"] {
@@ -63,7 +63,7 @@ fn keys_of_the_maximum_length_are_stored_and_separated() {
 
 #[test]
 #[should_panic(expected = "the key of an entry has at most 4096 bytes")]
-fn a_longer_key_is_a_bug_of_the_caller() {
+fn too_long_key_panics() {
     let engine = MemoryEngine::new(1);
     let _ = writer(&engine).put(&[0; KEY_BYTES_MAX + 1], b"v");
 }
@@ -86,7 +86,7 @@ fn a_state_of_the_maximum_length_is_kept() {
 
 #[test]
 #[should_panic(expected = "the state of a collection does not exceed its maximum size")]
-fn a_longer_state_is_a_bug_of_the_caller() {
+fn too_long_state_panics() {
     let engine = MemoryEngine::new(1);
     writer(&engine).set_state(&[0; STATE_BYTES_MAX + 1]);
 }
@@ -116,14 +116,14 @@ fn scans_stay_within_their_range_in_both_directions() {
 
 #[test]
 #[should_panic(expected = "a range must not end before it starts")]
-fn a_range_that_ends_before_it_starts_is_a_bug_of_the_caller() {
+fn range_with_end_before_start_panics() {
     let engine = MemoryEngine::new(1);
     let _ = Reader::open(&engine, ID).unwrap().count_range(b"b", Some(b"a"));
 }
 
 #[test]
 #[should_panic(expected = "keys ascend")]
-fn a_builder_takes_every_key_once() {
+fn repeated_key_in_a_builder_panics() {
     let mut batch = Batch::new();
     let mut builder = Builder::start(ID, 0, SMALL, &mut batch);
     for key in [b"a", b"b", b"b"] {
@@ -133,7 +133,7 @@ fn a_builder_takes_every_key_once() {
 
 #[test]
 #[should_panic(expected = "a weight has no more values than the collection has sums")]
-fn a_weight_with_more_values_than_sums_is_a_bug_of_the_caller() {
+fn weight_with_too_many_values_panics() {
     let mut batch = Batch::new();
     let mut builder = Builder::start(ID, 2, SMALL, &mut batch);
     let _ = builder.add(&mut batch, b"a", Weight::new(&[0; SUMS_MAX]));

@@ -95,7 +95,7 @@ fn changes_without_look_ups_leave_the_same_collection() {
 }
 
 #[test]
-fn each_transaction_may_have_another_tuning() {
+fn tuning_may_differ_between_transactions() {
     for seed in 100..106 {
         check_history(seed, 300, &[SMALL, MIDDLE, Tuning::default(), Tuning { recent_max: 0, ..SMALL }]);
     }
@@ -118,7 +118,7 @@ fn an_entry_may_change_several_times_in_a_transaction() {
 }
 
 #[test]
-fn a_reader_that_is_opened_again_shows_the_same_moment() {
+fn reopened_reader_shows_the_same_snapshot() {
     let engine = MemoryEngine::new(1);
     let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
     writer.insert(b"a", &[1, 1, 0]).unwrap();

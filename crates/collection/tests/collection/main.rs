@@ -239,7 +239,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_collection_is_like_a_sorted_list(
+    fn collection_matches_a_sorted_map(
         tuning in some_tuning(),
         transactions in vec(vec(some_step(), 0..30), 1..8),
         probes in vec(some_key(), 0..6),
@@ -259,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn collections_side_by_side_do_not_touch_each_other(
+    fn collections_are_independent_of_each_other(
         transactions in vec((0usize..4, vec(some_step(), 1..20)), 1..10),
         removed in 0usize..4,
     ) {
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn a_built_tree_equals_a_grown_one(
+    fn built_tree_equals_an_incrementally_grown_one(
         tuning in some_tuning(),
         entries in proptest::collection::btree_map(some_key(), some_value(), 0..120),
         steps in vec(some_step(), 0..20),
@@ -305,10 +305,10 @@ proptest! {
     }
 }
 
-/// Writes entries in transactions of `at_once` entries.
-fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
+/// Writes entries in transactions of `entries_per_transaction` entries.
+fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, entries_per_transaction: usize) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
-    for some in numbers.chunks(at_once) {
+    for some in numbers.chunks(entries_per_transaction) {
         let mut writer = Writer::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
         for number in some {
             writer.put(&number.to_be_bytes(), &[1, number.to_be_bytes()[3], 0]).unwrap();
@@ -332,10 +332,10 @@ fn model_of(engine: &MemoryEngine) -> Model {
 }
 
 #[test]
-fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
-    let check = |numbers: &mut dyn Iterator<Item = u32>, at_once| {
+fn growth_at_one_end_fills_blocks_and_nodes() {
+    let check = |numbers: &mut dyn Iterator<Item = u32>, entries_per_transaction| {
         let engine = MemoryEngine::new(1);
-        load(&engine, Tuning::default(), numbers, at_once);
+        load(&engine, Tuning::default(), numbers, entries_per_transaction);
         let shape = shape(&engine, ID).unwrap();
         assert_eq!(shape.entries, 20_000);
         // The entries fill 78.1 blocks, and these fill 1.2 nodes.
@@ -368,7 +368,7 @@ fn a_transaction_writes_each_entry_and_node_once() {
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn changes_without_effect_write_no_entries() {
     let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..50, 7);
     let before = Reader::open(&engine, ID).unwrap().totals().unwrap();
@@ -389,17 +389,17 @@ fn what_changes_nothing_writes_nothing() {
 }
 
 #[test]
-fn an_emptied_collection_gives_its_nodes_back() {
+fn emptied_collection_frees_its_nodes() {
     // The root keeps no recent changes, so the tree reflects each removal at once.
     let tuning = Tuning { recent_max: 0, ..SMALL };
-    for at_once in [1, 7, 600] {
+    for entries_per_transaction in [1, 7, 600] {
         let engine = MemoryEngine::new(1);
         load(&engine, tuning, (0..600).rev(), 13);
         assert!(shape(&engine, ID).unwrap().levels > 4);
         // From the middle outwards, so that neighbors merge on both sides.
         let mut numbers: Vec<u32> = (0..600).collect();
         numbers.sort_by_key(|number| number.abs_diff(300));
-        for some in numbers.chunks(at_once) {
+        for some in numbers.chunks(entries_per_transaction) {
             let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             for number in some {
                 assert!(writer.remove(&number.to_be_bytes()).unwrap().is_some());
@@ -429,7 +429,7 @@ fn a_snapshot_keeps_entries_and_counts_together() {
 }
 
 #[test]
-fn long_random_histories_agree_with_the_list() {
+fn long_random_histories_match_the_model() {
     for (seed, tuning, count) in
         [(1, SMALL, 3_000), (2, Tuning { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
     {
@@ -470,7 +470,7 @@ fn random_step(random: &SeededRandom, growing: bool) -> Step {
 }
 
 #[test]
-fn a_crash_leaves_a_sound_collection_of_some_moment() {
+fn crash_leaves_a_sound_earlier_state() {
     for seed in 0..40 {
         let engine = MemoryEngine::new(seed);
         let random = SeededRandom::new(seed);
@@ -489,7 +489,7 @@ fn a_crash_leaves_a_sound_collection_of_some_moment() {
         let crashed = engine.crash();
         assert_eq!(check(&crashed, ID, &ThreeSums).unwrap(), [], "seed {seed}");
         let survivor = model_of(&crashed);
-        assert!(moments[synced..].contains(&survivor), "seed {seed}: what was synced is there");
+        assert!(moments[synced..].contains(&survivor), "seed {seed}: synced transactions survive");
         check_reader(&crashed, ID, &survivor, &[]);
         load(&crashed, SMALL, 0..50, 5);
         check_reader(&crashed, ID, &model_of(&crashed), &[]);
@@ -530,7 +530,7 @@ fn exercise_damaged(engine: &MemoryEngine) {
 }
 
 #[test]
-fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
+fn damaged_tree_records_never_panic_and_are_rebuilt() {
     let mut found = 0;
     for seed in 0..400 {
         let engine = MemoryEngine::new(seed);
@@ -544,7 +544,7 @@ fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
         exercise_damaged(&engine);
         repair(&engine, &model);
     }
-    assert!(found > 350, "few flips hit what does not matter, such as the next number: {found}");
+    assert!(found > 350, "few flips hit bytes without effect, such as the next number: {found}");
 }
 
 fn repair(engine: &MemoryEngine, model: &Model) {
@@ -556,7 +556,7 @@ fn repair(engine: &MemoryEngine, model: &Model) {
 }
 
 #[test]
-fn damage_is_found_and_named() {
+fn check_finds_and_names_damage() {
     let node = |number: u32| [ID.prefix().as_slice(), &number.to_be_bytes()].concat();
     let entry = |number: u32| ID.entry_key(&number.to_be_bytes());
     let check_damage = |damage: &dyn Fn(&mut Batch), expected: &dyn Fn(&Finding) -> bool| {
@@ -615,7 +615,7 @@ fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
 }
 
 #[test]
-fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
+fn collection_with_other_sums_is_refused_until_rebuilt() {
     let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..100, 9);
     assert!(Writer::open(&engine, ID, &CountOnly).is_err());
@@ -629,7 +629,7 @@ fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
 }
 
 #[test]
-fn remembered_changes_outlive_the_levels_above_them() {
+fn buffered_changes_survive_the_removal_of_upper_levels() {
     let tuning = Tuning { block_entries_max: 4, node_children_max: 4, recent_max: 8, ..SMALL };
     for count in 10..80u32 {
         for kept in 1..count.min(12) {

@@ -29,13 +29,13 @@ fn key(number: usize) -> [u8; 4] {
 fn store_numbers(numbers: &[i64], tuning: Tuning, random: &SeededRandom) -> MemoryEngine {
     let engine = MemoryEngine::new(1);
     let mut order: Vec<usize> = (0..numbers.len()).collect();
-    for place in (1..order.len()).rev() {
-        order.swap(place, random.below(place as u64 + 1) as usize);
+    for index in (1..order.len()).rev() {
+        order.swap(index, random.below(index as u64 + 1) as usize);
     }
     for some in order.chunks(50) {
         let mut writer = Writer::open_tuned(&engine, ID, &OneNumber, tuning).unwrap();
-        for place in some {
-            writer.insert(&key(*place), &numbers[*place].to_be_bytes()).unwrap();
+        for index in some {
+            writer.insert(&key(*index), &numbers[*index].to_be_bytes()).unwrap();
         }
         commit(&engine, writer);
     }
@@ -53,10 +53,10 @@ fn the_entry_at_a_running_sum_is_found() {
         let collection = Reader::open(&engine, ID).unwrap();
         let total: i64 = numbers.iter().sum();
         let mut before = 0;
-        for (place, number) in numbers.iter().enumerate().filter(|(_, number)| **number > 0) {
+        for (index, number) in numbers.iter().enumerate().filter(|(_, number)| **number > 0) {
             for target in [before, before + number / 2, before + number - 1] {
                 let (position, entry) = collection.entry_at_sum(0, target as u64, &OneNumber).unwrap().expect("found");
-                assert_eq!((position, entry.key), (place as u64, key(place).to_vec()), "seed {seed}: {target}");
+                assert_eq!((position, entry.key), (index as u64, key(index).to_vec()), "seed {seed}: {target}");
             }
             before += number;
         }
@@ -67,17 +67,17 @@ fn the_entry_at_a_running_sum_is_found() {
 }
 
 #[test]
-fn sums_before_a_key_are_those_of_a_list() {
+fn totals_before_a_key_match_a_plain_list() {
     let random = SeededRandom::new(9);
     let numbers: Vec<i64> = (0..500).map(|_| random.below(1 << 40) as i64 - (1 << 39)).collect();
     let engine = store_numbers(&numbers, SMALL, &random);
     let collection = Reader::open(&engine, ID).unwrap();
-    for place in 0..=500 {
-        let totals = collection.totals_before(&key(place), &OneNumber).unwrap();
-        let expected = Weight::new(&[numbers[..place].iter().sum()]);
-        assert_eq!(totals, Totals { count: place as u64, sums: expected });
-        let rest = collection.totals_range(&key(place), None, &OneNumber).unwrap();
-        assert_eq!(rest, Totals { count: 500 - place as u64, sums: Weight::new(&[numbers[place..].iter().sum()]) });
+    for index in 0..=500 {
+        let totals = collection.totals_before(&key(index), &OneNumber).unwrap();
+        let expected = Weight::new(&[numbers[..index].iter().sum()]);
+        assert_eq!(totals, Totals { count: index as u64, sums: expected });
+        let rest = collection.totals_range(&key(index), None, &OneNumber).unwrap();
+        assert_eq!(rest, Totals { count: 500 - index as u64, sums: Weight::new(&[numbers[index..].iter().sum()]) });
     }
 }
 
@@ -101,14 +101,14 @@ fn a_sum_beyond_its_range_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_tree_over_stored_entries_equals_one_that_is_built_with_them() {
+fn builder_creates_a_tree_over_stored_entries() {
     let numbers: Vec<i64> = (0..100).map(|number| number * number).collect();
     let engine = store_numbers(&numbers, SMALL, &SeededRandom::new(4));
     let expected = Totals { count: 100, sums: Weight::new(&[numbers.iter().sum()]) };
     let mut batch = Batch::new();
     let mut builder = Builder::start(ID, 1, MIDDLE, &mut batch);
-    for (place, number) in numbers.iter().enumerate() {
-        builder.add(&mut batch, &key(place), Weight::new(&[*number])).unwrap();
+    for (index, number) in numbers.iter().enumerate() {
+        builder.add(&mut batch, &key(index), Weight::new(&[*number])).unwrap();
     }
     assert_eq!(builder.finish(&mut batch, b"built").unwrap(), expected);
     engine.write(&batch).unwrap();
