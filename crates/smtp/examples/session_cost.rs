@@ -117,7 +117,7 @@ fn session(address: SocketAddr, text: &str, groups: bool) {
     let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_nodelay(true).expect("a socket");
     let mut stream = BufReader::new(stream);
-    let mut say = |text: &str, replies: u32| {
+    let mut exchange = |text: &str, replies: u32| {
         stream.get_mut().write_all(text.as_bytes()).expect("the server reads");
         for _ in 0..replies {
             let mut line = String::new();
@@ -125,18 +125,18 @@ fn session(address: SocketAddr, text: &str, groups: bool) {
             assert!(line.starts_with(['2', '3']), "{line}");
         }
     };
-    say("", 1);
-    say("HELO c.example\r\n", 1);
+    exchange("", 1);
+    exchange("HELO c.example\r\n", 1);
     if groups {
-        say("MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n", 3);
-        say(&format!("{text}QUIT\r\n"), 2);
+        exchange("MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n", 3);
+        exchange(&format!("{text}QUIT\r\n"), 2);
         return;
     }
-    say("MAIL FROM:<a@c.example>\r\n", 1);
-    say("RCPT TO:<alice@b.example>\r\n", 1);
-    say("DATA\r\n", 1);
-    say(text, 1);
-    say("QUIT\r\n", 1);
+    exchange("MAIL FROM:<a@c.example>\r\n", 1);
+    exchange("RCPT TO:<alice@b.example>\r\n", 1);
+    exchange("DATA\r\n", 1);
+    exchange(text, 1);
+    exchange("QUIT\r\n", 1);
 }
 
 /// Returns the processor time of all threads except the current one.

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_reads_as_on_the_wire() {
+    fn refusal_displays_as_an_smtp_reply() {
         assert_eq!(
             Refusal::insufficient_storage().to_string(),
             "452 4.3.1 Insufficient system storage, try again later"

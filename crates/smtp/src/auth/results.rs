@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_written_as_the_rfc_says() {
+    fn results_follow_the_syntax_of_rfc_8601() {
         let results = [
             MethodResult::new("spf", "pass").with_property("smtp.mailfrom", "a@b.example"),
             MethodResult::new("dkim", "fail")
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_cannot_write_results_of_their_own() {
+    fn values_that_could_inject_results_are_omitted() {
         for value in ["x; dkim=pass", "\"a;b\"@c", "a b", "a\r\nb", "a(b)", "a=b", "", "a@b;c", "a@-"] {
             assert!(
                 MethodResult::new("spf", "none").with_property("smtp.helo", value).properties.is_empty(),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_results_are_stripped_and_others_stay() {
+    fn forged_results_are_stripped_and_others_kept() {
         check("Authentication-Results: mx.example; dkim=pass", true);
         check("authentication-results:MX.Example.;dkim=pass", true);
         check("Authentication-Results: (a \\) (b)) \"mx.example\" 1;\r\n dkim=pass", true);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn new_results_stand_at_the_top() {
+    fn new_results_are_inserted_at_the_top() {
         let clean =
             replace(b"A: b\r\n\r\nc".to_vec(), "mx.example", Some("Authentication-Results: mx.example; none\r\n"));
         assert_eq!(clean, b"Authentication-Results: mx.example; none\r\nA: b\r\n\r\nc");

@@ -466,25 +466,25 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn checks_that_hang_or_panic_have_no_outcome() {
+    async fn hanging_or_panicking_checks_have_no_outcome() {
         let started = tokio::time::Instant::now();
         assert!(run_with_timeout(std::future::pending()).await.is_none());
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX);
         assert!(run_with_timeout(async { panic!("a fault of the library") }).await.is_none());
-        assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic is noticed at once");
+        assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic ends the check immediately");
         assert!(run_with_timeout(async { VerificationResult { results: Vec::new(), refusal: None } }).await.is_some());
     }
 
     #[test]
-    fn checks_without_an_outcome_are_a_temporary_failure() {
+    fn unfinished_checks_are_a_temporary_failure() {
         let outcome = VerificationResult::unfinished();
         assert!(outcome.results.iter().all(|result| result.result == "temperror"));
-        let refusal = outcome.refusal.expect("it is put off");
+        let refusal = outcome.refusal.expect("the message is deferred");
         assert_eq!(refusal.to_string(), "451 4.7.0 The origin of the message cannot be checked now, try again later");
     }
 
     #[test]
-    fn of_several_authors_the_hardest_word_counts() {
+    fn strictest_verdict_of_several_authors_counts() {
         let perhaps = || DmarcVerdict::Undetermined("a.test".to_owned());
         let reject = || DmarcVerdict::Reject("b.test".to_owned());
         assert_eq!(DmarcVerdict::Nothing.stricter(perhaps()), perhaps());

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extensions_are_read() {
+    fn ehlo_extensions_are_parsed() {
         let lines =
             ["mx", "PIPELINING", "size 1000", "AUTH PLAIN login", "auth=XYZ", "LIMITS MAILMAX=5 RCPTMAX=20", "odd"];
         let reply = Reply { code: 250, lines: lines.iter().map(|line| (*line).to_owned()).collect() };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_permanent_or_temporary() {
+    fn refusals_are_classified_as_permanent_or_temporary() {
         let check = |code: u16, text: &str, permanent: bool, status: Status| {
             let outcome = TransferError::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
             let (Outcome::Permanent(failure) | Outcome::Temporary(failure)) = &outcome else { panic!("{outcome:?}") };

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_beyond_ascii_are_found_in_their_place() {
+    fn eight_bit_bytes_are_found_in_header_and_body() {
         assert_eq!(eight_bit(b"A: b\r\n\r\nc"), (false, false));
         assert_eq!(eight_bit("A: b\r\n\r\nü".as_bytes()), (false, true));
         assert_eq!(eight_bit("A: ü\r\n\r\nc".as_bytes()), (true, true));
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
+        fn stuffed_message_is_unstuffed_by_the_receiver(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
             let text = dot_stuff(message.as_bytes());
             prop_assert!(!has_bare_line_end(0, &text) && !text.contains(&0));
             let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));

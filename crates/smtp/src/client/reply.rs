@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_one_line_or_many() {
+    fn replies_of_one_or_several_lines_are_parsed() {
         check("250 ok\r\n", ParseResult::Complete(reply(250, &["ok"]), 8));
         check("250\r\n", ParseResult::Complete(reply(250, &[""]), 5));
         check("250-a\r\n250-b\n250 c\r\n354 x\r\n", ParseResult::Complete(reply(250, &["a", "b", "c"]), 20));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told() {
+    fn invalid_replies_are_rejected() {
         for input in ["abc\r\n", "25\r\n", "250:x\r\n", "250-a\r\n251 b\r\n", "150 x\r\n", "600 x\r\n", "\r\n"] {
             check(input, ParseResult::Invalid);
         }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn enhanced_status_codes_are_found_where_they_fit() {
+    fn enhanced_status_codes_must_match_the_reply_code() {
         let check = |line: &str, expected: Option<Status>| assert_eq!(reply(550, &[line]).status(), expected, "{line}");
         check("5.1.1 unknown", Some(Status(5, 1, 1)));
         check("5.1.1", Some(Status(5, 1, 1)));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn exchangers_behind_ourselves_are_left_out() {
+    fn exchangers_at_or_after_this_server_are_omitted() {
         check(&[], &[(10, "a.example"), (20, "b.example")], Some(&["a.example", "b.example"]));
         check(&[], &[(10, "a.example"), (20, "MX.own.example"), (30, "b.example")], Some(&["a.example"]));
         check(&["b.example."], &[(10, "a.example"), (20, "b.example")], Some(&["a.example"]));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn exchangers_of_equal_preference_take_turns() {
+    fn exchangers_of_equal_preference_are_shuffled() {
         let random = base::sim::SeededRandom::new(1);
         let exchanger = |(preference, name): (u16, &str)| MailExchanger { preference, name: name.to_owned() };
         let mut firsts = std::collections::BTreeMap::<String, usize>::new();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn address_literals_are_read() {
+    fn address_literals_are_parsed() {
         assert_eq!(literal("[192.0.2.1]"), Some("192.0.2.1".parse().expect("valid")));
         assert_eq!(literal("[ipv6:2001:db8::1]"), Some("2001:db8::1".parse().expect("valid")));
         assert_eq!(literal("192.0.2.1"), None);

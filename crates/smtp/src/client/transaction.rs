@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_spelled_as_the_server_can_take_them() {
+    fn addresses_are_encoded_for_the_servers_extensions() {
         let check = |address: &str, smtputf8: bool, expected: Option<&str>| {
             assert_eq!(encode_address(address, smtputf8).ok().as_deref(), expected, "{address}");
         };

@@ -222,7 +222,7 @@ mod tests {
         None
     }
 
-    /// Like `read`, but literally as in RFC 5321: splits at CRLF and examines each line.
+    /// Reads data like `read`, but literally as in RFC 5321: splits at CRLF and examines each line.
     fn read_naively(input: &[u8]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
         let mut kept = Vec::new();
         let mut rest = input;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_unstuffed_and_the_end_is_found() {
+    fn data_is_unstuffed_up_to_the_final_dot() {
         check("a\r\nb\r\n.\r\nQUIT\r\n", "a\r\nb\r\n", false, "QUIT\r\n");
         check(".\r\n", "", false, "");
         check("..\r\n...a\r\n.\r\n", ".\r\n..a\r\n", false, "");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn smuggled_endings_are_text_and_noticed() {
+    fn bare_line_ends_do_not_end_the_data() {
         for ending in ["\n.\n", "\n.\r\n", "\r.\r", "\r\n.\n", "\r\n.\r", "\r.\r\n", "\r.\n", "\n.\r"] {
             let input = format!("a{ending}MAIL FROM:<x@y>\r\n.\r\nQUIT");
             let (kept, bare, rest) = read(input.as_bytes(), &[]).expect("there is a true end");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_too_large_is_read_to_its_end_and_dropped() {
+    fn oversize_data_is_read_to_its_end_and_dropped() {
         let mut reader = DataReader::new(ReceivedData::new(b"Received: x\r\n", 10, 1 << 40));
         let input = b"0123456789\r\nmore\r\n.\r\nNOOP\r\n";
         assert_eq!(reader.push(input), (input.len() - 6, DataProgress::End));
@@ -290,14 +290,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unstuffing_equals_the_naive_way_however_cut(input in text(), mut cuts in prop::collection::vec(0usize..200, 0..8)) {
+        fn split_data_is_unstuffed_like_the_naive_reader(input in text(), mut cuts in prop::collection::vec(0usize..200, 0..8)) {
             cuts.iter_mut().for_each(|cut| *cut %= input.len() + 1);
             cuts.sort_unstable();
             prop_assert_eq!(read(&input, &cuts), read_naively(&input));
         }
 
         #[test]
-        fn bare_line_ends_are_found_wherever_the_text_is_cut(input in text(), cut in 0usize..200) {
+        fn bare_line_ends_are_found_across_any_split(input in text(), cut in 0usize..200) {
             let (a, b) = input.split_at(cut % (input.len() + 1));
             let mut content = ReceivedData::new(b"", 1 << 20, 0);
             content.append(a);

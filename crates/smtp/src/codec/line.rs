@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_line_ends_are_faulty_or_normalized() {
+    fn bare_line_ends_are_rejected_or_normalized() {
         check("NOOP\nQUIT\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(5));
         check("NOOP\nQUIT\r\n", BareLineEndPolicy::Normalize, Line::Complete(b"NOOP", 5));
         check("NO\rOP\r\n", BareLineEndPolicy::Reject, Line::BareLineEnd(7));
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_a_longest_length() {
+    fn too_long_lines_are_refused() {
         check("0123456789012345", BareLineEndPolicy::Reject, Line::TooLong(16));
         check("01234567890123456\r\nQ", BareLineEndPolicy::Reject, Line::TooLong(19));
         check("01234567890123\r\n", BareLineEndPolicy::Reject, Line::Complete(b"01234567890123", 16));
     }
 
     #[test]
-    fn a_verb_ends_at_a_blank() {
+    fn verb_ends_at_the_first_blank() {
         assert_eq!(split_verb("MAIL  FROM:<a@b> "), ("MAIL", "FROM:<a@b>"));
         assert_eq!(split_verb("quit \t"), ("quit", ""));
         assert_eq!(split_verb(""), ("", ""));

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_of_mail() {
+    fn mail_parameters_are_parsed() {
         let parsed = parse_mail("size=1000 BODY=8bitmime SMTPUTF8 RET=HDRS ENVID=a+20b AUTH=<>").expect("well formed");
         assert_eq!(
             parsed,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn faulty_parameters_of_mail_are_named() {
+    fn invalid_mail_parameters_are_reported() {
         let check = |input: &str, expected: ParameterError| assert_eq!(parse_mail(input), Err(expected), "{input}");
         check("SIZE=1 SIZE=1", ParameterError::Repeated);
         check("SMTPUTF8 SMTPUTF8", ParameterError::Repeated);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_rcpt() {
+    fn rcpt_parameters_are_parsed() {
         let parsed = parse_rcpt("NOTIFY=SUCCESS,delay ORCPT=rfc822;a+2Bb@c");
         let notify = Some(Notify { success: true, failure: false, delay: true });
         let original = Some("rfc822;a+b@c".to_owned());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn faulty_parameters_of_rcpt_are_named() {
+    fn invalid_rcpt_parameters_are_reported() {
         let check = |input: &str, expected: ParameterError| assert_eq!(parse_rcpt(input), Err(expected), "{input}");
         check("NOTIFY=NEVER,DELAY", ParameterError::Value("NOTIFY"));
         check("NOTIFY=DELAY,DELAY", ParameterError::Value("NOTIFY"));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn xtext_goes_there_and_back() {
+    fn xtext_round_trips() {
         for text in ["plain", "a+b=c d", "ü"] {
             assert_eq!(decode_xtext(&encode_xtext(text)).as_deref(), Some(text));
         }

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_generously() {
+    fn paths_are_parsed_leniently() {
         check("<a@b.example>", Ok(("a@b.example", "")));
         check(" <a@b.example>  SIZE=1", Ok(("a@b.example", "SIZE=1")));
         check("<>", Ok(("", "")));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused_with_its_reason() {
+    fn invalid_paths_are_refused_with_a_reason() {
         for brackets in ["a@b.example", "<a@b.example", "<a@b.example>x", "", "<\"a@b.example>", "< a"] {
             check(brackets, Err(PathError::Brackets));
         }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_are_one_line_or_many() {
+    fn replies_have_one_or_several_lines() {
         let mut out = Vec::new();
         write(&mut out, 250, Status(2, 1, 0), "Ok");
         write_lines(&mut out, 250, &["a.example", "HELP"]);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_cannot_be_broken_by_its_text() {
+    fn control_characters_cannot_split_a_reply() {
         let mut out = Vec::new();
         write(&mut out, 550, Status(5, 1, 1), "a\r\n250 b\0");
         assert_eq!(out, b"550 5.1.1 a??250 b?\r\n");

@@ -54,8 +54,8 @@ impl SessionDriver {
                 Step::Flush => {}
                 Step::Close => self.closed = true,
                 Step::StartTls => self.wants_tls = true,
-                Step::Ask(question) => {
-                    let answer = self.answer(question);
+                Step::Ask(request) => {
+                    let answer = self.answer(request);
                     self.session.answer(answer, &mut self.out);
                 }
             }
@@ -69,9 +69,9 @@ impl SessionDriver {
         self.session.reset_after_tls(Some("TLS13_AES_256_GCM_SHA384"));
     }
 
-    fn answer(&self, question: BackendRequest) -> BackendResponse {
+    fn answer(&self, request: BackendRequest) -> BackendResponse {
         let backend = &self.backend;
-        match question {
+        match request {
             BackendRequest::Sender { login, reverse_path, size_bytes } => {
                 let login = login.filter(|_| !reverse_path.is_empty());
                 let allowed = backend.check_capacity(size_bytes);
@@ -92,12 +92,11 @@ impl SessionDriver {
 }
 
 #[test]
-fn dialogues_go_as_written() {
+fn sessions_follow_the_dialogues() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogues");
-    let mut files: Vec<_> =
-        std::fs::read_dir(folder).expect("the folder is there").flatten().map(|f| f.path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder).expect("the folder exists").flatten().map(|f| f.path()).collect();
     files.sort();
-    assert!(files.len() >= 15, "the dialogues are there");
+    assert!(files.len() >= 15, "the folder contains the dialogues");
     let failed: Vec<String> = files
         .iter()
         .filter_map(|file| {
@@ -109,57 +108,57 @@ fn dialogues_go_as_written() {
 
 /// Plays the dialogues of a file, each of which begins with `rules:`.
 fn play(text: &str) -> Result<(), String> {
-    let mut stage = None;
+    let mut driver = None;
     let mut expected: Vec<String> = Vec::new();
-    let mut spoken = Vec::new();
+    let mut pending = Vec::new();
     for (number, line) in text.lines().enumerate().chain([(text.lines().count(), "rules: end")]) {
         let fail = |why: String| Err(format!("line {}: {why}", number + 1));
         let Some((kind, rest)) = line.split_once(':').filter(|_| !line.starts_with('#')) else { continue };
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
-        if !spoken.is_empty() && kind != "C" {
-            let stage: &mut SessionDriver = stage.as_mut().expect("a dialogue begins with its rules");
-            stage.send(&std::mem::take(&mut spoken));
+        if !pending.is_empty() && kind != "C" {
+            let driver: &mut SessionDriver = driver.as_mut().expect("a dialogue begins with its rules");
+            driver.send(&std::mem::take(&mut pending));
         }
         if !expected.is_empty()
             && kind != "S"
-            && let Some(stage) = stage.as_mut()
-            && let Err(why) = compare(&std::mem::take(&mut stage.out), &std::mem::take(&mut expected))
+            && let Some(driver) = driver.as_mut()
+            && let Err(why) = compare(&std::mem::take(&mut driver.out), &std::mem::take(&mut expected))
         {
             return fail(why);
         }
-        let silent = |stage: &SessionDriver| {
-            if stage.out.is_empty() {
+        let silent = |driver: &SessionDriver| {
+            if driver.out.is_empty() {
                 Ok(())
             } else {
-                Err(format!("unexpected: {}", String::from_utf8_lossy(&stage.out)))
+                Err(format!("unexpected: {}", String::from_utf8_lossy(&driver.out)))
             }
         };
-        match (kind, stage.as_mut()) {
+        match (kind, driver.as_mut()) {
             ("rules", _) => {
-                if let Some(Err(why)) = stage.as_ref().map(silent) {
+                if let Some(Err(why)) = driver.as_ref().map(silent) {
                     return fail(why);
                 }
-                stage = (rest != "end").then(|| begin(rest));
+                driver = (rest != "end").then(|| begin(rest));
             }
-            ("C", Some(stage)) => {
-                if spoken.is_empty()
-                    && let Err(why) = silent(stage)
+            ("C", Some(driver)) => {
+                if pending.is_empty()
+                    && let Err(why) = silent(driver)
                 {
                     return fail(why);
                 }
-                spoken.extend(bytes(rest));
+                pending.extend(bytes(rest));
             }
             ("S", Some(_)) => expected.push(rest.to_owned()),
-            ("T", Some(stage)) => stage.shake_hands(),
-            ("X", Some(stage)) if stage.closed => {}
-            ("M", Some(stage)) => {
-                let accepted = stage.backend.take().pop();
-                let shown = show(&accepted.unwrap_or_else(|| panic!("line {}: nothing was accepted", number + 1)));
-                if shown != rest {
-                    return fail(format!("accepted {shown}"));
+            ("T", Some(driver)) => driver.shake_hands(),
+            ("X", Some(driver)) if driver.closed => {}
+            ("M", Some(driver)) => {
+                let accepted = driver.backend.take().pop();
+                let formatted = show(&accepted.unwrap_or_else(|| panic!("line {}: nothing was accepted", number + 1)));
+                if formatted != rest {
+                    return fail(format!("accepted {formatted}"));
                 }
             }
-            _ => return fail(format!("{kind} does not hold here")),
+            _ => return fail(format!("{kind} is not allowed here")),
         }
     }
     Ok(())
@@ -175,7 +174,7 @@ fn compare(out: &[u8], expected: &[String]) -> Result<(), String> {
     if lines.len() == expected.len() && lines.iter().zip(expected).all(|(line, wanted)| fits(line, wanted)) {
         return Ok(());
     }
-    Err(format!("expected\n  {}\nbut the server said\n  {}", expected.join("\n  "), lines.join("\n  ")))
+    Err(format!("expected\n  {}\nbut the server sent\n  {}", expected.join("\n  "), lines.join("\n  ")))
 }
 
 fn begin(words: &str) -> SessionDriver {
@@ -240,7 +239,7 @@ fn bytes(line: &str) -> Vec<u8> {
 fn show(submission: &Submission) -> String {
     let Submission { origin, envelope, resolved, message } = submission;
     let recipients = envelope.recipients.iter().enumerate().map(|(index, recipient)| {
-        let is_local = resolved.get(index).expect("the answer of the directory is kept").is_local();
+        let is_local = resolved.get(index).expect("the recipient was resolved").is_local();
         let location = if is_local { "Local" } else { "Remote" };
         let notify = recipient.notify.map(|notify| format!(" notify={notify}")).unwrap_or_default();
         let original = recipient.original.as_ref().map(|original| format!(" orcpt={original}")).unwrap_or_default();

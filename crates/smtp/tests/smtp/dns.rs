@@ -53,7 +53,7 @@ impl Zone {
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
-        let query = Message::from_vec(query).expect("hickory asks properly");
+        let query = Message::from_vec(query).expect("the query is valid");
         let question = query.queries()[0].clone();
         let name = question.name().to_lowercase().to_ascii().trim_end_matches('.').to_owned();
         let mut message = Message::response(query.id(), query.op_code());
@@ -84,7 +84,7 @@ fn absolute(name: &str) -> Name {
 }
 
 #[tokio::test]
-async fn lookups_end_in_records_or_in_one_of_three_ways() {
+async fn lookups_return_records_or_one_of_three_errors() {
     let zone = Zone::default()
         .mx("b.example", 20, "two.b.example")
         .mx("b.example", 10, "ONE.b.example")

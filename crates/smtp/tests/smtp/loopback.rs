@@ -44,9 +44,13 @@ fn short(outcomes: &[Outcome]) -> Vec<String> {
 /// Creates a certificate for `mx.b.example`. Returns the server's TLS settings, and the PEM text that makes a client
 /// trust it.
 fn tls() -> (Tls, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
-    let pem = made.cert.pem();
-    (Tls::new(pem.as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit"), pem)
+    let certificate = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
+    let pem = certificate.cert.pem();
+    (
+        Tls::new(pem.as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
+            .expect("the key matches the certificate"),
+        pem,
+    )
 }
 
 /// A server of this crate on loopback.
@@ -103,20 +107,20 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
     let (service, backend, certificate) = service(rules, None);
     let shutdown = service.shutdown.clone();
     let termination = SessionTermination::default();
-    let everybody = termination.clone();
+    let all_sessions = termination.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
             let service = service.clone();
-            let everybody = everybody.clone();
+            let all_sessions = all_sessions.clone();
             let mut stream = Stream::tcp(stream);
             tokio::spawn(async move {
                 let peer = Peer { tls: handshake == Handshake::First, ..Peer::network(from) };
                 if let Some(tls) = service.tls.as_ref().filter(|_| peer.tls) {
                     stream = stream.accept_tls(tls).await.map_err(smtp::Error::Connection)?;
                 }
-                serve(stream, peer, service, everybody).await
+                serve(stream, peer, service, all_sessions).await
             });
         }
     });
@@ -141,7 +145,7 @@ fn domain() -> Route {
 }
 
 #[tokio::test]
-async fn a_message_passes_from_our_client_to_our_server() {
+async fn client_sends_a_message_to_the_server() {
     let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let mut to = recipients(&["alice@b.example", "nobody@b.example", "full@b.example", "bob@b.example"]);
@@ -175,7 +179,7 @@ async fn a_message_passes_from_our_client_to_our_server() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused_up_to_the_message_limit() {
     let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |options| options.reuse_messages_max = 3).await;
     let to = recipients(&["alice@b.example"]);
@@ -193,7 +197,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_died_while_idle_costs_nothing() {
+async fn closed_idle_connection_causes_a_temporary_failure() {
     let first = start_server(|_| {}).await;
     let transfer = transfer(zone(), first.address.port(), |_| {}).await;
     let to = recipients(&["alice@b.example"]);
@@ -206,7 +210,7 @@ async fn a_connection_that_died_while_idle_costs_nothing() {
 }
 
 #[tokio::test]
-async fn submission_over_the_network_wants_a_login() {
+async fn network_submission_requires_a_login() {
     let site = start_server(|rules| *rules = ListenerRules::submission("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let to = recipients(&["x@elsewhere.example"]);
@@ -226,7 +230,7 @@ async fn submission_over_the_network_wants_a_login() {
 }
 
 #[tokio::test]
-async fn certificates_are_checked_where_that_is_asked_for() {
+async fn trusted_certificate_must_match_the_host_name() {
     let site = start_tls_server(|rules| rules.authentication = Authentication::Offered).await;
     let zone = zone().host("other.b.example", "127.0.0.1");
     let transfer = transfer(zone, 25, |_| {}).await;
@@ -242,11 +246,11 @@ async fn certificates_are_checked_where_that_is_asked_for() {
     }
     let text = String::from_utf8_lossy(&site.backend.take()[0].message).into_owned();
     assert!(text.contains("with ESMTPSA id "), "{text}");
-    assert!(text.contains("\r\nDate: "), "mended as on submission, because of the login: {text}");
+    assert!(text.contains("\r\nDate: "), "completed as on submission, because of the login: {text}");
 }
 
 #[tokio::test]
-async fn what_is_not_durable_was_not_accepted() {
+async fn message_that_is_not_durable_is_not_accepted() {
     let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let to = recipients(&["alice@b.example"]);
@@ -256,7 +260,7 @@ async fn what_is_not_durable_was_not_accepted() {
 }
 
 #[tokio::test]
-async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
+async fn results_are_recorded_and_forged_ones_stripped() {
     let zone = Zone::default().txt("c.example", "v=spf1 ip4:192.0.2.7 -all");
     let verifier = Verifier::new(zone.serve().await, DmarcEnforcement::Record);
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
@@ -265,16 +269,16 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
     let (mut near, far) = Stream::duplex(1 << 16);
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
     let session = tokio::spawn(serve(far, peer, service, SessionTermination::default()));
-    let said = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
+    let commands = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
                 Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
-    let mut heard = Vec::new();
-    for group in said.split('|') {
+    let mut reply = Vec::new();
+    for group in commands.split('|') {
         // Each group waits for the last line of the reply to the previous group.
-        while !heard.ends_with(b"\r\n") {
-            near.receive(&mut heard).await.expect("the server answers");
+        while !reply.ends_with(b"\r\n") {
+            near.receive(&mut reply).await.expect("the server answers");
         }
         near.write_all(group.as_bytes()).await.expect("within the limit");
-        heard.clear();
+        reply.clear();
     }
     session.await.expect("no panic").expect("the session ends properly");
     let Submission { message, .. } = backend.take().pop().expect("the message was accepted");
@@ -286,7 +290,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
 }
 
 #[tokio::test]
-async fn lmtp_gives_an_outcome_for_each_recipient() {
+async fn lmtp_returns_an_outcome_for_each_recipient() {
     let site = start_server(|rules| *rules = ListenerRules::lmtp("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let host = SmartHost {
@@ -305,7 +309,7 @@ async fn lmtp_gives_an_outcome_for_each_recipient() {
 }
 
 #[tokio::test]
-async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
+async fn unreachable_domain_reports_reason() {
     let site = start_server(|_| {}).await;
     let zone = zone()
         .mx("null.example", 0, ".")
@@ -336,7 +340,7 @@ async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
 }
 
 #[tokio::test]
-async fn a_stranger_must_not_talk_before_the_greeting() {
+async fn commands_before_the_greeting_are_refused() {
     let mut rules = ListenerRules::reception("mx.b.example", "b.example");
     rules.greet_delay = Duration::from_secs(30);
     let (service, _, _) = service(rules, None);
@@ -344,14 +348,14 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
     near.write_all(b"EHLO early.example\r\n").await.expect("within the limit");
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
     serve(far, peer, service, SessionTermination::default()).await.expect("the session ends properly");
-    let mut said = String::new();
-    near.read_to_string(&mut said).await.expect("UTF-8");
-    assert_eq!(said, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
+    let mut reply = String::new();
+    near.read_to_string(&mut reply).await.expect("UTF-8");
+    assert_eq!(reply, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
 }
 
 #[tokio::test(start_paused = true)]
-async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
-    let check = async |change: fn(&mut ListenerRules), said: &str, seconds: u64| {
+async fn greeting_is_delayed_and_idle_sessions_time_out() {
+    let check = async |change: fn(&mut ListenerRules), commands: &str, seconds: u64| {
         let mut rules = ListenerRules::reception("mx.b.example", "b.example");
         rules.greet_delay = Duration::from_secs(7);
         change(&mut rules);
@@ -360,14 +364,14 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
         let started = tokio::time::Instant::now();
         let session = tokio::spawn(serve(far, peer, service, SessionTermination::default()));
-        let mut heard = Vec::new();
-        near.receive(&mut heard).await.expect("a greeting");
+        let mut reply = Vec::new();
+        near.receive(&mut reply).await.expect("a greeting");
         assert_eq!(started.elapsed().as_secs(), 7);
-        near.write_all(said.as_bytes()).await.expect("within the limit");
-        near.read_to_end(&mut heard).await.expect("the end");
+        near.write_all(commands.as_bytes()).await.expect("within the limit");
+        near.read_to_end(&mut reply).await.expect("the end");
         assert_eq!(started.elapsed().as_secs(), seconds);
-        let heard = String::from_utf8_lossy(&heard).into_owned();
-        assert!(heard.ends_with("421 4.4.2 Timeout, closing connection\r\n"), "{heard}");
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        assert!(reply.ends_with("421 4.4.2 Timeout, closing connection\r\n"), "{reply}");
         session.await.expect("no panic").expect("the session ends properly");
     };
     check(|_| {}, "HELO c.example\r\n", 307).await;
@@ -376,9 +380,9 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
 }
 
 #[tokio::test]
-async fn an_idle_session_is_told_that_the_server_ends() {
+async fn shutdown_sends_421_to_idle_sessions() {
     let site = start_server(|_| {}).await;
-    let stream = TcpStream::connect(site.address).await.expect("it listens");
+    let stream = TcpStream::connect(site.address).await.expect("the server listens");
     let mut lines = BufReader::new(stream).lines();
     let greeting = lines.next_line().await.expect("a line").expect("a greeting");
     assert_eq!(greeting, "220 mx.b.example ESMTP Doublet");
@@ -391,21 +395,21 @@ async fn an_idle_session_is_told_that_the_server_ends() {
 }
 
 #[tokio::test]
-async fn whose_account_was_changed_hears_so() {
+async fn account_change_ends_the_session_with_421() {
     let site = start_server(|_| {}).await;
-    let mut stream = BufReader::new(TcpStream::connect(site.address).await.expect("it listens")).lines();
+    let mut stream = BufReader::new(TcpStream::connect(site.address).await.expect("the server listens")).lines();
     let mut last = String::new();
-    for said in ["EHLO c.example", "MAIL FROM:<ann@c.example>"] {
-        stream.get_mut().write_all(format!("{said}\r\n").as_bytes()).await.expect("it reads");
+    for command in ["EHLO c.example", "MAIL FROM:<ann@c.example>"] {
+        stream.get_mut().write_all(format!("{command}\r\n").as_bytes()).await.expect("the server reads");
         while !last.starts_with("250 ") {
             last = stream.next_line().await.expect("a line").expect("a reply");
         }
         last.clear();
     }
     site.termination.terminate();
-    let said = stream.next_line().await.expect("a line");
+    let reply = stream.next_line().await.expect("a line");
     let text = "421 4.7.0 Account disabled, removed or given another password, closing connection";
-    assert_eq!(said.as_deref(), Some(text), "also within a transaction");
+    assert_eq!(reply.as_deref(), Some(text), "also within a transaction");
     assert_eq!(stream.next_line().await.expect("the end"), None);
 }
 
@@ -416,8 +420,8 @@ async fn whose_account_was_changed_hears_so() {
 async fn start_scripted_server(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&heard);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&received);
     let scripts = scripts.to_vec();
     tokio::spawn(async move {
         for script in scripts {
@@ -425,25 +429,25 @@ async fn start_scripted_server(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<
             play_script(script, stream, &log).await;
         }
     });
-    (port, heard)
+    (port, received)
 }
 
 async fn play_script(script: &str, stream: TcpStream, log: &Mutex<Vec<String>>) {
     let mut stream = BufReader::new(stream);
-    let hear = async |stream: &mut BufReader<TcpStream>| {
+    let receive = async |stream: &mut BufReader<TcpStream>| {
         let mut line = String::new();
         stream.read_line(&mut line).await.expect("the client stays");
         log.lock().expect("no panic").push(line.trim_end().to_owned());
         line
     };
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        if let Some(said) = line.strip_prefix("> ") {
-            stream.get_mut().write_all(format!("{said}\r\n").as_bytes()).await.expect("the client stays");
+        if let Some(reply) = line.strip_prefix("> ") {
+            stream.get_mut().write_all(format!("{reply}\r\n").as_bytes()).await.expect("the client stays");
         } else if let Some(wanted) = line.strip_prefix("< ") {
-            let line = hear(&mut stream).await;
-            assert!(line.starts_with(wanted), "wanted {wanted}, heard {line}");
+            let line = receive(&mut stream).await;
+            assert!(line.starts_with(wanted), "expected {wanted}, received {line}");
         } else if line == "text" {
-            while hear(&mut stream).await != ".\r\n" {}
+            while receive(&mut stream).await != ".\r\n" {}
         } else {
             return;
         }
@@ -460,7 +464,7 @@ async fn send_to(
     message: &[u8],
     change: impl FnOnce(&mut Options),
 ) -> (Vec<String>, Vec<String>) {
-    let (port, heard) = start_scripted_server(scripts).await;
+    let (port, received) = start_scripted_server(scripts).await;
     let transfer = transfer(zone(), port, |options| {
         options.reuse = Duration::ZERO;
         change(options);
@@ -469,37 +473,37 @@ async fn send_to(
     let to = recipients(to);
     let utf8 = Outgoing { smtputf8: true, ..outgoing(&to, message) };
     let outcomes = short(&transfer.send(&domain(), &utf8).await);
-    let heard = heard.lock().expect("no panic").clone();
-    (outcomes, heard)
+    let received = received.lock().expect("no panic").clone();
+    (outcomes, received)
 }
 
 #[tokio::test]
-async fn a_server_of_another_age_gets_plain_smtp() {
+async fn server_without_ehlo_gets_plain_smtp() {
     let script = "> 220 old\n< EHLO\n> 500 what\n< HELO out.c.example\n> 250 old\n< MAIL FROM:<a@c.example>\n> 250 ok\n\
                   < RCPT TO:<x@b.example>\n> 250 ok\n< RCPT TO:<y@b.example>\n> 550 no\n< DATA\n> 354 go\ntext\n> 250 done\n< QUIT\n> 221 bye";
-    let (outcomes, heard) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
+    let (outcomes, received) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
     assert_eq!(outcomes, ["+ 250 done", "! 5.0.0 550 no"]);
-    assert!(heard.contains(&"MAIL FROM:<a@c.example>".to_owned()), "no parameters: {heard:?}");
-    assert!(heard.contains(&"..dot".to_owned()), "dots are doubled: {heard:?}");
+    assert!(received.contains(&"MAIL FROM:<a@c.example>".to_owned()), "no parameters: {received:?}");
+    assert!(received.contains(&"..dot".to_owned()), "dots are doubled: {received:?}");
 }
 
 #[tokio::test]
-async fn with_pipelining_each_reply_finds_its_recipient() {
+async fn pipelined_replies_are_matched_to_their_recipients() {
     let script = "> 220 x\n< EHLO\n> 250-x\n> 250-PIPELINING\n> 250 SIZE\n< MAIL\n< RCPT TO:<x@b.example>\n< RCPT TO:<y@b.example>\n< DATA\n\
                   > 250 ok\n> 450 4.2.0 later\n> 250 ok\n> 354 go\ntext\n> 554 5.6.0 bad text\n< QUIT\n> 221 bye";
     let (outcomes, _) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
     assert_eq!(outcomes, ["? 4.2.0 450 4.2.0 later", "! 5.6.0 554 5.6.0 bad text"]);
-    let nobody = "> 220 x\n< EHLO\n> 250-x\n> 250 PIPELINING\n< MAIL\n< RCPT\n< DATA\n> 250 ok\n> 550 5.1.1 no\n> 354 go\ntext\n> 554 none\n< QUIT\n> 221";
-    let (outcomes, heard) = send_to(&[nobody], &["x@b.example"], MESSAGE, |_| {}).await;
+    let refused_recipient = "> 220 x\n< EHLO\n> 250-x\n> 250 PIPELINING\n< MAIL\n< RCPT\n< DATA\n> 250 ok\n> 550 5.1.1 no\n> 354 go\ntext\n> 554 none\n< QUIT\n> 221";
+    let (outcomes, received) = send_to(&[refused_recipient], &["x@b.example"], MESSAGE, |_| {}).await;
     assert_eq!(outcomes, ["! 5.1.1 550 5.1.1 no"]);
-    assert!(!heard.contains(&"end".to_owned()), "no text without recipients: {heard:?}");
+    assert!(!received.contains(&"end".to_owned()), "no text without recipients: {received:?}");
     let refused = "> 220 x\n< EHLO\n> 250-x\n> 250 PIPELINING\n< MAIL\n< RCPT\n< DATA\n> 451 4.3.0 busy\n> 503 what\n> 503 what\n< RSET\n> 250 ok\n< QUIT\n> 221";
     let (outcomes, _) = send_to(&[refused], &["x@b.example"], MESSAGE, |_| {}).await;
     assert_eq!(outcomes, ["? 4.3.0 451 4.3.0 busy"]);
 }
 
 #[tokio::test]
-async fn groups_are_as_large_as_the_server_takes() {
+async fn recipients_are_grouped_by_the_servers_limit() {
     let script = "> 220 x\n< EHLO\n> 250-x\n> 250 LIMITS RCPTMAX=1\n< MAIL\n> 250\n< RCPT TO:<x\n> 250\n< DATA\n> 354\ntext\n> 250 one\n\
                   < MAIL\n> 250\n< RCPT TO:<y\n> 250\n< DATA\n> 354\ntext\n> 250 two\n< QUIT\n> 221";
     let (outcomes, _) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
@@ -507,15 +511,15 @@ async fn groups_are_as_large_as_the_server_takes() {
 }
 
 #[tokio::test]
-async fn what_the_server_cannot_take_is_not_sent() {
+async fn message_beyond_the_servers_extensions_is_not_sent() {
     let plain = "> 220 x\n< EHLO\n> 250 x\n< QUIT\n> 221";
     let small = "> 220 x\n< EHLO\n> 250-x\n> 250 SIZE 20\n< QUIT\n> 221";
     let utf8_body = "Subject: x\r\n\r\nü\r\n".as_bytes();
     let utf8_header = "Subject: ü\r\n\r\nx\r\n".as_bytes();
     let check = async |script: &[&'static str], to: &str, message: &[u8], expected: &str| {
-        let (outcomes, heard) = send_to(script, &[to], message, |_| {}).await;
-        assert!(outcomes[0].starts_with(expected), "{outcomes:?} {heard:?}");
-        assert!(!heard.iter().any(|line| line.starts_with("DATA")), "{heard:?}");
+        let (outcomes, received) = send_to(script, &[to], message, |_| {}).await;
+        assert!(outcomes[0].starts_with(expected), "{outcomes:?} {received:?}");
+        assert!(!received.iter().any(|line| line.starts_with("DATA")), "{received:?}");
     };
     check(&[small], "x@b.example", MESSAGE, "! 5.3.4").await;
     check(&[plain], "x@b.example", utf8_body, "! 5.6.3").await;
@@ -532,7 +536,7 @@ async fn what_the_server_cannot_take_is_not_sent() {
 }
 
 #[tokio::test]
-async fn where_the_connection_breaks_decides_what_is_known() {
+async fn outcome_depends_on_where_the_connection_breaks() {
     let after_text = "> 220 x\n< EHLO\n> 250 x\n< MAIL\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\nhang up";
     let (outcomes, _) = send_to(&[after_text], &["x@b.example"], MESSAGE, |_| {}).await;
     assert!(outcomes[0].starts_with("? 4.4.2"), "{outcomes:?}");
@@ -551,7 +555,7 @@ async fn where_the_connection_breaks_decides_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_begin_is_not_waited_for() {
+async fn opening_a_session_times_out() {
     let limit = Duration::from_secs(90);
     let to = recipients(&["x@b.example"]);
     for never_ready in ["", "> 220 x\n< EHLO", "> 220-x"] {
@@ -567,11 +571,11 @@ async fn a_server_that_does_not_begin_is_not_waited_for() {
     let transfer = transfer(zone(), port, |_| {}).await;
     let started = tokio::time::Instant::now();
     let outcomes = transfer.send_with_open_timeout(limit, &domain(), &outgoing(&to, MESSAGE)).await;
-    assert_eq!(started.elapsed(), Duration::from_secs(300), "what has begun goes on: {outcomes:?}");
+    assert_eq!(started.elapsed(), Duration::from_secs(300), "an open session continues: {outcomes:?}");
 }
 
 #[tokio::test]
-async fn a_server_that_may_come_back_outweighs_one_that_refuses() {
+async fn temporary_failure_of_one_server_outweighs_a_refusal() {
     let (port, _) = start_scripted_server(&["> 554 5.7.1 go away\nhang up"]).await;
     let zone = zone().host("closed.example", "127.0.0.77").mx("b.example", 5, "closed.example");
     let transfer = transfer(zone, port, |_| {}).await;
@@ -581,7 +585,7 @@ async fn a_server_that_may_come_back_outweighs_one_that_refuses() {
 }
 
 #[tokio::test]
-async fn tls_that_fails_is_done_without_only_where_it_was_only_welcome() {
+async fn failed_tls_falls_back_only_if_opportunistic() {
     let broken = "> 220 x\n< EHLO\n> 250-x\n> 250 STARTTLS\n< STARTTLS\n> 220 go\n> this is no handshake\nhang up";
     let clear = "> 220 x\n< EHLO\n> 250-x\n> 250 STARTTLS\n< MAIL\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\n> 250 in clear\n< QUIT\n> 221";
     let (outcomes, _) = send_to(&[broken, clear], &["x@b.example"], MESSAGE, |_| {}).await;
@@ -596,7 +600,7 @@ async fn tls_that_fails_is_done_without_only_where_it_was_only_welcome() {
 }
 
 #[tokio::test]
-async fn reception_without_tls_demands_none_on_this_machine() {
+async fn loopback_reception_does_not_require_tls() {
     let site = start_server(|rules| rules.encryption = Encryption::Required).await;
     let transfer = transfer(zone(), site.address.port(), |options| options.security = Security::Clear).await;
     let to = recipients(&["alice@b.example"]);

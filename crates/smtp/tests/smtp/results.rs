@@ -29,10 +29,10 @@ fn zone() -> Zone {
 
 /// Returns the results of a message in one line, or the refusal.
 async fn results(zone: Zone, policy: DmarcEnforcement, client: (&str, &str), message: &str) -> String {
-    results_asking(zone.serve().await, policy, client, message).await
+    results_with_resolver(zone.serve().await, policy, client, message).await
 }
 
-async fn results_asking(
+async fn results_with_resolver(
     resolver: Resolver,
     policy: DmarcEnforcement,
     (address, from): (&str, &str),
@@ -70,7 +70,7 @@ async fn spf_and_dmarc_are_recorded() {
 }
 
 #[tokio::test]
-async fn only_a_policy_in_force_refuses() {
+async fn only_an_enforced_policy_refuses() {
     for domain in ["tried.example", "lax.example", "silent.example", "garbled.example"] {
         let message = MESSAGE.replace("author.example", domain);
         let from = format!("ann@{domain}");
@@ -87,9 +87,9 @@ async fn only_a_policy_in_force_refuses() {
     assert!(unaligned.contains("spf=pass") && unaligned.contains("dmarc=none"), "{unaligned}");
 }
 
-/// If name servers fail (SERVFAIL), it is unknown whether the author's domain asks to reject the message.
+/// Checks messages whose lookups fail (SERVFAIL): it is unknown whether the author's domain asks to reject them.
 #[tokio::test]
-async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
+async fn failed_lookups_defer_messages_under_an_enforced_policy() {
     let check = async |from: &str, (author, more): (&str, &str), enforced: &str, dmarc: &str| {
         let message = format!("{more}{}", MESSAGE.replace("author.example", author));
         let client = ("192.0.2.99", from);
@@ -125,23 +125,23 @@ async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_server_that_never_answers_lets_nobody_through() {
+async fn silent_name_server_defers_the_message() {
     let client = ("192.0.2.99", "x@silent.example");
     let (resolver, _port) = silent_resolver().await;
     let started = tokio::time::Instant::now();
-    let refused = results_asking(resolver.clone(), DmarcEnforcement::Reject, client, MESSAGE).await;
+    let refused = results_with_resolver(resolver.clone(), DmarcEnforcement::Reject, client, MESSAGE).await;
     assert_eq!(refused, "451 4.7.0 The origin of the message cannot be checked now, try again later");
     assert_eq!(started.elapsed(), smtp::limits::VERIFY_TIME_MAX);
-    let recorded = results_asking(resolver.clone(), DmarcEnforcement::Record, client, MESSAGE).await;
+    let recorded = results_with_resolver(resolver.clone(), DmarcEnforcement::Record, client, MESSAGE).await;
     let reason = "temperror reason=\"the check did not finish\"";
     let expected = format!("Authentication-Results: mx.b.example; spf={reason}; dkim={reason}; dmarc={reason}");
     assert_eq!(recorded, expected);
-    let illegible = results_asking(resolver, DmarcEnforcement::Reject, client, "Subject: x\r\n\r\n").await;
+    let illegible = results_with_resolver(resolver, DmarcEnforcement::Reject, client, "Subject: x\r\n\r\n").await;
     assert!(illegible.starts_with("550 5.6.0"), "{illegible}");
 }
 
 #[tokio::test]
-async fn signatures_of_ours_verify_and_altered_messages_do_not() {
+async fn own_signatures_verify_unless_the_message_is_altered() {
     let random = SeededRandom::new(3);
     let rsa = PrivateKey::generate(Algorithm::Rsa, &random).expect("a key");
     let ed25519 = PrivateKey::generate(Algorithm::Ed25519, &random).expect("a key");
@@ -167,7 +167,7 @@ async fn signatures_of_ours_verify_and_altered_messages_do_not() {
 }
 
 #[tokio::test]
-async fn what_strangers_write_does_not_stop_the_mail() {
+async fn malformed_messages_are_recorded_without_refusal() {
     for message in [
         "",
         "\r\n",

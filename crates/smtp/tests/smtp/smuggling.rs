@@ -40,14 +40,14 @@ fn endings() -> impl Iterator<Item = &'static str> {
 
 /// Sends a message with the ending and commands after it. Returns the replies and the accepted messages.
 fn play(rules: ListenerRules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
-    let mut stage = SessionDriver::new(rules, peer);
-    stage.send(b"HELO c.example\r\n");
-    stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
-    stage.out.clear();
+    let mut driver = SessionDriver::new(rules, peer);
+    driver.send(b"HELO c.example\r\n");
+    driver.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
+    driver.out.clear();
     let smuggled = "mail FROM:<evil@c.example>\r\nrcpt TO:<bob@b.example>\r\ndata\r\nFrom: evil@c.example\r\n\r\nevil";
-    stage.send(format!("From: a@c.example\r\n\r\ntext{ending}{smuggled}\r\n.\r\n").as_bytes());
-    let replies = String::from_utf8_lossy(&stage.out).lines().map(str::to_owned).collect();
-    let accepted = stage.backend.take().into_iter().map(|accepted| accepted.message).collect();
+    driver.send(format!("From: a@c.example\r\n\r\ntext{ending}{smuggled}\r\n.\r\n").as_bytes());
+    let replies = String::from_utf8_lossy(&driver.out).lines().map(str::to_owned).collect();
+    let accepted = driver.backend.take().into_iter().map(|accepted| accepted.message).collect();
     (replies, accepted)
 }
 
@@ -57,7 +57,7 @@ fn is_bare(ending: &str) -> bool {
 }
 
 #[test]
-fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
+fn reception_refuses_bare_line_ends() {
     for ending in endings() {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
         let (replies, accepted) = play(ListenerRules::reception("mx.example", "b.example"), peer, ending);
@@ -74,7 +74,7 @@ fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
 }
 
 #[test]
-fn normalization_makes_one_message_that_nobody_can_read_otherwise() {
+fn normalization_yields_one_unambiguous_message() {
     for ending in endings() {
         let mut rules = ListenerRules::reception("mx.example", "b.example");
         rules.line_endings = smtp::codec::line::BareLineEndPolicy::Normalize;
@@ -88,16 +88,16 @@ fn normalization_makes_one_message_that_nobody_can_read_otherwise() {
 }
 
 #[test]
-fn chunks_are_held_to_the_same_rules() {
+fn bdat_chunks_with_bare_line_ends_are_refused() {
     for (text, is_accepted) in
         [("a\r\nb\r\n", true), ("a\nb\r\n", false), ("a\rb\r\n", false), ("a\r\n.\r\nb", true), ("a\r", false)]
     {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-        let mut stage = SessionDriver::new(ListenerRules::reception("mx.example", "b.example"), peer);
-        stage.send(b"HELO c.example\r\n");
-        stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\n");
+        let mut driver = SessionDriver::new(ListenerRules::reception("mx.example", "b.example"), peer);
+        driver.send(b"HELO c.example\r\n");
+        driver.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\n");
         let (head, tail) = text.split_at(2);
-        stage.send(format!("BDAT {}\r\n{head}BDAT {} LAST\r\n{tail}", head.len(), tail.len()).as_bytes());
-        assert_eq!(stage.backend.take().len(), usize::from(is_accepted), "{text:?}");
+        driver.send(format!("BDAT {}\r\n{head}BDAT {} LAST\r\n{tail}", head.len(), tail.len()).as_bytes());
+        assert_eq!(driver.backend.take().len(), usize::from(is_accepted), "{text:?}");
     }
 }
