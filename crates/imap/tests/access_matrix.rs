@@ -61,7 +61,7 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
     let flags: Flags = ["\\Deleted"].into_iter().collect();
     let message = NewMessage { raw: b"Subject: a\r\n\r\nb\r\n".to_vec(), flags, received: None };
-    file.append(inbox.id, &[message]).expect("the inbox takes mail");
+    file.append(inbox.id, &[message]).expect("the message is stored");
     let database = file.database();
     let itself = std::sync::Arc::new(notes::Identity::local_server(""));
     let access: Access<level::Depositor> = database.authorize(&itself).expect("the server may change the ACL");
@@ -82,13 +82,13 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
         connection.receive(format!("a{number} {line}\r\n").as_bytes());
     }
     let last = format!("a{} ", lines.len());
-    let answer = connection.said.iter().find_map(|line| line.strip_prefix(&last));
-    let answer = answer.unwrap_or_else(|| panic!("{lines:?} is answered: {:?}", connection.said));
+    let answer = connection.lines.iter().find_map(|line| line.strip_prefix(&last));
+    let answer = answer.unwrap_or_else(|| panic!("{lines:?} has no tagged response: {:?}", connection.lines));
     answer.starts_with("OK")
 }
 
 #[test]
-fn every_command_asks_for_the_level() {
+fn every_command_requires_its_access_level() {
     let mut wrong = Vec::new();
     for (verb, least, lines) in ROWS {
         for level in AclLevel::ALL {

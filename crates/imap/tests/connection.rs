@@ -18,7 +18,7 @@ pub struct Connection {
     /// Number of times that an unfinished command was resumed.
     pub resumed: usize,
     /// Lines from the server that have not been consumed yet.
-    pub said: VecDeque<String>,
+    pub lines: VecDeque<String>,
 }
 
 impl Connection {
@@ -31,12 +31,12 @@ impl Connection {
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = Decoder::new(session.mode());
-        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, resumed: 0, said: VecDeque::new() }
+        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, lines: VecDeque::new() }
     }
 
     /// Returns an error if there are lines that have not been consumed.
     pub fn check_all_consumed(&self) -> Result<(), String> {
-        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
+        let said: Vec<&str> = self.lines.iter().map(String::as_str).collect();
         if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
     }
 
@@ -102,6 +102,6 @@ impl Connection {
         }
         let bytes = self.out.take();
         let text = String::from_utf8_lossy(&bytes);
-        self.said.extend(text.split_terminator("\r\n").map(str::to_owned));
+        self.lines.extend(text.split_terminator("\r\n").map(str::to_owned));
     }
 }

@@ -64,7 +64,7 @@ impl Visit for Line {
             "connection" | "peer" => Ok(()),
             name => write!(self.fields, " {name}={value:?}"),
         };
-        written.expect("a string takes everything");
+        written.expect("a string can be written to");
     }
 }
 
@@ -82,7 +82,7 @@ fn check(dialogue: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn commands_and_states_are_logged_without_what_they_contain() {
+fn commands_and_states_are_logged_without_their_content() {
     check(&[
         ("a CAPABILITY", &[r#"command completed tag="a" verb="CAPABILITY" status="OK" reply="" duration_us=0"#]),
         (
@@ -134,7 +134,7 @@ fn commands_and_states_are_logged_without_what_they_contain() {
 }
 
 #[test]
-fn a_command_with_several_lines_is_logged_once_with_its_duration() {
+fn multi_line_command_is_logged_once_with_its_duration() {
     let recorder = EventRecorder::default();
     let world = TestServer::new();
     let mut connection = Connection::new(&world, Peer::local());
@@ -158,7 +158,7 @@ fn a_command_with_several_lines_is_logged_once_with_its_duration() {
 }
 
 #[test]
-fn the_end_of_a_session_whose_mailbox_is_deleted_is_logged() {
+fn session_end_by_mailbox_deletion_is_logged() {
     let recorder = EventRecorder::default();
     let world = TestServer::new();
     let mut connection = Connection::new(&world, Peer::local());
@@ -170,7 +170,7 @@ fn the_end_of_a_session_whose_mailbox_is_deleted_is_logged() {
 }
 
 #[tokio::test]
-async fn the_beginning_and_the_end_of_a_connection_are_logged() {
+async fn connection_open_and_close_are_logged() {
     let recorder = EventRecorder::default();
     let _guard = subscriber::set_default(recorder.clone());
     let world = TestServer::new();

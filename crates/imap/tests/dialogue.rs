@@ -27,9 +27,11 @@ pub fn play(name: &str, text: &str, piece_bytes: usize) {
     let mut index = 0;
     while let Some(line) = lines.get(index) {
         let literal: Vec<&str> = lines[index + 1..].iter().map_while(|line| line.strip_prefix(" |")).collect();
-        let goes_on = lines.get(index + 1 + literal.len()).and_then(|line| line.strip_prefix("C>: "));
-        player.step(line, &literal, goes_on).unwrap_or_else(|why| panic!("{name}.txt:{}: {why}\n  {line}", index + 1));
-        index += 1 + literal.len() + usize::from(goes_on.is_some());
+        let continuation = lines.get(index + 1 + literal.len()).and_then(|line| line.strip_prefix("C>: "));
+        player
+            .step(line, &literal, continuation)
+            .unwrap_or_else(|why| panic!("{name}.txt:{}: {why}\n  {line}", index + 1));
+        index += 1 + literal.len() + usize::from(continuation.is_some());
     }
     player.finish().unwrap_or_else(|why| panic!("{name}.txt, at the end: {why}"));
 }
@@ -42,7 +44,7 @@ struct Player {
 }
 
 impl Player {
-    fn step(&mut self, line: &str, literal: &[&str], goes_on: Option<&str>) -> Result<(), String> {
+    fn step(&mut self, line: &str, literal: &[&str], continuation: Option<&str>) -> Result<(), String> {
         if line.is_empty() || line.starts_with('#') {
             return Ok(());
         }
@@ -57,7 +59,7 @@ impl Player {
         let (role, number) = who.split_at_checked(1).ok_or("what is this line?")?;
         let number = if number.is_empty() { 1 } else { number.parse().map_err(|_| "which connection?")? };
         match role {
-            "C" => self.send(number, text, literal, goes_on),
+            "C" => self.send(number, text, literal, continuation),
             "S" => self.expect(number, text),
             "T" => {
                 let seconds = text.parse().map_err(|_| "how many seconds?")?;
@@ -68,7 +70,7 @@ impl Player {
         }
     }
 
-    fn send(&mut self, number: u32, text: &str, literal: &[&str], goes_on: Option<&str>) -> Result<(), String> {
+    fn send(&mut self, number: u32, text: &str, literal: &[&str], continuation: Option<&str>) -> Result<(), String> {
         let mut text = self.filled_in(text);
         let literal: String = literal.iter().map(|line| format!("{line}\r\n")).collect();
         text = text.replace("{*", &format!("{{{}", literal.len()));
@@ -81,10 +83,10 @@ impl Player {
         };
         receive(connection, format!("{text}\r\n"));
         if !literal.is_empty() {
-            if connection.said.front().is_some_and(|said| said.starts_with("+ ")) {
-                connection.said.pop_front();
+            if connection.lines.front().is_some_and(|line| line.starts_with("+ ")) {
+                connection.lines.pop_front();
             }
-            receive(connection, format!("{literal}{}\r\n", goes_on.unwrap_or_default()));
+            receive(connection, format!("{literal}{}\r\n", continuation.unwrap_or_default()));
         }
         self.connections.values_mut().for_each(Connection::wake);
         Ok(())
@@ -92,8 +94,8 @@ impl Player {
 
     fn expect(&mut self, number: u32, pattern: &str) -> Result<(), String> {
         let connection = self.connections.get_mut(&number).ok_or("there is no such connection")?;
-        let said = connection.said.pop_front().ok_or("the server said nothing more")?;
-        matches(pattern, &said, &mut self.words).map_err(|()| format!("the server said\n  {said}"))
+        let line = connection.lines.pop_front().ok_or("the server sent no further line")?;
+        matches(pattern, &line, &mut self.words).map_err(|()| format!("the server sent\n  {line}"))
     }
 
     fn filled_in(&self, text: &str) -> String {
@@ -106,18 +108,18 @@ impl Player {
 }
 
 /// Compares a line with a pattern, and stores the words of `$name`.
-fn matches(pattern: &str, said: &str, words: &mut BTreeMap<String, String>) -> Result<(), ()> {
+fn matches(pattern: &str, text: &str, words: &mut BTreeMap<String, String>) -> Result<(), ()> {
     let Some(special) = ["...", "$"].iter().filter_map(|mark| pattern.find(mark)).min() else {
-        return if pattern == said { Ok(()) } else { Err(()) };
+        return if pattern == text { Ok(()) } else { Err(()) };
     };
     let (plain, rest) = pattern.split_at(special);
-    let said = said.strip_prefix(plain).ok_or(())?;
+    let text = text.strip_prefix(plain).ok_or(())?;
     if let Some(rest) = rest.strip_prefix("...") {
         // The shortest text that lets the rest match.
-        let ends = (0..=said.len()).filter(|end| said.is_char_boundary(*end));
+        let ends = (0..=text.len()).filter(|end| text.is_char_boundary(*end));
         for end in ends {
             let mut attempt = words.clone();
-            if matches(rest, &said[end..], &mut attempt).is_ok() {
+            if matches(rest, &text[end..], &mut attempt).is_ok() {
                 *words = attempt;
                 return Ok(());
             }
@@ -128,10 +130,10 @@ fn matches(pattern: &str, said: &str, words: &mut BTreeMap<String, String>) -> R
     let name_length = rest.find(|character: char| !character.is_ascii_lowercase()).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(name_length);
     if name.is_empty() {
-        return matches(rest, said.strip_prefix('$').ok_or(())?, words);
+        return matches(rest, text.strip_prefix('$').ok_or(())?, words);
     }
-    let word_length = said.find(|character: char| !character.is_ascii_alphanumeric()).unwrap_or(said.len());
-    let (word, after) = said.split_at(word_length);
+    let word_length = text.find(|character: char| !character.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let (word, after) = text.split_at(word_length);
     if words.entry(name.to_owned()).or_insert_with(|| word.to_owned()) != word {
         return Err(());
     }

@@ -158,20 +158,20 @@ struct Client(Connection);
 impl Client {
     fn new(mut connection: Connection) -> Self {
         connection.receive(b"a LOGIN alice secret\r\nb SELECT INBOX\r\n");
-        connection.said.clear();
+        connection.lines.clear();
         Self(connection)
     }
 
-    fn say(&mut self, line: &[u8]) -> Vec<String> {
+    fn send(&mut self, line: &[u8]) -> Vec<String> {
         self.0.receive(line);
-        self.0.said.drain(..).filter(|line| !line.contains("EXISTS") && !line.contains("RECENT")).collect()
+        self.0.lines.drain(..).filter(|line| !line.contains("EXISTS") && !line.contains("RECENT")).collect()
     }
 
     fn search(&mut self, key: &str, needle: &str) -> Vec<String> {
         let command = format!("c UID SEARCH CHARSET UTF-8 {key} {{{}+}}\r\n{needle}\r\n", needle.len());
-        let said = self.say(command.as_bytes());
-        assert!(said.iter().any(|line| line.starts_with("c OK")), "{said:?}");
-        said
+        let response = self.send(command.as_bytes());
+        assert!(response.iter().any(|line| line.starts_with("c OK")), "{response:?}");
+        response
     }
 }
 
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_index_changes_no_answer(indexed in messages(), later in messages(), cuts in cuts()) {
+    fn index_does_not_change_search_results(indexed in messages(), later in messages(), cuts in cuts()) {
         let world = world_with_others();
         let file = world.open_as_server("alice");
         indexed.iter().for_each(|parts| deliver(&file, &write(parts)));
@@ -213,7 +213,7 @@ proptest! {
         // At this point the index is out of date.
         later.iter().for_each(|parts| deliver(&file, &write(parts)));
         let mut client = Client::new(Connection::at(&world.site, Peer::local()));
-        client.say(format!("d UID STORE {}:{} +FLAGS (\\Deleted)\r\ne EXPUNGE\r\nf STORE 1:3,42:* +FLAGS (\\Flagged)\r\n", 3, 5).as_bytes());
+        client.send(format!("d UID STORE {}:{} +FLAGS (\\Deleted)\r\ne EXPUNGE\r\nf STORE 1:3,42:* +FLAGS (\\Flagged)\r\n", 3, 5).as_bytes());
         compare(&world, &needles[..4]);
         world.index("alice");
         compare(&world, &needles[4..8]);
@@ -222,7 +222,7 @@ proptest! {
 }
 
 #[test]
-fn addresses_without_their_comments_are_in_the_index() {
+fn addresses_are_indexed_without_comments() {
     let world = world_with_others();
     deliver(&world.open_as_server("alice"), b"From: Ann <ann(the)archer@ (x) example. org>\r\n\r\nx\r\n");
     world.index("alice");
@@ -241,7 +241,7 @@ fn addresses_without_their_comments_are_in_the_index() {
 }
 
 #[test]
-fn messages_that_the_index_rules_out_are_not_read() {
+fn messages_ruled_out_by_the_index_are_not_read() {
     let world = world_with_others();
     let file = world.open_as_server("alice");
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
@@ -259,13 +259,13 @@ fn messages_that_the_index_rules_out_are_not_read() {
         let lacking = view.messages_without(&world.search(), &texts).expect("the index is sound");
         lacking.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
     };
-    assert_eq!(view(&world), [0_usize; 0], "nothing is known before it is indexed");
+    assert_eq!(view(&world), [0_usize; 0], "before indexing, no message is ruled out");
     world.index("alice");
     assert_eq!(view(&world), [ADDITIONAL_MESSAGES, ADDITIONAL_MESSAGES, 0, 1, ADDITIONAL_MESSAGES + 1 - 11, 0]);
     let mut client = Client::new(Connection::at(&world.site, Peer::local()));
     assert_eq!(client.search("BODY", "eropl")[0], format!("* SEARCH {}", ADDITIONAL_MESSAGES + 1));
     assert_eq!(world.index_uses.swap(0, Ordering::Relaxed), 1);
     client.search("UID 1:5 BODY", "eropl");
-    client.say(b"d UID SEARCH LARGER 1 SENTSINCE 1-Jan-2000\r\n");
-    assert_eq!(world.index_uses.load(Ordering::Relaxed), 0, "few messages are read, and entries tell sizes");
+    client.send(b"d UID SEARCH LARGER 1 SENTSINCE 1-Jan-2000\r\n");
+    assert_eq!(world.index_uses.load(Ordering::Relaxed), 0, "few messages are read, and entries contain their sizes");
 }

@@ -74,7 +74,7 @@ fn scram_that_is_switched_off_is_not_offered() {
     let mut connection = connection::Connection::new(&world, Peer::local());
     let mut ask = |line: &str| {
         connection.receive(format!("{line}\r\n").as_bytes());
-        connection.said.drain(..).collect::<Vec<String>>()
+        connection.lines.drain(..).collect::<Vec<String>>()
     };
     let said = ask("a CAPABILITY");
     assert!(said[0].ends_with(" STARTTLS AUTH=PLAIN AUTH=LOGIN"), "{said:?}");

@@ -41,7 +41,7 @@ impl Mailbox {
 
     /// Checks a UIDVALIDITY that the server reported: it is unchanged or, in a recreated mailbox, larger than before.
     fn check_uid_validity(&mut self, validity: u32) {
-        assert!(validity > self.past_validity, "{validity} is of the past, as {}", self.past_validity);
+        assert!(validity > self.past_validity, "{validity} is not larger than the earlier {}", self.past_validity);
         assert_eq!(*self.validity.get_or_insert(validity), validity);
     }
 
@@ -148,7 +148,7 @@ fn flags() -> impl Strategy<Value = Vec<usize>> {
 fn step() -> impl Strategy<Value = Step> {
     let sign = prop::sample::select(vec!["+", "-", ""]);
     let verb = prop::sample::select(vec!["COPY", "MOVE"]);
-    let learns_with = prop::sample::select(vec![
+    let noticing_command = prop::sample::select(vec![
         "NOOP",
         "FETCH 1:* FLAGS",
         "UID STORE 1:* +FLAGS (\\Seen)",
@@ -161,7 +161,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..NAMES.len(), prop::collection::vec(flags(), 1..4))
             .prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
         2 => Just(Step::Deliver),
-        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { noticing_command: learns_with }),
+        1 => noticing_command.prop_map(|noticing_command| Step::DeleteAndCreate { noticing_command }),
         1 => Just(Step::Rename),
         2 => (any::<bool>(), 0_usize..12, 0..NAMES.len(), flags())
             .prop_map(|(by_uid, pick, target, flags)| Step::Replace { by_uid, pick, target, flags }),
@@ -192,17 +192,17 @@ impl ModelRun {
         let world = TestServer::new();
         let mut observer = Connection::new(&world, Peer::local());
         observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[VOLATILE_MAILBOX]).as_bytes());
-        let mut play = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };
+        let mut run = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };
         for kind in [Kind::Plain, Kind::Condstore, Kind::Qresync] {
-            let connection = Connection::new(&play.world, Peer::local());
+            let connection = Connection::new(&run.world, Peer::local());
             let mirror = Vec::new();
             let mut client = Client { connection, kind, selected: 0, mirror, uid_validity: 0, highest_modseq: 0 };
             client.log_in();
-            play.clients.push(client);
-            let index = play.clients.len() - 1;
-            play.select(index, 0);
+            run.clients.push(client);
+            let index = run.clients.len() - 1;
+            run.select(index, 0);
         }
-        play
+        run
     }
 
     fn step(&mut self, index: usize, step: &Step) {
@@ -211,22 +211,22 @@ impl ModelRun {
                 let flags: Vec<Flags> = flags.iter().map(|flags| names(flags)).collect();
                 let messages: String = flags.iter().map(|flags| format!(" ({}) {{1+}}\r\nx", join(flags))).collect();
                 let line = format!("APPEND {}{messages}", self.mailboxes[*mailbox].name);
-                let said = self.command(index, &line);
+                let response = self.command(index, &line);
                 let new: Vec<u32> = flags.into_iter().map(|flags| self.mailboxes[*mailbox].add(flags)).collect();
-                self.check_new(*mailbox, &said, &new);
-                self.hear(index, &said);
+                self.check_new(*mailbox, &response, &new);
+                self.process_response(index, &response);
             }
             Step::Deliver => {
                 world::deliver(&self.world.open_as_server("alice"), b"x");
                 self.mailboxes[0].add(Flags::new());
             }
-            Step::DeleteAndCreate { noticing_command: learns_with } => self.delete_and_create(index, learns_with),
+            Step::DeleteAndCreate { noticing_command } => self.delete_and_create(index, noticing_command),
             Step::Rename => {
                 let old = self.mailboxes[VOLATILE_MAILBOX].name;
                 let new = if old == OTHER_NAME { NAMES[VOLATILE_MAILBOX] } else { OTHER_NAME };
-                let said = self.command(index, &format!("RENAME {old} {new}"));
+                let response = self.command(index, &format!("RENAME {old} {new}"));
                 self.mailboxes[VOLATILE_MAILBOX].name = new;
-                self.hear(index, &said);
+                self.process_response(index, &response);
             }
             Step::Replace { by_uid, pick, target, flags } => {
                 self.replace(index, (*by_uid, *pick), *target, names(flags))
@@ -235,25 +235,28 @@ impl ModelRun {
                 self.store(index, (*by_uid, *unchanged, *silent), sign, &names(flags), picks)
             }
             Step::Expunge => {
-                let said = self.command(index, "EXPUNGE");
+                let response = self.command(index, "EXPUNGE");
                 self.selected(index).messages.retain(|_, flags| !flags.contains("\\Deleted"));
-                self.hear(index, &said);
+                self.process_response(index, &response);
                 self.check_mirror(index);
             }
             Step::UidExpunge { picks } => {
                 let Some((set, uids)) = self.pick(index, picks, true) else { return };
-                let said = self.command(index, &format!("UID EXPUNGE {set}"));
+                let response = self.command(index, &format!("UID EXPUNGE {set}"));
                 let doomed = |uid: &u32, flags: &Flags| uids.contains(uid) && flags.contains("\\Deleted");
                 self.selected(index).messages.retain(|uid, flags| !doomed(uid, flags));
-                self.hear(index, &said);
+                self.process_response(index, &response);
                 self.check_mirror(index);
             }
             Step::Transfer { verb, by_uid, picks, target } => self.transfer(index, (verb, *by_uid), picks, *target),
             Step::Fetch { picks } => {
                 let Some((set, _)) = self.pick(index, picks, false) else { return };
-                let said = self.command(index, &format!("FETCH {set} (UID FLAGS)"));
-                assert!(said.iter().all(|line| !line.ends_with(" EXPUNGE") && !line.contains("VANISHED")), "{said:?}");
-                self.hear(index, &said);
+                let response = self.command(index, &format!("FETCH {set} (UID FLAGS)"));
+                assert!(
+                    response.iter().all(|line| !line.ends_with(" EXPUNGE") && !line.contains("VANISHED")),
+                    "{response:?}"
+                );
+                self.process_response(index, &response);
             }
             Step::Noop => self.noop(index),
             Step::Select { mailbox } => self.select(index, *mailbox),
@@ -274,18 +277,20 @@ impl ModelRun {
         let line = |condition: &str| format!("{uid}STORE {set}{condition} {sign}FLAGS{dot} ({})", join(flags));
         let first =
             self.clients[index].mirror.iter().find(|known| uids.contains(&known.uid)).map_or(0, |known| known.modseq);
-        let said = if unchanged && first > 0 && self.clients[index].kind != Kind::Plain {
+        let response = if unchanged && first > 0 && self.clients[index].kind != Kind::Plain {
             let numbers = self.clients[index].numbers();
             let changed = self.changed_since(self.clients[index].selected, first);
-            let said = self.command(index, &line(&format!(" (UNCHANGEDSINCE {first})")));
+            let response = self.command(index, &line(&format!(" (UNCHANGEDSINCE {first})")));
             let failed: BTreeSet<u32> = uids.intersection(&changed).copied().collect();
-            let told =
-                said.last().and_then(|last| last.split_once("[MODIFIED ")).and_then(|(_, rest)| rest.split_once(']'));
-            let told = told.map_or_else(BTreeSet::new, |(set, _)| members(set));
+            let modified = response
+                .last()
+                .and_then(|last| last.split_once("[MODIFIED "))
+                .and_then(|(_, rest)| rest.split_once(']'));
+            let modified = modified.map_or_else(BTreeSet::new, |(set, _)| members(set));
             let expected = failed.iter().map(|uid| if by_uid { *uid } else { numbers[uid] }).collect();
-            assert_eq!(told, expected, "{said:?}");
+            assert_eq!(modified, expected, "{response:?}");
             uids.retain(|uid| !failed.contains(uid));
-            said
+            response
         } else {
             self.command(index, &line(""))
         };
@@ -296,7 +301,7 @@ impl ModelRun {
         };
         let messages = self.selected(index).messages.iter_mut();
         messages.filter(|(uid, _)| uids.contains(uid)).for_each(|(_, flags)| change(flags));
-        self.hear(index, &said);
+        self.process_response(index, &response);
         // A client that stores silently applies the change itself, once the command has succeeded.
         if silent {
             let mirror = &mut self.clients[index].mirror;
@@ -311,38 +316,41 @@ impl ModelRun {
         let line = format!("{uid}REPLACE {set} {} ({}) {{1+}}\r\nx", self.mailboxes[target].name, join(&flags));
         let old = uids.first().copied().filter(|uid| self.selected(index).messages.contains_key(uid));
         let Some(old) = old else {
-            let said = self.clients[index].ask(&line);
-            assert!(said.last().is_some_and(|last| last.starts_with("t NO [NONEXISTENT] ")), "{line}: {said:?}");
-            return self.hear(index, &said);
+            let response = self.clients[index].ask(&line);
+            assert!(
+                response.last().is_some_and(|last| last.starts_with("t NO [NONEXISTENT] ")),
+                "{line}: {response:?}"
+            );
+            return self.process_response(index, &response);
         };
-        let said = self.command(index, &line);
+        let response = self.command(index, &line);
         self.selected(index).messages.remove(&old);
         let new = self.mailboxes[target].add(flags);
-        self.check_new(target, &said, &[new]);
-        self.hear(index, &said);
+        self.check_new(target, &response, &[new]);
+        self.process_response(index, &response);
     }
 
     /// Deletes and recreates the third mailbox. Other clients that have it selected receive BYE and reconnect.
-    fn delete_and_create(&mut self, index: usize, learns_with: &str) {
+    fn delete_and_create(&mut self, index: usize, noticing_command: &str) {
         let name = self.mailboxes[VOLATILE_MAILBOX].name;
-        let said = self.command(index, &format!("DELETE {name}"));
-        self.hear(index, &said);
-        let said = self.command(index, &format!("CREATE {name}"));
+        let response = self.command(index, &format!("DELETE {name}"));
+        self.process_response(index, &response);
+        let response = self.command(index, &format!("CREATE {name}"));
         self.mailboxes[VOLATILE_MAILBOX].recreate();
         if self.clients[index].selected == VOLATILE_MAILBOX {
             self.clients[index].mirror.clear();
             self.clients[index].uid_validity = 0;
             self.select(index, VOLATILE_MAILBOX);
         } else {
-            self.hear(index, &said);
+            self.process_response(index, &response);
         }
         for other in (0..self.clients.len()).filter(|other| *other != index) {
             if self.clients[other].selected != VOLATILE_MAILBOX {
                 continue;
             }
-            let said = self.clients[other].ask(learns_with);
-            assert!(said.last().is_some_and(|last| last.starts_with("* BYE ")), "{learns_with}: {said:?}");
-            if learns_with.starts_with("APPEND") {
+            let response = self.clients[other].ask(noticing_command);
+            assert!(response.last().is_some_and(|last| last.starts_with("* BYE ")), "{noticing_command}: {response:?}");
+            if noticing_command.starts_with("APPEND") {
                 // APPEND was complete before the selected mailbox was accessed.
                 self.mailboxes[0].add(Flags::new());
             }
@@ -358,8 +366,8 @@ impl ModelRun {
         let name = self.mailboxes[VOLATILE_MAILBOX].name;
         if client.kind == Kind::Qresync && client.uid_validity > 0 {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
-            let said = client.send(&line);
-            assert!(!said.iter().any(|line| line.contains("VANISHED") || line.contains("FETCH")), "{said:?}");
+            let response = client.send(&line);
+            assert!(!response.iter().any(|line| line.contains("VANISHED") || line.contains("FETCH")), "{response:?}");
         }
         client.uid_validity = 0;
         self.select(index, VOLATILE_MAILBOX);
@@ -368,16 +376,16 @@ impl ModelRun {
     /// Returns the messages of a mailbox that have changed since a mod-sequence.
     fn changed_since(&mut self, mailbox: usize, modseq: u64) -> BTreeSet<u32> {
         let name = self.mailboxes[mailbox].name;
-        self.observer.said.clear();
+        self.observer.lines.clear();
         self.observer.receive(format!("o EXAMINE {name}\r\no UID FETCH 1:* (MODSEQ)\r\n").as_bytes());
-        let said = self.observer.said.drain(..).filter(|line| line.contains(" FETCH (UID"));
-        let changed = said.filter(|line| after(line, "MODSEQ (").is_some_and(|own| own > modseq));
+        let response = self.observer.lines.drain(..).filter(|line| line.contains(" FETCH (UID"));
+        let changed = response.filter(|line| after(line, "MODSEQ (").is_some_and(|own| own > modseq));
         changed.map(|line| after(&line, "UID ").map_or(0, narrow)).collect()
     }
 
     /// Checks that new messages have the expected UIDs and that their mailbox has the expected UIDVALIDITY.
-    fn check_new(&mut self, mailbox: usize, said: &[String], uids: &[u32]) {
-        let line = said.iter().find(|line| line.contains("[APPENDUID ")).unwrap_or_else(|| panic!("{said:?}"));
+    fn check_new(&mut self, mailbox: usize, response: &[String], uids: &[u32]) {
+        let line = response.iter().find(|line| line.contains("[APPENDUID ")).unwrap_or_else(|| panic!("{response:?}"));
         let (_, code) = line.split_once("[APPENDUID ").unwrap_or_default();
         let (validity, set) = code.split_once(']').unwrap_or_default().0.split_once(' ').unwrap_or_default();
         assert_eq!(members(set), uids.iter().copied().collect(), "{line}");
@@ -392,11 +400,14 @@ impl ModelRun {
         if !by_uid && uids.iter().any(|uid| !mailbox.messages.contains_key(uid)) {
             // By sequence number, the command applies to all messages or to none. This also holds if a message has
             // vanished without a report to the client.
-            let said = self.clients[index].ask(&line);
-            assert!(said.last().is_some_and(|last| last.starts_with("t NO [EXPUNGEISSUED] ")), "{line}: {said:?}");
-            return self.hear(index, &said);
+            let response = self.clients[index].ask(&line);
+            assert!(
+                response.last().is_some_and(|last| last.starts_with("t NO [EXPUNGEISSUED] ")),
+                "{line}: {response:?}"
+            );
+            return self.process_response(index, &response);
         }
-        let said = self.command(index, &line);
+        let response = self.command(index, &line);
         let mailbox = self.selected(index);
         let taken: Vec<(u32, Flags)> =
             uids.iter().filter_map(|uid| Some((*uid, mailbox.messages.get(uid)?.clone()))).collect();
@@ -406,14 +417,17 @@ impl ModelRun {
         let new: Vec<u32> = taken.iter().map(|(_, flags)| self.mailboxes[target].add(flags.clone())).collect();
         if let (Some(first), Some(last)) = (new.first(), new.last()) {
             let end = if first == last { format!(" {last}]") } else { format!(" {first}:{last}]") };
-            assert!(said.iter().any(|line| line.contains("[COPYUID ") && line.contains(&end)), "{said:?} lacks {end}");
+            assert!(
+                response.iter().any(|line| line.contains("[COPYUID ") && line.contains(&end)),
+                "{response:?} lacks {end}"
+            );
         }
-        self.hear(index, &said);
+        self.process_response(index, &response);
     }
 
     fn noop(&mut self, index: usize) {
-        let said = self.command(index, "NOOP");
-        self.hear(index, &said);
+        let response = self.command(index, "NOOP");
+        self.process_response(index, &response);
         self.check_mirror(index);
     }
 
@@ -425,15 +439,15 @@ impl ModelRun {
         let comes_back = client.kind == Kind::Qresync && client.selected == mailbox && client.uid_validity > 0;
         if comes_back {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
-            let said = client.send(&line);
-            client.resynchronize(&said);
+            let response = client.send(&line);
+            client.resynchronise(&response);
         } else {
             client.selected = mailbox;
-            let said = client.send(&format!("SELECT {name}"));
-            client.begin(&said);
+            let response = client.send(&format!("SELECT {name}"));
+            client.begin(&response);
             self.mailboxes[mailbox].check_uid_validity(client.uid_validity);
-            let said = client.send(&format!("UID FETCH 1:* ({})", client.kind.attributes()));
-            self.hear(index, &said);
+            let response = client.send(&format!("UID FETCH 1:* ({})", client.kind.attributes()));
+            self.process_response(index, &response);
         }
         self.check_mirror(index);
     }
@@ -442,12 +456,13 @@ impl ModelRun {
     /// mirror is empty.
     fn pick(&self, index: usize, picks: &[usize], by_uid: bool) -> Option<(String, BTreeSet<u32>)> {
         let mirror = &self.clients[index].mirror;
-        let places: BTreeSet<usize> = picks.iter().map(|pick| pick.checked_rem(mirror.len())).collect::<Option<_>>()?;
-        let uids: BTreeSet<u32> = places.iter().map(|place| mirror[*place].uid).collect();
+        let positions: BTreeSet<usize> =
+            picks.iter().map(|pick| pick.checked_rem(mirror.len())).collect::<Option<_>>()?;
+        let uids: BTreeSet<u32> = positions.iter().map(|position| mirror[*position].uid).collect();
         let numbers: Vec<String> = if by_uid {
             uids.iter().map(u32::to_string).collect()
         } else {
-            places.iter().map(|place| (place + 1).to_string()).collect()
+            positions.iter().map(|position| (position + 1).to_string()).collect()
         };
         Some((numbers.join(","), uids))
     }
@@ -461,13 +476,13 @@ impl ModelRun {
     }
 
     /// Passes untagged responses to a client, which checks them and fetches the messages that are new to it.
-    fn hear(&mut self, index: usize, said: &[String]) {
+    fn process_response(&mut self, index: usize, response: &[String]) {
         let client = &mut self.clients[index];
         let mailbox = &self.mailboxes[client.selected];
-        said.iter().for_each(|line| client.hear(line, mailbox));
+        response.iter().for_each(|line| client.process_line(line, mailbox));
         if let Some(first) = client.mirror.iter().position(|known| known.uid == 0) {
-            let said = client.send(&format!("FETCH {}:* ({})", first + 1, client.kind.attributes()));
-            self.hear(index, &said);
+            let response = client.send(&format!("FETCH {}:* ({})", first + 1, client.kind.attributes()));
+            self.process_response(index, &response);
         }
     }
 
@@ -498,20 +513,20 @@ impl Client {
 
     /// Sends a command and returns the response, which must end with OK.
     fn send(&mut self, line: &str) -> Vec<String> {
-        let said = self.ask(line);
-        assert!(said.last().is_some_and(|last| last.starts_with("t OK ")), "{line}: {said:?}");
-        said
+        let response = self.ask(line);
+        assert!(response.last().is_some_and(|last| last.starts_with("t OK ")), "{line}: {response:?}");
+        response
     }
 
     /// Sends a command and returns the response, whatever its status.
     fn ask(&mut self, line: &str) -> Vec<String> {
         self.connection.receive(format!("t {line}\r\n").as_bytes());
-        self.connection.said.drain(..).collect()
+        self.connection.lines.drain(..).collect()
     }
 
-    fn begin(&mut self, said: &[String]) {
+    fn begin(&mut self, response: &[String]) {
         self.mirror.clear();
-        for line in said {
+        for line in response {
             self.uid_validity = after(line, "[UIDVALIDITY ").map_or(self.uid_validity, narrow);
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);
             if line.ends_with(" EXISTS") {
@@ -521,9 +536,9 @@ impl Client {
     }
 
     /// Processes the response to SELECT with QRESYNC: the vanished messages, and those that are new or changed.
-    fn resynchronize(&mut self, said: &[String]) {
+    fn resynchronise(&mut self, response: &[String]) {
         let mut exists = 0;
-        for line in said {
+        for line in response {
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);
             if line.ends_with(" EXISTS") {
                 exists = first_number(line);
@@ -533,18 +548,18 @@ impl Client {
                 self.mirror.retain(|known| !gone.contains(&known.uid));
             }
             if line.contains(" FETCH (") {
-                let told = MirroredMessage::of(line);
-                self.mirror.retain(|known| known.uid != told.uid);
-                self.mirror.push(told);
+                let reported = MirroredMessage::of(line);
+                self.mirror.retain(|known| known.uid != reported.uid);
+                self.mirror.push(reported);
                 self.mirror.sort_by_key(|known| known.uid);
-                assert!(self.mirror.len() <= exists, "{said:?}");
+                assert!(self.mirror.len() <= exists, "{response:?}");
             }
         }
-        assert_eq!(self.mirror.len(), exists, "{said:?}");
+        assert_eq!(self.mirror.len(), exists, "{response:?}");
     }
 
     /// Processes an untagged response that may be sent at any time.
-    fn hear(&mut self, line: &str, mailbox: &Mailbox) {
+    fn process_line(&mut self, line: &str, mailbox: &Mailbox) {
         if line.ends_with(" EXISTS") {
             let count = first_number(line);
             assert!(count >= self.mirror.len(), "messages disappear by EXPUNGE only: {line}");
@@ -552,34 +567,37 @@ impl Client {
         } else if line.ends_with(" EXPUNGE") {
             assert_ne!(self.kind, Kind::Qresync, "{line}");
             let gone = self.mirror.remove(first_number(line) - 1);
-            assert!(!mailbox.messages.contains_key(&gone.uid), "{} is still there", gone.uid);
+            assert!(!mailbox.messages.contains_key(&gone.uid), "{} still exists", gone.uid);
         } else if let Some(set) = line.strip_prefix("* VANISHED ") {
             assert_eq!(self.kind, Kind::Qresync, "{line}");
             for uid in members(set) {
-                assert!(!mailbox.messages.contains_key(&uid), "{uid} is still there");
+                assert!(!mailbox.messages.contains_key(&uid), "{uid} still exists");
                 self.mirror.retain(|known| known.uid != uid);
             }
         } else if line.contains(" FETCH (") {
-            self.hear_fetch(line);
+            self.process_fetch(line);
         } else if let Some(modseq) = after(line, "[HIGHESTMODSEQ ") {
             // While expunges are held back, the value may be lower than a mod-sequence that FETCH reported.
             self.highest_modseq = modseq;
         }
     }
 
-    fn hear_fetch(&mut self, line: &str) {
+    fn process_fetch(&mut self, line: &str) {
         let number = first_number(line);
-        let told = MirroredMessage::of(line);
+        let reported = MirroredMessage::of(line);
         let known = self.mirror.get_mut(number - 1).unwrap_or_else(|| panic!("no such number: {line}"));
-        if told.uid > 0 {
-            assert!(known.uid == 0 || known.uid == told.uid, "numbers moved: {known:?}, {line}");
-            known.uid = told.uid;
+        if reported.uid > 0 {
+            assert!(known.uid == 0 || known.uid == reported.uid, "the sequence numbers differ: {known:?}, {line}");
+            known.uid = reported.uid;
         }
-        assert!(told.modseq == 0 || told.modseq >= known.modseq, "the mod-sequence fell: {known:?}, {line}");
-        known.modseq = known.modseq.max(told.modseq);
-        self.highest_modseq = self.highest_modseq.max(told.modseq);
+        assert!(
+            reported.modseq == 0 || reported.modseq >= known.modseq,
+            "the mod-sequence decreased: {known:?}, {line}"
+        );
+        known.modseq = known.modseq.max(reported.modseq);
+        self.highest_modseq = self.highest_modseq.max(reported.modseq);
         if line.contains("FLAGS (") {
-            known.flags = told.flags;
+            known.flags = reported.flags;
         }
     }
 }
@@ -632,11 +650,11 @@ fn members(set: &str) -> BTreeSet<u32> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
-    fn every_client_can_follow_what_happens(steps in prop::collection::vec((0_usize..3, step()), 1..60)) {
-        let mut play = ModelRun::new();
+    fn clients_can_follow_concurrent_changes(steps in prop::collection::vec((0_usize..3, step()), 1..60)) {
+        let mut run = ModelRun::new();
         for (index, step) in &steps {
-            play.step(*index, step);
+            run.step(*index, step);
         }
-        (0..3).for_each(|index| play.noop(index));
+        (0..3).for_each(|index| run.noop(index));
     }
 }

@@ -202,16 +202,16 @@ impl Client {
     /// Sends a command, and returns the lines before its tagged response, which must be OK.
     fn ask(&mut self, command: &str) -> Vec<String> {
         self.connection.receive(format!("a {command}\r\n").as_bytes());
-        let mut said: Vec<String> = self.connection.said.drain(..).collect();
-        let last = said.pop().unwrap_or_default();
-        assert!(last.starts_with("a OK "), "{command}: {said:?} {last}");
-        said
+        let mut lines: Vec<String> = self.connection.lines.drain(..).collect();
+        let last = lines.pop().unwrap_or_default();
+        assert!(last.starts_with("a OK "), "{command}: {lines:?} {last}");
+        lines
     }
 
     /// Sends a command that has one untagged response.
     fn ask_one(&mut self, command: &str) -> String {
-        let said = self.ask(command);
-        let [line] = &said[..] else { panic!("{command}: {said:?}") };
+        let lines = self.ask(command);
+        let [line] = &lines[..] else { panic!("{command}: {lines:?}") };
         line.clone()
     }
 }
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn sections_are_pieces_of_the_message(messages in messages(), start in 0usize..150, length in 1usize..150) {
+    fn fetched_sections_match_the_message(messages in messages(), start in 0usize..150, length in 1usize..150) {
         let mut client = Client::new(&messages);
         for Numbered { message, number, .. } in numbered(&messages) {
             let raw = message.raw();

@@ -26,15 +26,15 @@ async fn server() -> Server {
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
     let shutdown = Shutdown::new();
     let termination = SessionTermination::default();
-    let everybody = termination.clone();
+    let all_sessions = termination.clone();
     let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {
         while let Ok((stream, address)) = listener.accept().await {
             let service = Arc::clone(&service);
-            let everybody = everybody.clone();
-            tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, everybody));
+            let all_sessions = all_sessions.clone();
+            tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, all_sessions));
         }
     });
     Server { address, shutdown, termination, world }
@@ -76,14 +76,14 @@ impl Client {
     async fn until(&mut self, end: &str) -> String {
         loop {
             let found = self.received.windows(end.len()).position(|window| window == end.as_bytes());
-            if let Some(place) = found {
-                let rest = self.received.split_off(place + end.len());
-                let said = std::mem::replace(&mut self.received, rest);
-                return String::from_utf8_lossy(&said).into_owned();
+            if let Some(position) = found {
+                let rest = self.received.split_off(position + end.len());
+                let output = std::mem::replace(&mut self.received, rest);
+                return String::from_utf8_lossy(&output).into_owned();
             }
             let mut fresh = Vec::with_capacity(1 << 16);
             let count = self.stream.read_buf(&mut fresh).await.expect("the server writes");
-            assert!(count > 0, "the server closed; it said {}", String::from_utf8_lossy(&self.received));
+            assert!(count > 0, "the server closed after {}", String::from_utf8_lossy(&self.received));
             self.take(&fresh);
         }
     }
@@ -99,9 +99,9 @@ impl Client {
     async fn command(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         let tag = line.split(' ').next().unwrap_or_default();
-        let mut said = self.until(&format!("{tag} OK ")).await;
-        said.push_str(&self.until("\r\n").await);
-        said
+        let mut response = self.until(&format!("{tag} OK ")).await;
+        response.push_str(&self.until("\r\n").await);
+        response
     }
 
     async fn closed(&mut self) -> bool {
@@ -117,16 +117,16 @@ async fn pipelined_commands_are_answered_in_order() {
     let append = format!("b APPEND INBOX {{{}+}}\r\n{message}\r\n", message.len());
     let rest = "c SELECT INBOX\r\nd FETCH 1 (UID BODY.PEEK[TEXT])\r\ne STORE 1 +FLAGS.SILENT (\\Seen)\r\nf LOGOUT\r\n";
     client.send(format!("a LOGIN alice secret\r\n{append}{rest}").as_bytes()).await;
-    let said = client.until("f OK LOGOUT completed\r\n").await;
-    let tags: Vec<&str> = said.lines().filter_map(|line| line.split_once(" OK").map(|(tag, _)| tag)).collect();
+    let response = client.until("f OK LOGOUT completed\r\n").await;
+    let tags: Vec<&str> = response.lines().filter_map(|line| line.split_once(" OK").map(|(tag, _)| tag)).collect();
     let tagged: Vec<&str> = tags.into_iter().filter(|tag| tag.len() == 1 && *tag != "*").collect();
     assert_eq!(tagged, ["a", "b", "c", "d", "e", "f"]);
-    assert!(said.contains("* 1 FETCH (UID 1 BODY[TEXT] {6}\r\nbody\r\n)\r\n"), "{said}");
+    assert!(response.contains("* 1 FETCH (UID 1 BODY[TEXT] {6}\r\nbody\r\n)\r\n"), "{response}");
     assert!(client.closed().await);
 }
 
 #[tokio::test]
-async fn a_large_message_comes_back_in_pieces_and_whole() {
+async fn large_message_is_appended_and_fetched_whole() {
     let server = server().await;
     let mut client = Client::logged_in(&server).await;
     let line = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n";
@@ -137,29 +137,29 @@ async fn a_large_message_comes_back_in_pieces_and_whole() {
     client.until("a OK ").await;
     client.until("\r\n").await;
     client.command("b SELECT INBOX").await;
-    let said = client.command("c FETCH 1 (UID BODY[] RFC822.SIZE)").await;
+    let response = client.command("c FETCH 1 (UID BODY[] RFC822.SIZE)").await;
     let head = format!("* 1 FETCH (UID 1 BODY[] {{{}}}\r\n", message.len());
     let tail = format!(" RFC822.SIZE {} FLAGS (\\Seen \\Recent))\r\nc OK FETCH completed\r\n", message.len());
-    assert_eq!(said, format!("{head}{message}{tail}"));
+    assert_eq!(response, format!("{head}{message}{tail}"));
 }
 
 #[tokio::test]
-async fn a_large_message_with_nul_is_sent_without_it_unless_as_binary() {
+async fn nul_in_a_large_message_is_sent_only_as_binary() {
     let server = server().await;
     let mut client = Client::logged_in(&server).await;
     let message = format!("Subject: large\r\n\r\n{}", "\0 0123456789 \0\r\n".repeat(40_000));
     deliver(&server.world.open_as_server("alice"), message.as_bytes());
     client.command("a EXAMINE INBOX").await;
-    let said = client.command("b FETCH 1 BODY.PEEK[]").await;
+    let response = client.command("b FETCH 1 BODY.PEEK[]").await;
     let head = format!("* 1 FETCH (BODY[] {{{}}}\r\n", message.len());
-    assert!(said == format!("{head}{})\r\nb OK FETCH completed\r\n", message.replace('\0', "?")));
-    let said = client.command("c FETCH 1 BINARY.PEEK[]").await;
+    assert!(response == format!("{head}{})\r\nb OK FETCH completed\r\n", message.replace('\0', "?")));
+    let response = client.command("c FETCH 1 BINARY.PEEK[]").await;
     let head = format!("* 1 FETCH (BINARY[] ~{{{}}}\r\n", message.len());
-    assert!(said == format!("{head}{message})\r\nc OK FETCH completed\r\n"));
+    assert!(response == format!("{head}{message})\r\nc OK FETCH completed\r\n"));
 }
 
 #[tokio::test]
-async fn an_idle_client_hears_of_what_others_do() {
+async fn idle_client_receives_changes_of_others() {
     let server = server().await;
     let mut idle = Client::logged_in(&server).await;
     let mut other = Client::logged_in(&server).await;
@@ -178,7 +178,7 @@ async fn an_idle_client_hears_of_what_others_do() {
 }
 
 #[tokio::test]
-async fn a_compressed_connection_works_on() {
+async fn commands_work_on_a_compressed_connection() {
     let server = server().await;
     let mut client = Client::logged_in(&server).await;
     client.command("a COMPRESS DEFLATE").await;
@@ -193,7 +193,7 @@ async fn a_compressed_connection_works_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_late_gets_everything() {
+async fn late_reader_receives_the_complete_output() {
     let server = server().await;
     let mut client = Client::logged_in(&server).await;
     let appends = "x APPEND INBOX {1+}\r\nx".to_owned() + &" {1+}\r\nx".repeat(999) + "\r\n";
@@ -204,13 +204,13 @@ async fn a_client_that_reads_late_gets_everything() {
     }
     client.command("a SELECT INBOX").await;
     client.send(b"b UID FETCH 1:* (FLAGS MODSEQ INTERNALDATE)\r\nc NOOP\r\n").await;
-    let said = client.until("c OK NOOP completed\r\n").await;
-    assert_eq!(said.lines().filter(|line| line.contains(" FETCH (UID ")).count(), 5_000);
-    assert!(said.contains("* 5000 FETCH (UID 5000 FLAGS ("));
+    let response = client.until("c OK NOOP completed\r\n").await;
+    assert_eq!(response.lines().filter(|line| line.contains(" FETCH (UID ")).count(), 5_000);
+    assert!(response.contains("* 5000 FETCH (UID 5000 FLAGS ("));
 }
 
 #[tokio::test]
-async fn clients_are_told_when_the_server_ends() {
+async fn shutdown_sends_bye() {
     let server = server().await;
     let mut waiting = Client::logged_in(&server).await;
     let mut idle = Client::logged_in(&server).await;
@@ -224,7 +224,7 @@ async fn clients_are_told_when_the_server_ends() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_skipped_ends_the_connection() {
+async fn oversize_non_synchronizing_literal_ends_the_connection() {
     let server = server().await;
     let mut client = Client::connect(&server).await;
     client.send(b"a LOGIN {99999+}\r\n").await;
@@ -233,7 +233,7 @@ async fn what_cannot_be_skipped_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_watches_hears_between_its_commands() {
+async fn notify_reports_events_between_commands() {
     let server = server().await;
     let mut watching = Client::logged_in(&server).await;
     let mut other = Client::logged_in(&server).await;
@@ -266,7 +266,7 @@ async fn a_client_that_watches_hears_between_its_commands() {
 
 /// Runs one of many writers. It appends messages to the inbox, and changes, copies, moves and expunges its own
 /// messages.
-async fn write_in_company(mut client: Client, writer: usize) -> Vec<u32> {
+async fn run_writer(mut client: Client, writer: usize) -> Vec<u32> {
     let mut uids = Vec::new();
     let mut count = 0;
     let mut ask = async |client: &mut Client, command: &str| {
@@ -280,8 +280,8 @@ async fn write_in_company(mut client: Client, writer: usize) -> Vec<u32> {
     };
     ask(&mut client, "SELECT INBOX").await;
     for round in 0..WRITER_ROUNDS {
-        let said = ask(&mut client, "APPEND INBOX (Label) {1+}\r\nx").await;
-        let code = said.split_once("[APPENDUID ").and_then(|(_, rest)| rest.split_once(']')).expect("UIDPLUS").0;
+        let response = ask(&mut client, "APPEND INBOX (Label) {1+}\r\nx").await;
+        let code = response.split_once("[APPENDUID ").and_then(|(_, rest)| rest.split_once(']')).expect("UIDPLUS").0;
         let uid: u32 = code.split_once(' ').and_then(|(_, uid)| uid.parse().ok()).expect("one message has one UID");
         uids.push(uid);
         ask(&mut client, &format!("UID STORE {uid} +FLAGS.SILENT (\\Flagged)")).await;
@@ -304,9 +304,9 @@ const WRITERS: usize = 5;
 const WRITER_ROUNDS: usize = 24;
 const DELIVERIES: usize = 60;
 
-/// Writers to one mailbox are queued: no client has to retry, and no change is lost or made twice.
+/// Checks that writers to one mailbox are queued: no client has to retry, and no change is lost or made twice.
 #[tokio::test]
-async fn many_writers_to_one_mailbox_wait_for_each_other() {
+async fn concurrent_writers_to_one_mailbox_succeed() {
     let server = server().await;
     let routers: Vec<_> = (0..2)
         .map(|_| {
@@ -316,24 +316,25 @@ async fn many_writers_to_one_mailbox_wait_for_each_other() {
         .collect();
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
-        writers.push(tokio::spawn(write_in_company(Client::logged_in(&server).await, writer)));
+        writers.push(tokio::spawn(run_writer(Client::logged_in(&server).await, writer)));
     }
     let mut uids = Vec::new();
     for writer in writers {
-        let own = writer.await.expect("no writer heard of trouble");
+        let own = writer.await.expect("every command of the writer succeeded");
         assert!(own.is_sorted(), "{own:?}");
         uids.extend(own);
     }
     for router in routers {
-        tokio::task::spawn_blocking(|| router.join()).await.expect("waiting works").expect("mail was delivered");
+        tokio::task::spawn_blocking(|| router.join()).await.expect("the task finishes").expect("mail was delivered");
     }
     uids.sort_unstable();
     uids.dedup();
-    assert_eq!(uids.len(), WRITERS * WRITER_ROUNDS, "no UID is given twice");
+    assert_eq!(uids.len(), WRITERS * WRITER_ROUNDS, "no UID is assigned twice");
     let mut client = Client::logged_in(&server).await;
     let mut count = async |mailbox: &str| {
-        let said = client.command(&format!("s STATUS {mailbox} (MESSAGES)")).await;
-        said.split_once("MESSAGES ")
+        let response = client.command(&format!("s STATUS {mailbox} (MESSAGES)")).await;
+        response
+            .split_once("MESSAGES ")
             .and_then(|(_, rest)| rest.split_once(')')?.0.parse::<usize>().ok())
             .expect("a count")
     };
@@ -343,15 +344,15 @@ async fn many_writers_to_one_mailbox_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn whose_account_was_changed_hears_so() {
+async fn account_change_sends_bye() {
     let server = server().await;
     let mut clients = [Client::logged_in(&server).await, Client::logged_in(&server).await];
     clients[1].send(b"a IDLE\r\n").await;
     clients[1].until("+ idling\r\n").await;
     server.termination.terminate();
     for client in &mut clients {
-        let said = client.until("\r\n").await;
-        assert_eq!(said, "* BYE the account was disabled, removed or given another password\r\n");
+        let response = client.until("\r\n").await;
+        assert_eq!(response, "* BYE the account was disabled, removed or given another password\r\n");
         assert!(client.closed().await);
     }
 }

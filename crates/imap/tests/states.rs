@@ -58,8 +58,8 @@ fn answer(lines: &[&str]) -> String {
         connection.receive(format!("a{number} {line}\r\n").as_bytes());
     }
     let tag = format!("a{} ", lines.len());
-    let found = connection.said.iter().find_map(|said| said.strip_prefix(&tag));
-    found.unwrap_or_else(|| panic!("{lines:?} is not answered: {:?}", connection.said)).to_owned()
+    let found = connection.lines.iter().find_map(|line| line.strip_prefix(&tag));
+    found.unwrap_or_else(|| panic!("{lines:?} has no tagged response: {:?}", connection.lines)).to_owned()
 }
 
 fn permitted_state(command: &str) -> PermittedState {
@@ -74,7 +74,7 @@ fn every_verb_is_listed() {
 }
 
 #[test]
-fn before_a_login_nothing_of_a_user_is_accessible() {
+fn commands_require_a_login() {
     for command in COMMANDS {
         let needs_login = matches!(permitted_state(command), PermittedState::AfterLogin | PermittedState::Selected);
         if needs_login {
@@ -84,7 +84,7 @@ fn before_a_login_nothing_of_a_user_is_accessible() {
 }
 
 #[test]
-fn without_a_mailbox_no_command_concerns_messages() {
+fn message_commands_require_a_selected_mailbox() {
     for command in COMMANDS.iter().filter(|command| permitted_state(command) == PermittedState::Selected) {
         let log_in = "LOGIN alice secret";
         assert_eq!(answer(&[log_in, command]), "BAD select a mailbox first", "{command}");
@@ -94,7 +94,7 @@ fn without_a_mailbox_no_command_concerns_messages() {
 }
 
 #[test]
-fn after_a_login_there_is_no_other_login() {
+fn second_login_is_refused() {
     for command in COMMANDS.iter().filter(|command| permitted_state(command) == PermittedState::BeforeLogin) {
         let expected = "BAD you are logged in already";
         assert_eq!(answer(&["LOGIN alice secret", command]), expected, "{command}");
@@ -103,7 +103,7 @@ fn after_a_login_there_is_no_other_login() {
 }
 
 #[test]
-fn commands_with_uid_exist_where_they_make_sense() {
+fn uid_prefix_is_limited_to_message_commands() {
     for (name, exists) in [
         ("FETCH 1 FLAGS", true),
         ("EXPUNGE 1", true),

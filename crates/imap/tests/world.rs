@@ -28,7 +28,7 @@ pub struct TestServer {
     pub site: Arc<SessionContext>,
     /// The shared data for sessions that search without an index.
     pub site_without_index: Arc<SessionContext>,
-    /// Number of times that sessions asked for the index.
+    /// Number of times that sessions requested the index.
     pub index_uses: Arc<AtomicUsize>,
     mail: Arc<MailStore>,
     index: Arc<FullTextIndex>,
@@ -87,7 +87,7 @@ impl TestServer {
 
     /// Opens a mail file as the server does for delivery.
     pub fn open_as_server(&self, login: &str) -> MailFile {
-        self.mail.open_as_server(&path(login)).expect("the mail file is there")
+        self.mail.open_as_server(&path(login)).expect("the mail file exists")
     }
 }
 
@@ -95,7 +95,7 @@ impl TestServer {
 pub fn deliver(file: &MailFile, raw: &[u8]) {
     let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
     let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
-    let (_, _, ticket) = file.append(inbox.id, &[message]).expect("the inbox takes mail");
+    let (_, _, ticket) = file.append(inbox.id, &[message]).expect("the message is stored");
     file.durable(ticket).wait().expect("the store works");
 }
 
@@ -112,7 +112,7 @@ struct MemoryAccounts {
 impl MemoryAccounts {
     fn ensure(&self, login: &str, quota_bytes: Option<u64>) {
         let owner = Name::new(&format!("{login}@demo.test"));
-        self.mail.create_if_missing(&path(login), login, &owner, quota_bytes).expect("the mail file is made");
+        self.mail.create_if_missing(&path(login), login, &owner, quota_bytes).expect("the mail file is created");
     }
 }
 

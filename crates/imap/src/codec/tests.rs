@@ -190,7 +190,7 @@ fn mailbox_verbs_and_names() {
 }
 
 #[test]
-fn names_are_plain_utf8_once_the_client_says_so() {
+fn mailbox_names_are_plain_utf8_in_utf8_mode() {
     let mode = Mode { utf8: true, ..logged_in() };
     let decoded = decode(mode, "a DELETE \"R&D \u{fc}\"\r\n".as_bytes());
     let Some(Decoded::Command(_, command)) = decoded.first() else { panic!("{decoded:?}") };
@@ -361,7 +361,7 @@ fn transfer_expunge_and_replace() {
 }
 
 #[test]
-fn append_takes_several_messages() {
+fn append_accepts_several_messages() {
     let large = "y".repeat(10_000);
     let text = format!(
         "APPEND INBOX (\\Seen) \" 7-Feb-1994 21:52:25 -0800\" {{3}}\r\nabc {{10000+}}\r\n{large} UTF8 (~{{2}}\r\n\u{fc})"
@@ -474,7 +474,7 @@ fn search_returns_sort_and_thread() {
 }
 
 #[test]
-fn limits_hold() {
+fn commands_beyond_the_limits_are_refused() {
     check_refused(&format!("SEARCH {}ALL", "NOT ".repeat(40)), SyntaxError::Limit("search keys"));
     check_refused(&format!("SEARCH {}ALL", "(".repeat(40)), SyntaxError::Limit("search keys"));
     check_refused(&format!("SEARCH{}", " ALL".repeat(1_100)), SyntaxError::Limit("search keys"));
@@ -485,14 +485,14 @@ fn limits_hold() {
 }
 
 #[test]
-fn a_literal_too_large_is_refused_before_it_is_sent() {
+fn oversize_literal_is_refused_before_it_is_sent() {
     check_refused("LOGIN a {70000}", SyntaxError::LiteralTooBig);
     check_refused("APPEND INBOX {2000000}", SyntaxError::LiteralTooBig);
     check_refused("APPEND INBOX {99999999999999999999}", SyntaxError::LiteralTooBig);
 }
 
 #[test]
-fn an_unasked_literal_too_large_is_skipped_and_the_next_command_found() {
+fn oversize_non_synchronizing_literal_is_skipped() {
     let skipped = "z".repeat(1 << 21);
     let input = format!("a APPEND INBOX {{{}+}}\r\n{skipped} {{5+}}\r\nabcde\r\nb NOOP\r\n", skipped.len());
     let decoded = decode_all(logged_in(), input.as_bytes(), 4_099);
@@ -503,7 +503,7 @@ fn an_unasked_literal_too_large_is_skipped_and_the_next_command_found() {
 }
 
 #[test]
-fn a_large_literal_can_be_read_into_its_own_buffer() {
+fn large_literal_is_read_into_its_own_buffer() {
     let mut decoder = Decoder::new(logged_in());
     decoder.feed(b"a APPEND INBOX {6000}\r\n");
     assert_eq!(decoder.decode(), Decoded::Continue);
@@ -528,7 +528,7 @@ fn lines_without_a_tag_are_answered_untagged() {
 }
 
 #[test]
-fn lines_of_a_dialogue_within_a_command_are_given_raw() {
+fn continuation_lines_are_returned_undecoded() {
     let mut decoder = Decoder::new(logged_in());
     decoder.feed(b"DONE\r\na NOOP\r\n");
     assert_eq!(decoder.decode_line(), Some(Ok(b"DONE".to_vec())));
@@ -580,12 +580,12 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_input_is_answered_alike_at_any_pace(fragments in prop::collection::vec(fragment(), 0..40)) {
+    fn commands_decode_alike_in_pieces_of_any_size(fragments in prop::collection::vec(fragment(), 0..40)) {
         fuzz(&fragments.concat());
     }
 
     #[test]
-    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         fuzz(&bytes);
     }
 }

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_take_the_form_that_their_bytes_need() {
+    fn strings_are_quoted_or_sent_as_literals() {
         let check = |bytes: &[u8], expected: &str| {
             assert_eq!(
                 written(|writer| {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn utf8_is_quoted_for_a_client_that_takes_it() {
+    fn utf8_is_quoted_if_the_client_accepts_it() {
         let mut writer = Writer::new();
         writer.set_encoding(Encoding::Utf8);
         writer.string("M\u{fc}ller".as_bytes()).space().mailbox("Entw\u{fc}rfe").space().string(b"\xff");
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn date_times_follow_the_calendar() {
         let check = |seconds, expected: &str| {
             assert_eq!(
                 written(|writer| {

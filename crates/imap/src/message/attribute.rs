@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn envelopes_and_structures_are_kept_if_every_client_gets_the_same() {
+    fn encoding_independent_envelopes_and_structures_are_cached() {
         let long = "x".repeat(2_000);
         for (raw, is_kept) in [
             (RAW.to_owned(), true),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_have_name_and_value() {
+    fn attributes_are_written_with_name_and_value() {
         let peek = true;
         let check = |attribute: FetchAttribute, expected: &str| assert_eq!(written(&attribute), expected);
         check(FetchAttribute::InternalDate, "INTERNALDATE \" 1-Jan-1970 00:00:00 +0000\"");

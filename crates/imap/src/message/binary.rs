@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_encoding_is_told() {
+    fn unknown_encoding_is_reported() {
         check(&[4], None, None);
     }
 }

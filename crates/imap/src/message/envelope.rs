@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn rfc_example_is_encoded() {
         check(
             "Date: Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\r\nFrom: Terry Gray <gray@cac.washington.edu>\r\n\
              Subject: IMAP4rev2 WG mtg summary and minutes\r\nTo: imap@cac.washington.edu\r\n\
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_nil() {
+    fn missing_fields_are_nil() {
         check("", "(NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL)");
         check("Subject:\nDate: \nTo: ,\nIn-Reply-To:\n", "(NIL \"\" NIL NIL NIL NIL NIL NIL NIL NIL)");
     }
 
     #[test]
-    fn groups_have_a_beginning_and_an_end() {
+    fn groups_are_enclosed_by_markers_with_nil_host() {
         check(
             "To: A Group: a@b, \"C\" <c@d>;, e\nFrom: Undisclosed:;",
             "(NIL NIL ((NIL NIL \"Undisclosed\" NIL)(NIL NIL NIL NIL)) ((NIL NIL \"Undisclosed\" NIL)(NIL NIL NIL NIL)) \
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_as_the_sender_wrote_them() {
+    fn texts_are_not_decoded() {
         check(
             "Subject: =?utf-8?q?caf=C3=A9?=\r\n\tand \"more\"\r\nSubject: second\r\nTo: =?utf-8?q?J=C3=B6rg?= <j@x>\nTo: <@r:k@y>\n",
             "(NIL \"=?utf-8?q?caf=C3=A9?=\tand \\\"more\\\"\" NIL NIL NIL \

@@ -198,18 +198,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_is_rendered_whole(pieces in prop::collection::vec(piece(), 0..60)) {
+        fn any_message_keeps_the_properties(pieces in prop::collection::vec(piece(), 0..60)) {
             fuzz(pieces.concat().as_bytes());
         }
 
         #[test]
-        fn any_bytes_are_rendered_whole(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_keep_the_properties(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             fuzz(&bytes);
         }
     }
 
     #[test]
-    fn balance_is_seen() {
+    fn balance_check_detects_unclosed_text() {
         for (text, expected) in
             [("(a \"b)\\\"\" {1}\r\n))", true), ("(", false), (")(", false), ("\"a", false), ("{2}\r\na", false)]
         {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_the_bytes_that_they_name() {
+    fn sections_select_the_named_bytes() {
         check(&[], SectionText::Whole, RAW);
         check(&[], SectionText::Header, RAW.split_once("pre").map_or("", |(header, _)| header));
         check(&[1], SectionText::Whole, "one");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_empty() {
+    fn nonexistent_sections_are_empty() {
         check(&[4], SectionText::Whole, "");
         check(&[1], SectionText::Header, "");
         check(&[1, 1], SectionText::Whole, "");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_no_multipart_has_one_part() {
+    fn non_multipart_message_has_one_part() {
         let raw = "Subject: x\r\n\r\nbody";
         assert_eq!(octets(raw, &section(&[1], SectionText::Whole), None), "body");
         assert_eq!(octets(raw, &section(&[1], SectionText::Mime), None), "Subject: x\r\n\r\n");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_is_cut_out() {
+    fn partial_selects_a_range_of_the_section() {
         let check = |start, length, expected: &str| {
             for text in [SectionText::Text, SectionText::HeaderFields(vec!["Subject".into()])] {
                 let raw = "Subject: outer\r\n\r\nSubject: outer\r\n\r\n";
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_called_as_the_client_called_them() {
+    fn section_names_repeat_the_request() {
         let check = |section: Section, partial, expected: &str| {
             let mut out = Writer::new();
             section_name(&section, partial, &mut out);

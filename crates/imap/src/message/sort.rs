@@ -122,8 +122,8 @@ mod tests {
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
         let criteria: Vec<_> = criteria.iter().map(|&(key, reverse)| SortCriterion { key, reverse }).collect();
         let sorter = Sorter::new(&criteria);
-        let record = |(place, header): (usize, &&str)| {
-            let uid = place as u32 + 1;
+        let record = |(index, header): (usize, &&str)| {
+            let uid = index as u32 + 1;
             let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
             sorter.record(
                 &MemoryEntry { uid, size: u64::from(uid) * 100, received, ..MemoryEntry::default() },
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_in_the_order_of_their_keys() {
+    fn messages_are_sorted_by_all_criteria() {
         let subjects = ["Subject: Re: b", "Subject: [x] a", "Subject: B", "Subject: \u{c4}", ""];
         check(&[(SortKey::Subject, false)], &subjects, &[5, 2, 4, 1, 3]);
         check(&[(SortKey::Subject, true)], &subjects, &[1, 3, 4, 2, 5]);
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_moments_and_else_the_internal_date() {
+    fn date_key_falls_back_to_the_internal_date() {
         let dates = ["Date: Sun, 9 Sep 2001 01:46:45 +0000", "Date: Sun, 9 Sep 2001 00:46:43 -0100", "", "Date: never"];
         check(&[(SortKey::Date, false)], &dates, &[2, 3, 4, 1]);
     }
 
     #[test]
-    fn addresses_are_their_mailboxes_or_what_is_shown() {
+    fn address_keys_use_the_mailbox_or_the_display_name() {
         let from =
             ["From: Zoe <adam@x>", "From: bert@a", "From: =?utf-8?q?=C3=84nne?= <carl@x>", "From: Anton: zz@x;", ""];
         check(&[(SortKey::From, false)], &from, &[5, 1, 4, 2, 3]);

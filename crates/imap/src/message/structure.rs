@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_message_is_text() {
+    fn single_part_messages_are_described() {
         check(
             "Subject: x\r\n\r\nHello\r\n",
             Detail::Basic,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multipart_holds_its_parts() {
+    fn multipart_structure_lists_its_parts() {
         // RFC 9051 §7.5.2: a body type of text and an attachment.
         let raw = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: TEXT/PLAIN; CHARSET=US-ASCII\n\none\ntwo\n\n--b\n\
                    Content-Type: TEXT/PLAIN; CHARSET=US-ASCII; NAME=cc.diff\nContent-ID: <960723163407.20117h@cac>\n\
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_within_has_its_envelope_and_body() {
+    fn embedded_message_includes_envelope_and_body() {
         let raw = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\nSubject: in\n\nx\n--b\n\ny\n--b--\n";
         check(
             raw,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_apart_is_one_part() {
+    fn unparsable_containers_are_a_single_part() {
         check(
             "Content-Type: multipart/mixed; boundary=b; x=y\n\nno boundary\n",
             Detail::Extended,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_closed_as_often_as_it_is_opened() {
+    fn deep_nesting_has_balanced_parentheses() {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
         let mut out = Writer::new();
         let Ok(()) = body_structure(&memory_message::Message::of(deep.as_bytes()), Detail::Extended, &mut out);

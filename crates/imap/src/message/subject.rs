@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn leaders_and_trailers_go() {
+    fn leaders_and_trailers_are_removed() {
         check("Re: hello", "hello", true);
         check("RE : Fwd: fw: FW:hello", "hello", true);
         check("Re[2]: hello", "hello", true);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_leader_stays() {
+    fn text_that_is_no_leader_is_kept() {
         check("Regarding: hello", "Regarding: hello", false);
         check("hello Re: you", "hello Re: you", false);
         check("[list]", "[list]", false);
@@ -154,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn no_field_is_an_empty_subject() {
+    fn missing_field_is_an_empty_subject() {
         assert_eq!(BaseSubject::of(None), BaseSubject::default());
     }
 
     #[test]
-    fn hostile_subjects_are_reduced_at_once() {
+    fn hostile_subjects_are_bounded() {
         for subject in ["[]".repeat(1 << 20), "re:".repeat(1 << 20), "[fwd:".repeat(1 << 20), "[a] re ".repeat(1 << 20)]
         {
             assert!(BaseSubject::of(Some(subject.as_bytes())).text.len() <= SUBJECT_BYTES_MAX);

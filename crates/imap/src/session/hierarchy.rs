@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_between_are_listed_without_being_selectable() {
+    fn intermediate_levels_are_listed_as_noselect() {
         let all = listed("*", ListSelection::default());
         assert_eq!(
             all,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_are_listed_also_where_nothing_exists() {
+    fn subscriptions_to_nonexistent_mailboxes_are_listed() {
         let selection = ListSelection { subscribed: true, ..ListSelection::default() };
         assert_eq!(
             listed("*", selection),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn child_info_names_parents_of_names_that_are_not_listed() {
+    fn child_info_marks_parents_of_unlisted_names() {
         let subscribed = ListSelection { subscribed: true, ..ListSelection::default() };
         let check = |names: &[&str], patterns: &[&str], expected: &[&str]| {
             check_recursive(names, subscribed, patterns, expected);
@@ -399,14 +399,14 @@ mod tests {
     }
 
     #[test]
-    fn child_info_is_about_one_descendant_that_meets_all_criteria() {
+    fn child_info_requires_one_descendant_meeting_all_criteria() {
         let both = ListSelection { subscribed: true, special_use: true, ..ListSelection::default() };
         check_recursive(&["a", "a/b!", "a/c*"], both, &["%"], &[]);
         check_recursive(&["a", "a/b!*"], both, &["%"], &["a +"]);
     }
 
     #[test]
-    fn lsub_names_the_level_above_a_subscription() {
+    fn lsub_lists_the_parent_level_of_a_subscription() {
         let check = |pattern: &str, expected: &[(&str, bool)]| {
             let hierarchy = hierarchy();
             let pattern = Pattern::new("", pattern);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_stands_before_the_pattern() {
+    fn reference_is_prepended_to_the_pattern() {
         assert!(Pattern::new("Work/", "%").matches("Work/Plan"));
         assert!(!Pattern::new("Work/", "%").matches("Work/2026/Old"));
         assert!(Pattern::new("in", "BOX").matches("INBOX"));
@@ -426,13 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_takes_bounded_time() {
+    fn hostile_pattern_takes_bounded_time() {
         let pattern = Pattern::new("", &"%*a".repeat(300));
         let name = "a".repeat(1_000);
         assert!(!pattern.matches(&format!("{name}b")));
     }
 
-    /// The plain definition of matching.
+    /// Returns `true` if the name matches the pattern, by the plain definition.
     fn naive(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
             (None, None) => true,
@@ -447,7 +447,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matching_agrees_with_its_definition(pattern in "[ab/%*]{0,8}", name in "[ab/]{0,10}") {
+        fn matching_equals_the_naive_definition(pattern in "[ab/%*]{0,8}", name in "[ab/]{0,10}") {
             prop_assert_eq!(Pattern { text: pattern.clone() }.matches(&name), naive(pattern.as_bytes(), name.as_bytes()));
         }
     }

@@ -47,10 +47,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_recent_for_one_session() {
+    fn message_is_recent_in_one_session_only() {
         let book = RecentMessages::default();
         let mailbox = (DbNumber(1), ViewId(2));
-        assert_eq!(book.peek(mailbox, 10), 1, "what was there when somebody first asked is claimed by nobody");
+        assert_eq!(book.peek(mailbox, 10), 1, "messages that exist at the first call are not claimed yet");
         assert_eq!(book.claim(mailbox, 10), 1);
         assert_eq!(book.peek(mailbox, 12), 10);
         assert_eq!(book.claim(mailbox, 12), 10);

@@ -337,22 +337,26 @@ mod tests {
             assert_eq!(ok(sequence_numbers.uid_of(folder, 0)), None);
             assert_eq!(ok(sequence_numbers.uid_of(folder, narrow(self.client.len() + 1))), None);
             for (start, end) in [(1, u32::MAX), (1, 1), (2, 2), (2, 4), (narrow(self.client.len() / 3 + 1), u32::MAX)] {
-                self.check_stretch(folder, start, end);
+                self.check_range(folder, start, end);
             }
         }
 
         /// Checks that a range contains exactly the addressed messages that still exist, and that its rank is correct.
-        fn check_stretch(&self, folder: &Folder, start: u32, end: u32) {
-            let stretches = ok(self.sequence_numbers.uids_of(folder, &[start..=end]));
-            let mut held = Vec::new();
-            for stretch in &stretches {
-                assert_eq!(stretch.rank, Some(ok(folder.rank(*stretch.uids.start()))), "{start}:{end} {stretch:?}");
-                held.extend(folder.uids.range(stretch.uids.clone()).copied());
+        fn check_range(&self, folder: &Folder, start: u32, end: u32) {
+            let ranges = ok(self.sequence_numbers.uids_of(folder, &[start..=end]));
+            let mut contained = Vec::new();
+            for uid_range in &ranges {
+                assert_eq!(
+                    uid_range.rank,
+                    Some(ok(folder.rank(*uid_range.uids.start()))),
+                    "{start}:{end} {uid_range:?}"
+                );
+                contained.extend(folder.uids.range(uid_range.uids.clone()).copied());
             }
-            let meant = self.client.iter().skip(start as usize - 1).take((end - start) as usize + 1);
-            let there: Vec<u32> = meant.copied().filter(|uid| folder.uids.contains(uid)).collect();
+            let addressed = self.client.iter().skip(start as usize - 1).take((end - start) as usize + 1);
+            let existing: Vec<u32> = addressed.copied().filter(|uid| folder.uids.contains(uid)).collect();
             // Messages that arrived since the last report have larger UIDs and are not addressed.
-            assert_eq!(held, there, "{start}:{end}");
+            assert_eq!(contained, existing, "{start}:{end}");
         }
     }
 
@@ -381,13 +385,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_mean_what_the_client_believes(steps in prop::collection::vec(step(), 0..80)) {
+        fn sequence_numbers_match_the_clients_list(steps in prop::collection::vec(step(), 0..80)) {
             play(&steps);
         }
     }
 
     #[test]
-    fn a_message_that_came_and_went_unseen_is_never_mentioned() {
+    fn message_added_and_expunged_unseen_is_never_reported() {
         let mut sequence_numbers = SequenceNumbers::new(5, 4);
         sequence_numbers.record_vanished([7, 3, 3]);
         assert_eq!(sequence_numbers.gone(), [3]);
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_uid_is_no_special_case() {
+    fn ranges_include_the_largest_uid() {
         assert_eq!(ranges_of([1, 2, 4, u32::MAX - 1, u32::MAX]), [1..=2, 4..=4, u32::MAX - 1..=u32::MAX]);
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_come_out_sorted_and_merged() {
+    fn resolved_ranges_are_sorted_and_merged() {
         use Bound::{Last, Number};
         let check = |ranges: &[(Bound, Bound)], last, expected: &[RangeInclusive<u32>]| {
             assert_eq!(set(ranges).resolve(last), expected);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_found_in_a_range_written_backwards() {
+    fn reversed_range_contains_its_numbers() {
         let set = set(&[(Bound::Last, Bound::Number(4))]);
         assert!(set.contains(5, 6));
         assert!(!set.contains(7, 6));

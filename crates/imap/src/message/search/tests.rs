@@ -28,12 +28,12 @@ fn matches(key: &SearchKey) -> bool {
     found
 }
 
-fn check_texts(make: fn(String) -> SearchKey, found: &[&str], missing: &[&str]) {
+fn check_texts(key: fn(String) -> SearchKey, found: &[&str], missing: &[&str]) {
     for text in found {
-        assert!(matches(&make((*text).into())), "{text:?} is there");
+        assert!(matches(&key((*text).into())), "{text:?} is found");
     }
     for text in missing {
-        assert!(!matches(&make((*text).into())), "{text:?} is not there");
+        assert!(!matches(&key((*text).into())), "{text:?} is not found");
     }
 }
 
@@ -57,7 +57,7 @@ fn texts_are_found_decoded_and_in_any_case() {
 }
 
 #[test]
-fn addresses_are_found_as_written_and_as_the_envelope_shows_them() {
+fn addresses_match_as_written_and_as_in_envelope() {
     const RAW: &str = "From: \"Doe, (J.)\" <john(his account)doe (c)@ (c) example.org>\r\n\
         To: Friends(of mine): \"a\\b\" @ c . test (Ann), =?utf-8?q?J=C3=B6rg?=\r\n <j@x>;\r\n\r\n";
     let message = Message::of(RAW.as_bytes());
@@ -82,7 +82,7 @@ fn addresses_are_found_as_written_and_as_the_envelope_shows_them() {
 }
 
 #[test]
-fn header_keys_look_at_all_fields_of_the_name() {
+fn header_key_examines_all_fields_of_a_name() {
     let header = |name: &str, value: &str| SearchKey::Header { name: name.into(), value: value.into() };
     assert!(matches(&header("x-empty", "")));
     assert!(matches(&header("TO", "john")));
@@ -91,7 +91,7 @@ fn header_keys_look_at_all_fields_of_the_name() {
 }
 
 #[test]
-fn sent_dates_are_the_senders_days() {
+fn sent_dates_use_the_senders_day() {
     let date = |day| Date::new(1997, 11, day).expect("a day of November");
     assert!(matches(&SearchKey::SentOn(date(21))));
     assert!(!matches(&SearchKey::SentOn(date(22))));
@@ -117,7 +117,7 @@ fn entry() -> MemoryEntry {
 }
 
 #[test]
-fn what_the_entry_knows_needs_no_message() {
+fn entry_data_decides_keys_without_the_message() {
     let now = Timestamp::from_seconds(86_400 * 100 + 59);
     let check = |key: SearchKey, expected: bool| {
         let plan = Plan::new(&key, now);
@@ -161,7 +161,7 @@ fn uids(ranges: &[(u32, u32)]) -> MessageSet {
 }
 
 #[test]
-fn a_message_is_opened_only_when_its_entry_does_not_settle_it() {
+fn message_is_opened_only_if_the_entry_is_undecided() {
     let seen = || SearchKey::System(SystemFlags::SEEN);
     let unseen = || SearchKey::Not(boxed(seen()));
     let body = || SearchKey::Body("x".into());
@@ -176,7 +176,7 @@ fn a_message_is_opened_only_when_its_entry_does_not_settle_it() {
 }
 
 #[test]
-fn a_body_is_read_only_when_the_header_does_not_settle_it() {
+fn body_is_read_only_if_the_header_is_undecided() {
     let message = Message::of(RAW.as_bytes());
     let check = |key: SearchKey, expected: bool, reads: bool| {
         message.reads.set(0);
@@ -195,18 +195,18 @@ fn a_body_is_read_only_when_the_header_does_not_settle_it() {
 }
 
 #[test]
-fn what_an_index_rules_out_is_not_looked_at() {
+fn texts_ruled_out_by_the_index_are_not_read() {
     let body = || SearchKey::Body("Inside".into());
     let subject = || SearchKey::Subject(" afar".into());
     let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
     let sought = Plan::new(&keys, Timestamp::default()).sought();
-    let places = |places: &Vec<SubstringKey>| {
-        places.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
+    let substrings = |substrings: &Vec<SubstringKey>| {
+        substrings.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
     };
     let of_header = |text: &str| (NotePart::Header, text.to_owned());
     let of_body = |text: &str| (NotePart::Body, text.to_owned());
     let expected = [vec![of_header(" AFAR")], vec![of_header(" AFAR")], vec![of_body("X")], vec![of_body("INSIDE")]];
-    assert_eq!(sought.iter().map(places).collect::<Vec<_>>(), expected);
+    assert_eq!(sought.iter().map(substrings).collect::<Vec<_>>(), expected);
     let check = |key: SearchKey, lacking: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
         let mut message = Message::of(RAW.as_bytes());
         message.entry.lacking = lacking.to_vec();
@@ -230,7 +230,7 @@ fn what_an_index_rules_out_is_not_looked_at() {
 }
 
 #[test]
-fn each_part_is_read_once_however_many_keys_look_at_it() {
+fn each_part_is_read_once_for_many_keys() {
     let message = Message::of(RAW.as_bytes());
     let keys = (0..20).map(|number| SearchKey::Not(boxed(SearchKey::Body(format!("nowhere{number}"))))).collect();
     let plan = Plan::new(&SearchKey::And(keys), Timestamp::default());
@@ -243,7 +243,7 @@ fn message_parts(message: &Message<'_>) -> usize {
 }
 
 #[test]
-fn a_plan_knows_outside_of_which_uids_nothing_matches() {
+fn plan_limits_the_uids_that_can_match() {
     let check = |key: SearchKey, expected: Option<&[RangeInclusive<u32>]>| {
         assert_eq!(Plan::new(&key, Timestamp::default()).uids(), expected);
     };

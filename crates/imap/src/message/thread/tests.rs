@@ -7,8 +7,8 @@ use crate::message::memory_message::MemoryEntry;
 /// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
 fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     let mut threader = Threader::new(algorithm);
-    for (place, header) in headers.iter().enumerate() {
-        let uid = place as u32 + 1;
+    for (index, header) in headers.iter().enumerate() {
+        let uid = index as u32 + 1;
         let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
         threader.add(&MemoryEntry { uid, received, ..MemoryEntry::default() }, header.as_bytes());
     }
@@ -29,7 +29,7 @@ fn check(letters: &[(&str, &str, &str)], expected: &str) {
 }
 
 #[test]
-fn replies_are_below_what_they_refer_to() {
+fn replies_are_children_of_their_references() {
     check(&[("a", "", "s"), ("b", "a", "Re: s"), ("c", "a b", "Re: s"), ("d", "", "t")], "(1 2 3)(4)");
     check(&[("a", "", "s"), ("b", "a", "Re: s"), ("c", "a", "Re: s"), ("d", "a c", "Re: s")], "(1 (2)(3 4))");
     check(&[("c", "a b", "s"), ("b", "a", "s"), ("a", "", "s")], "(3 2 1)");
@@ -37,7 +37,7 @@ fn replies_are_below_what_they_refer_to() {
 }
 
 #[test]
-fn missing_messages_hold_their_children_together() {
+fn missing_parents_group_their_children() {
     check(&[("b", "a", "s"), ("c", "a", "t")], "((1)(2))");
     check(&[("b", "a", "s")], "(1)");
     check(&[("c", "a b", "s"), ("d", "a b", "t"), ("e", "a", "u")], "((1)(2)(3))");
@@ -45,7 +45,7 @@ fn missing_messages_hold_their_children_together() {
 }
 
 #[test]
-fn in_reply_to_counts_when_there_are_no_references() {
+fn in_reply_to_is_used_without_references() {
     let headers = [
         "Message-ID: <a@x>\r\nSubject: s\r\n".to_owned(),
         "Message-ID: <b@x>\r\nIn-Reply-To: your mail of today <a@x> and <z@x>\r\nSubject: t\r\n".to_owned(),
@@ -55,7 +55,7 @@ fn in_reply_to_counts_when_there_are_no_references() {
 }
 
 #[test]
-fn loops_are_not_made() {
+fn reference_loops_are_avoided() {
     check(&[("a", "b", "s"), ("b", "a", "t")], "(2 1)");
     check(&[("a", "a", "s")], "(1)");
     check(&[("a", "b c a", "s"), ("b", "c", "t"), ("c", "b", "u")], "(1)(3 2)");
@@ -63,12 +63,12 @@ fn loops_are_not_made() {
 }
 
 #[test]
-fn a_second_message_of_the_same_id_stands_alone() {
+fn duplicate_message_id_starts_a_new_thread() {
     check(&[("a", "", "s"), ("a", "", "t"), ("b", "a", "u"), ("", "", "v")], "(1 3)(2)(4)");
 }
 
 #[test]
-fn threads_of_one_subject_are_joined() {
+fn threads_with_the_same_subject_are_merged() {
     check(&[("a", "", "s"), ("b", "", "Re: s")], "(1 2)");
     check(&[("b", "", "Re: s"), ("a", "", "S")], "(2 1)");
     check(&[("a", "", "s"), ("b", "", "s")], "((1)(2))");
@@ -82,7 +82,7 @@ fn threads_of_one_subject_are_joined() {
 }
 
 #[test]
-fn siblings_and_threads_are_in_the_order_in_which_they_were_sent() {
+fn siblings_and_threads_are_sorted_by_sent_date() {
     let dated = |id: &str, references: &str, subject: &str, day: u32| {
         format!("Date: {day} Jan 2001 00:00:00 +0000\r\n{}", letter(id, references, subject))
     };
@@ -98,14 +98,14 @@ fn siblings_and_threads_are_in_the_order_in_which_they_were_sent() {
 }
 
 #[test]
-fn ordered_subject_makes_flat_threads() {
+fn ordered_subject_yields_flat_threads() {
     let subjects = ["b", "Re: a", "b (fwd)", "a", "c", "[x] B"];
     let headers: Vec<_> = subjects.iter().map(|subject| letter("", "", subject)).collect();
     assert_eq!(threads(ThreadAlgorithm::OrderedSubject, &headers), "(1 (3)(6))(2 4)(5)");
 }
 
 #[test]
-fn a_thread_may_be_as_deep_as_the_mailbox_is_long() {
+fn very_deep_threads_are_built() {
     let count = 50_000;
     let id = |number: usize| format!("<{number}@x>");
     let header = |number: usize| format!("Message-ID: {}\r\nReferences: {}\r\n\r\n", id(number), id(number + 1));
@@ -118,7 +118,7 @@ fn a_thread_may_be_as_deep_as_the_mailbox_is_long() {
 }
 
 #[test]
-fn each_message_is_told_once_whatever_it_refers_to() {
+fn each_message_occurs_once_in_the_threads() {
     let mut random = 1_u64;
     let mut next = |bound: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -135,9 +135,9 @@ fn each_message_is_told_once_whatever_it_refers_to() {
             .collect();
         for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
             let text = threads(algorithm, &headers);
-            let mut told: Vec<u64> = text.split(['(', ')', ' ']).filter_map(|number| number.parse().ok()).collect();
-            told.sort_unstable();
-            assert_eq!(told, (1..=count).collect::<Vec<_>>(), "{text} of {headers:?}");
+            let mut listed: Vec<u64> = text.split(['(', ')', ' ']).filter_map(|number| number.parse().ok()).collect();
+            listed.sort_unstable();
+            assert_eq!(listed, (1..=count).collect::<Vec<_>>(), "{text} of {headers:?}");
             assert_eq!(text.matches('(').count(), text.matches(')').count(), "{text}");
         }
     }
