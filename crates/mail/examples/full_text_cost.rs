@@ -163,7 +163,7 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
         let path = format!("mail/user{number}.nsf");
         let owner = format!("user{number}@acme.test");
         mail.create_if_missing(&path, &owner, &Name::new(&owner), None).expect("the mail file is made");
-        mail.open(&path, &server()).expect("the server may change the ACL open it")
+        mail.open(&path, &server()).expect("the server may open it")
     };
     let files: Vec<MailFile> = (0..files).map(open).collect();
     for (number, file) in files.iter().enumerate() {

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_and_form_make_no_difference() {
+    fn folding_ignores_case_and_unicode_form() {
         for (a, b) in [
             ("Hello", "hELLO"),
             ("\u{e9}", "E\u{301}"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_in_fields_are_all_the_same() {
+    fn whitespace_in_fields_is_equivalent() {
         for text in ["a folded subject", "a folded\tsubject", "a folded \t subject\t"] {
             for needle in ["folded subject", "folded\tsubject", "FOLDED  SUBJECT", " folded"] {
                 assert!(Needle::new(needle).is_in_field(text), "{needle:?} in {text:?}");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unusual_is_kept_and_nothing_else() {
+    fn only_unusual_properties_are_stored() {
         assert!(FileQuirks::default().items().is_empty());
         let form = FileQuirks {
             line_ends: Some(FileLineEnding::Crlf),

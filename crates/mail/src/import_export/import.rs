@@ -427,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_interrupted_imports_the_oldest_is_forgotten() {
+    fn oldest_of_too_many_interrupted_imports_is_dropped() {
         let position = Position { offset: 7, check: u64::MAX };
         let name = |number: usize| format!("source {number}");
         let mut lines = Vec::new();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_goes_out_the_same() {
+    fn line_endings_are_restored_on_export() {
         let check = |text: &str, usual, expected: &str, kept| {
             let (wire, ends) = from_file(text.as_bytes().to_vec(), usual);
             assert_eq!((wire.as_slice(), ends), (expected.as_bytes(), kept), "{text:?}");
@@ -147,13 +147,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_file_comes_out_the_same(file in bytes(), usual in usual()) {
+        fn file_round_trips_through_the_wire_form(file in bytes(), usual in usual()) {
             let (wire, ends) = from_file(file.clone(), usual);
             prop_assert_eq!(&*to_file(&wire, ends.unwrap_or(usual)).bytes, &file[..]);
         }
 
         #[test]
-        fn a_message_comes_in_the_same(wire in bytes(), wanted in usual()) {
+        fn message_round_trips_through_the_file_form(wire in bytes(), wanted in usual()) {
             let written = to_file(&wire, wanted);
             let back = if written.needs_wire_mark { written.bytes.to_vec() } else { to_wire(written.bytes.to_vec()) };
             prop_assert_eq!(back, wire);

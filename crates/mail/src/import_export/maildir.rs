@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_says_that_its_message_is_as_it_is() {
+    fn file_name_marks_wire_line_ends() {
         let letter = MessageFileName {
             received: Timestamp(5_000_001),
             unique: 1,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_have_letters_as_far_as_these_go() {
+    fn only_26_keywords_get_letters() {
         let flags: Flags =
             (0..30).map(|number| format!("k{number}")).collect::<Vec<_>>().iter().map(String::as_str).collect();
         let letter =
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_named_both_ways() {
+    fn folder_names_map_in_both_directions() {
         let check = |mailbox: &str, directory: &str| {
             assert_eq!((directory_of(mailbox).as_str(), mailbox_of(directory).as_str()), (directory, mailbox));
         };

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_read_from_the_headers_of_all_programs() {
+    fn flags_are_read_from_status_headers() {
         let check = |header: &str, names: &[&str]| {
             assert_eq!(flags_of(header.as_bytes()), names.iter().copied().collect(), "{header:?}");
         };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_keyword_is_left_out() {
+    fn invalid_keywords_are_omitted() {
         let mut flags = Flags::none();
         for name in ["good", "\\Seen", "\\Odd", "b(ad", "", "caf\u{e9}", "a b", &"x".repeat(129)] {
             add(&mut flags, name);

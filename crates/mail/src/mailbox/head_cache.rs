@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_no_longer_than_the_head() {
+    fn cached_texts_are_limited_to_the_head_size() {
         let raw = b"Subject: x\r\n\r\n";
         let structure = crate::mime::parse(raw);
         let head = MessageHead { structure, bytes: vec![0; 100], header_start: 20, texts: Default::default() };

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_uid_is_no_special_case() {
+    fn ranges_may_include_the_greatest_uid() {
         let set = UidSet::from_ranges([(Uid(u32::MAX), Uid(u32::MAX)), (Uid(1), Uid(u32::MAX))]);
         assert_eq!(set.len(), u64::from(u32::MAX));
     }

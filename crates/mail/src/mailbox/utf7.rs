@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_the_rfc_and_of_real_clients() {
+    fn names_of_rfc_and_clients_round_trip() {
         let check = |name: &str, encoded: &str| {
             assert_eq!(encode(name), encoded);
             assert_eq!(decode(encoded.as_bytes()).as_deref(), Some(name));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf7_is_refused() {
+    fn invalid_utf7_is_refused() {
         for bad in ["&", "&APw", "&AP!w-", "&2D0-", "&A-", "&AAAAA-"] {
             assert_eq!(decode(bad.as_bytes()), None, "{bad}");
         }
@@ -139,14 +139,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_comes_back(name in "\\PC{0,40}") {
+        fn every_name_round_trips(name in "\\PC{0,40}") {
             let encoded = encode(&name);
             prop_assert!(encoded.bytes().all(|byte| matches!(byte, 0x20..=0x7e)));
             prop_assert_eq!(decode(encoded.as_bytes()), Some(name));
         }
 
         #[test]
-        fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = decode(&bytes);
         }
     }

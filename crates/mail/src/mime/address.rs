@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     /// Formats entries as text: `name|route|local|domain`, `group:` and `;`.
-    fn shown(value: &[u8]) -> String {
+    fn formatted(value: &[u8]) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let or_nil = |bytes: &Option<Vec<u8>>| bytes.as_deref().map_or("-".into(), text);
         let entry = |entry: &Entry| match entry {
@@ -355,11 +355,11 @@ mod tests {
     }
 
     fn check(value: &str, expected: &str) {
-        assert_eq!(shown(value.as_bytes()), expected, "{value}");
+        assert_eq!(formatted(value.as_bytes()), expected, "{value}");
     }
 
     #[test]
-    fn the_examples_of_the_rfc_are_read() {
+    fn rfc_examples_are_parsed() {
         check("John Doe <jdoe@machine.example>", "John Doe|-|jdoe|machine.example");
         check("\"Joe Q. Public\" <john.q.public@example.com>", "Joe Q. Public|-|john.q.public|example.com");
         check(
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_beyond_the_rfc_are_read() {
+    fn nonconforming_addresses_are_parsed() {
         check("user@host (Full (real) Name)", "Full (real) Name|-|user|host");
         check("root", "-|-|root|");
         check("John Doe", "-|-|John Doe|");

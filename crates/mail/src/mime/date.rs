@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc_are_read() {
+    fn rfc_examples_are_parsed() {
         check("Fri, 21 Nov 1997 09:55:06 -0600", Some((880_127_706, -360)));
         check("Tue, 1 Jul 2003 10:52:37 +0200", Some((1_057_049_557, 120)));
         check(
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_beyond_the_rfc_are_read() {
+    fn nonconforming_dates_are_parsed() {
         check("21-Nov-1997 09:55:06 +0100", Some((880_102_506, 60)));
         check("21-Nov-97 09:55:06 +0100", Some((880_102_506, 60)));
         check("Fri Nov 21 09:55:06 1997", Some((880_106_106, 0)));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_refused() {
+    fn invalid_dates_are_refused() {
         for text in
             ["", "yesterday", "32 Jan 2020 00:00:00 +0000", "29 Feb 2021 10:00:00", "1 Foo 2020", "10 Jan 2020 25:00"]
         {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_day_is_the_senders() {
+    fn local_day_uses_the_senders_time_zone() {
         let day = |text: &str| Date::parse(text.as_bytes()).map(Date::local_day);
         assert_eq!(day("1 Jan 1970 23:59:00 -1200"), Some(0));
         assert_eq!(day("2 Jan 1970 00:30:00 +1400"), Some(1));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc_decode() {
+    fn rfc_examples_are_decoded() {
         check(b"=?US-ASCII?Q?Keith_Moore?= <moore@cs.utk.edu>", "Keith Moore <moore@cs.utk.edu>");
         check(b"=?ISO-8859-1?Q?Keld_J=F8rn_Simonsen?=", "Keld J\u{f8}rn Simonsen");
         check(b"=?ISO-8859-1?Q?Andr=E9?= Pirard", "Andr\u{e9} Pirard");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn words_beyond_the_rfc_decode_too() {
+    fn nonconforming_words_are_decoded() {
         check(b"=?utf-8?q?=C3?= =?UTF-8?q?=A9?=", "\u{e9}");
         check(b"=?utf-8*de?q?a b?=c", "a bc");
         check(b"=?utf-8?b?w6k?=", "\u{e9}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_stays() {
+    fn text_that_is_no_encoded_word_is_kept() {
         for text in ["=?", "=?utf-8?x?abc?=", "=?utf-8?q?abc", "=??q?abc?=", "a =? b ?= c", "=?a b?q?c?=", "1=2"] {
             check(text.as_bytes(), text);
         }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_set_is_guessed() {
+    fn unknown_charset_is_guessed() {
         check(b"=?x-nobody-knows?q?caf=C3=A9?=", "caf\u{e9}");
         check(b"=?us-ascii?q?caf=E9?=", "caf\u{e9}");
     }

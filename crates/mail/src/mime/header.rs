@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_taken_apart_into_fields() {
+    fn header_is_split_into_fields() {
         check("A: 1\r\nB:2\r\n\r\nbody: no", &[("A", " 1"), ("B", "2")]);
         check("A : 1\n\tfolded\n  twice\nB: 2", &[("A", " 1\n\tfolded\n  twice"), ("B", " 2")]);
         check("From x Mon 10:00\nA: 1\n\n", &[("", "From x Mon 10:00"), ("A", " 1")]);
@@ -174,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_together_are_the_header() {
+    fn fields_join_to_the_header() {
         let header = b"A: 1\r\nstray\r\n B: 2\nC:\r\n\t\r\nD";
         let joined: Vec<u8> = fields(header).flat_map(|field| field.raw.to_vec()).collect();
         assert_eq!(joined, header);
     }
 
     #[test]
-    fn the_first_of_several_fields_is_found_in_any_case() {
+    fn first_matching_field_is_found_ignoring_case() {
         let header = b"To: a\r\nSUBJECT: one\r\nSubject: two\r\n\r\n";
         assert_eq!(first(header, "Subject"), Some(&b" one"[..]));
         assert_eq!(first(header, "Sub"), None);
     }
 
     #[test]
-    fn unfolding_takes_out_line_ends_only() {
+    fn unfolding_removes_only_line_ends() {
         assert_eq!(unfolded(b" a\r\n  b\n\tc ").as_ref(), b"a  b\tc");
         assert_eq!(decoded(b" =?utf-8?q?caf=C3=A9?=\r\n x"), "caf\u{e9} x");
     }

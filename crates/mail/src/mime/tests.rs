@@ -112,17 +112,17 @@ fn quoted_printable_body() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn messages_of_pieces_keep_every_promise(pieces in prop::collection::vec(piece(), 0..40)) {
+    fn generated_messages_keep_the_invariants(pieces in prop::collection::vec(piece(), 0..40)) {
         check_arbitrary_bytes(&pieces.concat());
     }
 
     #[test]
-    fn encoded_bodies_keep_every_promise(body in encoded_body(), after in piece()) {
+    fn encoded_bodies_keep_the_invariants(body in encoded_body(), after in piece()) {
         check_arbitrary_bytes(&[body, after].concat());
     }
 
     #[test]
-    fn quoted_printable_bodies_are_kept_decoded(message in quoted_printable_body()) {
+    fn quoted_printable_bodies_are_stored_decoded(message in quoted_printable_body()) {
         check_arbitrary_bytes(&message);
         let segments = split(&message, &parse(&message), 1);
         let decoded = segments.iter().all(|segment| match segment {
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_keep_every_promise(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_keep_the_invariants(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         check_arbitrary_bytes(&bytes);
     }
 }
@@ -160,7 +160,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn real_messages_keep_every_promise() {
+fn real_messages_keep_the_invariants() {
     for (name, message) in corpus() {
         eprintln!("{name}");
         check_arbitrary_bytes(&message);
@@ -168,7 +168,7 @@ fn real_messages_keep_every_promise() {
 }
 
 #[test]
-fn mutations_of_real_messages_keep_every_promise() {
+fn mutations_of_real_messages_keep_the_invariants() {
     for (name, message) in corpus().into_iter().filter(|(_, message)| message.len() < 20_000) {
         eprintln!("{name}");
         for step in 1..6 {
@@ -177,8 +177,8 @@ fn mutations_of_real_messages_keep_every_promise() {
             check_arbitrary_bytes(&message[cut..]);
             let mut twisted = message.clone();
             let length = twisted.len().max(1);
-            for place in (step * 37 % length..twisted.len()).step_by(length / 7 + 1) {
-                twisted[place] = b"\n-=\0\r \x80:"[(place + step) % 8];
+            for index in (step * 37 % length..twisted.len()).step_by(length / 7 + 1) {
+                twisted[index] = b"\n-=\0\r \x80:"[(index + step) % 8];
             }
             check_arbitrary_bytes(&twisted);
         }

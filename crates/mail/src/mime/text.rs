@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preview_is_the_first_text() {
+    fn preview_is_taken_from_the_first_text_part() {
         assert_eq!(preview_of("Subject: x\n\n Hello,\n\n\tworld  \n"), "Hello, world");
         assert_eq!(preview_of("Content-Type: text/html\n\n<style>x</style><p>Hello</p>world"), "Hello world");
         let mixed = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: image/png\n\nPNG\n--b\n\
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preview_is_short() {
+    fn preview_length_is_limited() {
         let preview = preview_of(&format!("\n{}", "w\u{f6}rd ".repeat(10_000)));
         assert_eq!(preview.chars().count(), 199);
         assert_eq!(on_one_line("abc def", 3), "abc");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_cut_within_a_character_stays_unicode() {
+    fn text_truncated_within_a_character_stays_valid() {
         let raw = "\n\u{e9}\u{e9}\u{e9}";
         let structure = parse(raw.as_bytes());
         assert_eq!(decode(structure.root(), &raw.as_bytes()[1..], 3), Some("\u{e9}".into()));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_of_a_part_is_a_character_where_nothing_was_cut() {
+    fn last_byte_of_an_untruncated_part_is_decoded() {
         let check = |charset: &str, byte: u8, size_bytes_max: usize, expected: &str| {
             let head = format!("Content-Type: text/plain; charset={charset}\n\n");
             let raw = [head.as_bytes(), b"caf", &[byte]].concat();

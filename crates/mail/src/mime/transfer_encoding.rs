@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_decoded_whatever_stands_between() {
+    fn base64_decoding_skips_foreign_characters() {
         let check = |encoded: &str, expected: &str| {
             assert_eq!(base64_lenient(encoded.as_bytes(), usize::MAX), expected.as_bytes(), "{encoded}");
         };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_printable_is_decoded_whatever_is_wrong_with_it() {
+    fn malformed_quoted_printable_is_decoded() {
         let check = |encoded: &str, expected: &str| {
             let decoded = quoted_printable_lenient(encoded.as_bytes(), usize::MAX);
             assert_eq!(decoded, expected.as_bytes(), "{encoded}");

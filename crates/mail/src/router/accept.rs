@@ -621,7 +621,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_in_a_mailbox_has_one_reverse_path() {
+    fn delivered_message_has_one_return_path() {
         let envelope = Envelope { reverse_path: "a@b.test".into(), ..Envelope::default() };
         let check = |raw: &str, expected: &str| {
             let form = with_return_path(&envelope, raw.as_bytes());

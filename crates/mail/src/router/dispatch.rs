@@ -253,36 +253,40 @@ mod tests {
     }
 
     #[test]
-    fn a_full_destination_hides_nobody() {
-        let mut agenda = Dispatcher::new(2, 8);
-        (0..20_000).for_each(|note| agenda.set_attempt_times(key(note), times(&[(domain("slow.test"), 1)])));
-        agenda.set_attempt_times(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Local, 6)]));
+    fn full_destination_does_not_block_others() {
+        let mut dispatcher = Dispatcher::new(2, 8);
+        (0..20_000).for_each(|note| dispatcher.set_attempt_times(key(note), times(&[(domain("slow.test"), 1)])));
+        dispatcher.set_attempt_times(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Local, 6)]));
         let now = Timestamp(9);
-        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_remote(now)).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| dispatcher.take_remote(now)).collect();
         assert_eq!(
             taken,
             [(key(0), domain("slow.test")), (key(1), domain("slow.test")), (key(20_000), domain("quick.test"))]
         );
-        assert_eq!(agenda.take_local(now), Some((key(20_000), Destination::Local)));
-        agenda.release(key(1), &domain("slow.test"), Timestamp(0), AttemptResult::Final);
-        assert_eq!(agenda.take_remote(now), Some((key(1), domain("slow.test"))));
+        assert_eq!(dispatcher.take_local(now), Some((key(20_000), Destination::Local)));
+        dispatcher.release(key(1), &domain("slow.test"), Timestamp(0), AttemptResult::Final);
+        assert_eq!(dispatcher.take_remote(now), Some((key(1), domain("slow.test"))));
     }
 
     #[test]
-    fn what_is_given_back_waits_for_its_time() {
-        let mut agenda = Dispatcher::new(1, 8);
-        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 3)]));
-        assert_eq!(agenda.take_remote(Timestamp(2)), None);
-        assert_eq!(agenda.take_remote(Timestamp(3)), Some((key(1), Destination::SmartHost)));
-        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 4)]));
-        assert_eq!(agenda.take_remote(Timestamp(9)), None, "it is taken");
-        agenda.release(key(1), &Destination::SmartHost, Timestamp(7), AttemptResult::Failed(Timestamp(6)));
-        assert_eq!(agenda.take_remote(Timestamp(6)), None);
-        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 5)]));
-        assert!(agenda.take_remote(Timestamp(6)).is_some(), "a new plan ends the pause");
-        agenda.set_attempt_times(key(1), AttemptTimes::new());
-        agenda.release(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::NotAttempted);
-        assert_eq!((agenda.counts(), agenda.lanes.len(), agenda.first.len()), ((0, 0), 0, 0), "nothing is left");
+    fn released_job_waits_for_its_next_attempt() {
+        let mut dispatcher = Dispatcher::new(1, 8);
+        dispatcher.set_attempt_times(key(1), times(&[(Destination::SmartHost, 3)]));
+        assert_eq!(dispatcher.take_remote(Timestamp(2)), None);
+        assert_eq!(dispatcher.take_remote(Timestamp(3)), Some((key(1), Destination::SmartHost)));
+        dispatcher.set_attempt_times(key(1), times(&[(Destination::SmartHost, 4)]));
+        assert_eq!(dispatcher.take_remote(Timestamp(9)), None, "the job is taken");
+        dispatcher.release(key(1), &Destination::SmartHost, Timestamp(7), AttemptResult::Failed(Timestamp(6)));
+        assert_eq!(dispatcher.take_remote(Timestamp(6)), None);
+        dispatcher.set_attempt_times(key(1), times(&[(Destination::SmartHost, 5)]));
+        assert!(dispatcher.take_remote(Timestamp(6)).is_some(), "a new plan ends the pause");
+        dispatcher.set_attempt_times(key(1), AttemptTimes::new());
+        dispatcher.release(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::NotAttempted);
+        assert_eq!(
+            (dispatcher.counts(), dispatcher.lanes.len(), dispatcher.first.len()),
+            ((0, 0), 0, 0),
+            "nothing is left"
+        );
     }
 
     /// Returns the time at that many seconds.
@@ -291,97 +295,108 @@ mod tests {
     }
 
     /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are slots.
-    fn with_slow(count: u32, places: usize) -> (Dispatcher, Vec<(QueueKey, Destination)>) {
-        let mut agenda = Dispatcher::new(5, places);
+    fn with_slow(count: u32, slots: usize) -> (Dispatcher, Vec<(QueueKey, Destination)>) {
+        let mut dispatcher = Dispatcher::new(5, slots);
         (0..count).for_each(|note| {
-            agenda.set_attempt_times(key(note), [(domain(&format!("slow{note}.test")), at(0))].into())
+            dispatcher.set_attempt_times(key(note), [(domain(&format!("slow{note}.test")), at(0))].into())
         });
-        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(1))).take(places).collect();
-        (agenda, taken)
+        let taken: Vec<_> = std::iter::from_fn(|| dispatcher.take_remote(at(1))).take(slots).collect();
+        (dispatcher, taken)
     }
 
     #[test]
-    fn slow_destinations_have_half_of_the_places() {
-        let (mut agenda, taken) = with_slow(20, 8);
-        assert_eq!(taken.len(), 8, "nobody knows yet that they are slow");
-        for (note, place) in &taken {
-            agenda.release(*note, place, at(200), AttemptResult::Failed(at(90)));
-            agenda.set_attempt_times(*note, [(place.clone(), at(200))].into());
+    fn slow_destinations_have_half_of_the_slots() {
+        let (mut dispatcher, taken) = with_slow(20, 8);
+        assert_eq!(taken.len(), 8, "no destination is known to be slow yet");
+        for (note, destination) in &taken {
+            dispatcher.release(*note, destination, at(200), AttemptResult::Failed(at(90)));
+            dispatcher.set_attempt_times(*note, [(destination.clone(), at(200))].into());
         }
-        let fresh: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(91))).collect();
-        assert_eq!(fresh.len(), 12, "those that were not tried are not slow");
-        fresh.iter().for_each(|(note, place)| agenda.release(*note, place, at(500), AttemptResult::Failed(at(181))));
-        let again: Vec<_> = std::iter::from_fn(|| agenda.take_remote(at(999))).collect();
-        assert_eq!((again.len(), agenda.slow_busy), (4, 4));
-        agenda.set_attempt_times(key(50), times(&[(domain("quick.test"), 0)]));
-        assert_eq!(agenda.take_remote(at(999)), Some((key(50), domain("quick.test"))));
-        agenda.release(again[0].0, &again[0].1, at(0), AttemptResult::NotAttempted);
-        assert!(agenda.take_remote(at(999)).is_some_and(|(_, place)| agenda.is_slow(&place)), "a place is free");
+        let fresh: Vec<_> = std::iter::from_fn(|| dispatcher.take_remote(at(91))).collect();
+        assert_eq!(fresh.len(), 12, "destinations without an attempt are not slow");
+        fresh.iter().for_each(|(note, destination)| {
+            dispatcher.release(*note, destination, at(500), AttemptResult::Failed(at(181)))
+        });
+        let again: Vec<_> = std::iter::from_fn(|| dispatcher.take_remote(at(999))).collect();
+        assert_eq!((again.len(), dispatcher.slow_busy), (4, 4));
+        dispatcher.set_attempt_times(key(50), times(&[(domain("quick.test"), 0)]));
+        assert_eq!(dispatcher.take_remote(at(999)), Some((key(50), domain("quick.test"))));
+        dispatcher.release(again[0].0, &again[0].1, at(0), AttemptResult::NotAttempted);
+        assert!(
+            dispatcher.take_remote(at(999)).is_some_and(|(_, destination)| dispatcher.is_slow(&destination)),
+            "a slot is free"
+        );
     }
 
     #[test]
-    fn who_answers_quickly_is_slow_no_more() {
+    fn quick_reply_clears_slow_mark() {
         for ended in [AttemptResult::Final, AttemptResult::Failed(at(301))] {
-            let (mut agenda, taken) = with_slow(1, 8);
-            let (note, place) = &taken[0];
-            agenda.release(*note, place, at(300), AttemptResult::Failed(at(90)));
-            assert!(agenda.is_slow(place));
-            assert!(agenda.take_remote(at(300)).is_some());
-            agenda.release(*note, place, at(400), ended);
-            assert_eq!((agenda.is_slow(place), agenda.slow_busy), (false, 0), "{ended:?}");
+            let (mut dispatcher, taken) = with_slow(1, 8);
+            let (note, destination) = &taken[0];
+            dispatcher.release(*note, destination, at(300), AttemptResult::Failed(at(90)));
+            assert!(dispatcher.is_slow(destination));
+            assert!(dispatcher.take_remote(at(300)).is_some());
+            dispatcher.release(*note, destination, at(400), ended);
+            assert_eq!((dispatcher.is_slow(destination), dispatcher.slow_busy), (false, 0), "{ended:?}");
         }
     }
 
     #[test]
-    fn work_that_runs_for_long_makes_its_destination_slow() {
-        let (mut agenda, taken) = with_slow(4, 4);
-        agenda.set_attempt_times(key(10), [(domain("slow0.test"), at(0))].into());
-        agenda.set_attempt_times(key(11), [(domain("quick.test"), at(2))].into());
-        assert_eq!(agenda.take_remote(at(30)), Some((key(11), domain("quick.test"))));
-        assert_eq!((agenda.slow_busy, agenda.take_remote(at(30))), (4, None), "those that hang have their half");
-        taken.iter().for_each(|(note, place)| agenda.release(*note, place, at(0), AttemptResult::Final));
-        assert_eq!(agenda.slow_busy, 0);
-        let mut agenda = Dispatcher::new(5, 4);
-        agenda.set_attempt_times(key(1), times(&[(Destination::SmartHost, 0)]));
-        assert!(agenda.take_remote(at(1)).is_some());
-        agenda.mark_slow_destinations(at(900));
-        assert!(!agenda.is_slow(&Destination::SmartHost), "there is nobody else whom it could hold up");
+    fn long_running_job_marks_its_destination_slow() {
+        let (mut dispatcher, taken) = with_slow(4, 4);
+        dispatcher.set_attempt_times(key(10), [(domain("slow0.test"), at(0))].into());
+        dispatcher.set_attempt_times(key(11), [(domain("quick.test"), at(2))].into());
+        assert_eq!(dispatcher.take_remote(at(30)), Some((key(11), domain("quick.test"))));
+        assert_eq!(
+            (dispatcher.slow_busy, dispatcher.take_remote(at(30))),
+            (4, None),
+            "hanging destinations use their half"
+        );
+        taken
+            .iter()
+            .for_each(|(note, destination)| dispatcher.release(*note, destination, at(0), AttemptResult::Final));
+        assert_eq!(dispatcher.slow_busy, 0);
+        let mut dispatcher = Dispatcher::new(5, 4);
+        dispatcher.set_attempt_times(key(1), times(&[(Destination::SmartHost, 0)]));
+        assert!(dispatcher.take_remote(at(1)).is_some());
+        dispatcher.mark_slow_destinations(at(900));
+        assert!(!dispatcher.is_slow(&Destination::SmartHost), "it is the only destination");
     }
 
     proptest! {
         #[test]
-        fn whatever_happens_the_order_holds(steps in proptest::collection::vec((0..6u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
-            let places = [domain("a.test"), domain("b.test"), Destination::Local];
-            let mut agenda = Dispatcher::new(2, 4);
-            for (deed, note, place, time) in steps {
-                match deed {
-                    0 => agenda.set_attempt_times(key(note), times(&[(places[place].clone(), time), (domain("b.test"), time / 2)])),
-                    1 => agenda.set_attempt_times(key(note), AttemptTimes::new()),
-                    2 => drop(agenda.take_remote(Timestamp(time)).or_else(|| agenda.take_local(Timestamp(time)))),
-                    3 => agenda.release(key(note), &places[place], Timestamp(time), AttemptResult::Final),
-                    4 => agenda.release(key(note), &places[place], Timestamp(time), AttemptResult::Failed(at(60))),
-                    _ => agenda.mark_slow_destinations(at(time * 5)),
+        fn any_operations_keep_the_dispatcher_consistent(steps in proptest::collection::vec((0..6u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
+            let destinations = [domain("a.test"), domain("b.test"), Destination::Local];
+            let mut dispatcher = Dispatcher::new(2, 4);
+            for (operation, note, index, time) in steps {
+                match operation {
+                    0 => dispatcher.set_attempt_times(key(note), times(&[(destinations[index].clone(), time), (domain("b.test"), time / 2)])),
+                    1 => dispatcher.set_attempt_times(key(note), AttemptTimes::new()),
+                    2 => drop(dispatcher.take_remote(Timestamp(time)).or_else(|| dispatcher.take_local(Timestamp(time)))),
+                    3 => dispatcher.release(key(note), &destinations[index], Timestamp(time), AttemptResult::Final),
+                    4 => dispatcher.release(key(note), &destinations[index], Timestamp(time), AttemptResult::Failed(at(60))),
+                    _ => dispatcher.mark_slow_destinations(at(time * 5)),
                 }
-                for place in &places {
-                    let lane = agenda.lanes.get(place);
-                    let busy = agenda.taken.keys().filter(|(_, taken)| taken == place).count();
+                for destination in &destinations {
+                    let lane = dispatcher.lanes.get(destination);
+                    let busy = dispatcher.taken.keys().filter(|(_, taken)| taken == destination).count();
                     prop_assert_eq!(lane.map_or(0, |lane| lane.busy), busy);
                     let waits = |(key, times): (&QueueKey, &AttemptTimes)| {
-                        let time = times.get(place)?;
-                        (!agenda.taken.contains_key(&(*key, place.clone()))).then_some((*time, *key))
+                        let time = times.get(destination)?;
+                        (!dispatcher.taken.contains_key(&(*key, destination.clone()))).then_some((*time, *key))
                     };
-                    let waiting: BTreeSet<_> = agenda.planned.iter().filter_map(waits).collect();
+                    let waiting: BTreeSet<_> = dispatcher.planned.iter().filter_map(waits).collect();
                     prop_assert_eq!(lane.map(|lane| &lane.waiting).cloned().unwrap_or_default(), waiting);
                 }
-                let slow_busy: usize = agenda.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
-                prop_assert_eq!(agenda.slow_busy, slow_busy);
-                for (first, slow) in [(&agenda.first, false), (&agenda.first_slow, true)] {
-                    let shown = |(place, lane): (&Destination, &DestinationQueue)| Some((lane.listed_at?, place.clone()));
-                    let expected: BTreeSet<_> = agenda.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(shown).collect();
+                let slow_busy: usize = dispatcher.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
+                prop_assert_eq!(dispatcher.slow_busy, slow_busy);
+                for (first, slow) in [(&dispatcher.first, false), (&dispatcher.first_slow, true)] {
+                    let listed = |(destination, lane): (&Destination, &DestinationQueue)| Some((lane.listed_at?, destination.clone()));
+                    let expected: BTreeSet<_> = dispatcher.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(listed).collect();
                     prop_assert_eq!(first, &expected);
                 }
-                prop_assert!(agenda.young.iter().all(|(since, note, place)| agenda.taken.get(&(*note, place.clone())) == Some(since)));
-                for lane in agenda.lanes.values().filter(|lane| lane.busy >= 2) {
+                prop_assert!(dispatcher.young.iter().all(|(since, note, destination)| dispatcher.taken.get(&(*note, destination.clone())) == Some(since)));
+                for lane in dispatcher.lanes.values().filter(|lane| lane.busy >= 2) {
                     prop_assert!(lane.listed_at.is_none());
                 }
             }

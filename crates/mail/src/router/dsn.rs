@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_said_is_a_diagnostic_code() {
+    fn only_smtp_replies_become_diagnostic_codes() {
         let envelope = Envelope { reverse_path: "bob@acme.test".into(), ..Envelope::default() };
         let check = |reply: &str, expected: Option<&str>| {
             let lines = status(&envelope, "a@b.test", reply);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_addresses_are_told_in_a_form_that_the_sender_can_take() {
+    fn addresses_are_encoded_for_the_senders_capabilities() {
         let has =
             |lines: &[String], wanted: &str| assert!(lines.iter().any(|line| line == wanted), "{wanted}: {lines:#?}");
         let ascii = Envelope { reverse_path: "bob@acme.test".into(), ..Envelope::default() };

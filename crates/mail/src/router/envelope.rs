@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notify_reads_as_on_the_wire() {
+    fn notify_displays_in_wire_form() {
         assert_eq!(Notify::NEVER.to_string(), "NEVER");
         assert_eq!(Notify::default().to_string(), "FAILURE,DELAY");
     }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest() {
+    fn retry_delays_double_up_to_the_maximum() {
         let schedule = Schedule::default();
         let start = Timestamp::from_seconds(0);
         let minutes: Vec<i64> = (1..=8).map(|attempts| schedule.next(attempts, start).seconds() / 60).collect();

@@ -141,9 +141,9 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let message = format!("Received: x\r\n{text}");
-        let mended =
+        let completed =
             complete_message(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
-        assert_eq!(mended.as_deref(), Ok(format!("Received: x\r\n{expected}").as_str()), "{text:?}");
+        assert_eq!(completed.as_deref(), Ok(format!("Received: x\r\n{expected}").as_str()), "{text:?}");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn blind_copies_are_taken_out() {
+    fn bcc_fields_are_removed() {
         check(
             "Return-Path: <x@y>\r\nFrom: a@b\r\nBcc: c@d,\r\n e@f\r\nDate: x\r\nResent-Bcc: g\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
             "From: a@b\r\nDate: x\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_author_must_be_told() {
+    fn missing_or_invalid_from_is_refused() {
         let refused = |text: &str| complete_message(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).codes().0;
         for text in [
             "From: nobody\r\n\r\n",
@@ -182,8 +182,8 @@ mod tests {
         ] {
             assert_eq!(refused(text), 550);
         }
-        let nobody = CompletionContext { reverse_path: "", ..WITH };
-        assert!(complete_message(b"Subject: x\r\n\r\n".to_vec(), 0, &nobody).is_err());
-        assert!(complete_message(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &nobody).is_ok());
+        let null_sender = CompletionContext { reverse_path: "", ..WITH };
+        assert!(complete_message(b"Subject: x\r\n\r\n".to_vec(), 0, &null_sender).is_err());
+        assert!(complete_message(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &null_sender).is_ok());
     }
 }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_result_is_forgotten() {
+    fn request_without_a_result_can_be_repeated() {
         let log = RequestLog::default();
         let first = log.begin(&request("ann", "1", "a")).expect("it is new");
         assert!(matches!(log.begin(&request("ann", "1", "a")), Err(Refusal::Unavailable(_))), "it is running");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_names_the_codes_and_the_address() {
+    fn reply_names_the_codes_and_the_address() {
         assert_eq!(Refusal::UnknownRecipient.reply_about("x@acme.test"), "550 5.1.1 User unknown: x@acme.test");
         assert_eq!(
             Refusal::Unavailable("Cannot look up the recipient").to_string(),

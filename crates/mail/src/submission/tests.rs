@@ -158,7 +158,7 @@ fn request(to: &[&str], message: &str) -> SubmissionRequest {
 }
 
 #[test]
-fn recipients_are_told_apart() {
+fn addresses_resolve_to_targets_or_refusals() {
     let world = World::new();
     let check = |address: &str, expected: Result<(bool, usize), u16>| {
         let resolved = world.service.resolve(address);
@@ -239,7 +239,7 @@ fn a_recipient_is_looked_up_once() {
     let before = world.directory.cache_statistics().lookups;
     world.service.accept(submission).expect("a valid message");
     assert_eq!(world.outcome(), (2, 1));
-    assert_eq!(world.directory.cache_statistics().lookups, before, "the answers are handed on");
+    assert_eq!(world.directory.cache_statistics().lookups, before, "the resolved addresses are reused");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn answers_beyond_the_limit_are_dropped_and_looked_up_again() {
 }
 
 #[test]
-fn users_send_with_their_own_addresses() {
+fn users_may_send_only_with_their_own_addresses() {
     let world = World::new();
     let check = |login: &str, reverse_path: &str, code: Option<u16>| {
         let checked = world.service.check_sender(login, reverse_path);
@@ -288,7 +288,7 @@ fn users_send_with_their_own_addresses() {
 }
 
 #[test]
-fn authors_are_the_user() {
+fn author_must_be_the_authenticated_user() {
     let check = |world: &World, login: Option<&str>, from: &str, code: Option<u16>| {
         let letter = format!("{from}Subject: x\r\n\r\nFrom: bob@acme.test\r\n");
         let refusal = world.service.accept(submission(&["ann@acme.test"], login, &letter)).err();
@@ -314,7 +314,7 @@ fn authors_are_the_user() {
 }
 
 #[test]
-fn mail_of_users_that_leaves_is_signed() {
+fn outgoing_mail_of_users_is_signed() {
     let check = |to: &[&str], login: Option<&str>, protocol, is_signed: bool| {
         let world = World::new();
         let mut submission = submission(to, login, "From: ann@acme.test\r\n\r\n");
@@ -336,7 +336,7 @@ fn mail_of_users_that_leaves_is_signed() {
 }
 
 #[test]
-fn a_request_takes_all_steps() {
+fn submitted_request_is_completed_and_delivered() {
     let world = World::new();
     let text = "To: bob@acme.test\nBcc: ann@acme.test\nSubject: x\n\ntext\n";
     let accepted = world.service.submit(request(&["bob@acme.test", " bob@acme.test ", "ann@acme.test"], text));
@@ -398,7 +398,7 @@ fn a_repeated_request_is_delivered_once() {
 }
 
 #[test]
-fn a_full_disk_is_noticed_before_the_message_arrives() {
+fn full_disk_is_detected_before_the_message_arrives() {
     let world = World::new();
     assert_eq!(world.service.check_capacity(0), Ok(()));
     world.engine.faults().set_capacity(0);

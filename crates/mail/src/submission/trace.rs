@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_field_is_that_of_the_rfc() {
+    fn received_field_follows_the_rfc() {
         const DATE: &str = "Thu, 01 Jan 1970 00:00:00 +0000";
         let check = |hop: &ReceivedField<'_>, expected: &str| {
             assert_eq!(received_field(hop), format!("Received: from {expected};\r\n\t{DATE}\r\n"));

@@ -36,7 +36,7 @@ impl World {
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
         let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
         mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None)
-            .expect("the mail file is made");
+            .expect("the mail file is created");
         let file =
             mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");
         let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;
@@ -51,7 +51,7 @@ impl World {
         };
         let search = FullTextIndex::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
         let database = notes.database_open("mail/ann.nsf").expect("it exists");
-        let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may change the ACL");
+        let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may read");
         let progress = search.update(&access, 1_000, &|| false).expect("an update");
         assert!(progress.complete && progress.damaged == 0);
         search.commit().expect("a commit");
@@ -71,7 +71,7 @@ impl World {
 }
 
 #[test]
-fn headers_and_text() {
+fn headers_and_text_are_indexed() {
     let world = World::with(
         "From: Bob Builder <bob@acme.test>\nTo: ann@acme.test\nCc: Carl <carl@other.test>\nSubject: =?utf-8?q?M=C3=BCller?=\n\
          Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable\n\nThe caf=E9 is open.\n",
@@ -92,7 +92,7 @@ fn headers_and_text() {
 }
 
 #[test]
-fn parts_and_attachments() {
+fn parts_and_attachments_are_indexed() {
     let large = "filler ".repeat(2_000);
     let world = World::with(&format!(
         "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n\

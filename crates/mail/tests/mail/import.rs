@@ -18,8 +18,8 @@ fn file() -> MailFile {
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
     let mail = MailStore::new(notes, MailOptions::default());
-    mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
-    mail.open_as_server("mail/ann.nsf").expect("the server may change the ACL open it")
+    mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is created");
+    mail.open_as_server("mail/ann.nsf").expect("the server may open it")
 }
 
 fn archive(count: usize) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize)
     let mut reader = MboxReader::new(archive, 0);
     if let Some(position) = importer.position().unwrap() {
         reader = MboxReader::new(&archive[position.offset as usize..], position.offset);
-        let last = reader.next_message().unwrap().expect("the message that went in last");
+        let last = reader.next_message().unwrap().expect("the last imported message");
         assert_eq!(last.position(), position);
     }
     for _ in 0..limit {
@@ -49,7 +49,7 @@ fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize)
 
 fn exported(file: &MailFile) -> Vec<u8> {
     let view = file.view().unwrap();
-    let folder = view.folder("Old/Archive").unwrap().expect("the import made it").id;
+    let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut out = MboxWriter::new(Vec::new());
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
         let message = view.message(entry.note)?.expect("an entry has its message");
@@ -63,7 +63,7 @@ fn exported(file: &MailFile) -> Vec<u8> {
 /// Returns all messages of the only mailbox that these imports create, in order.
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
     let view = file.view().unwrap();
-    let folder = view.folder("Old/Archive").unwrap().expect("the import made it").id;
+    let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut found = Vec::new();
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
         found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
@@ -79,7 +79,7 @@ fn letter(text: &str) -> ImportedMessage {
 }
 
 #[test]
-fn an_archive_comes_out_as_it_went_in() {
+fn exported_archive_equals_the_imported_one() {
     let file = file();
     let archive = archive(1_234);
     let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
@@ -88,19 +88,19 @@ fn an_archive_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn an_import_goes_on_where_it_stopped() {
+fn interrupted_import_resumes_after_the_last_group() {
     let file = file();
     let archive = archive(1_300);
     for limit in [700, 10, 600] {
         assert_eq!(import(&file, &archive, ImportOptions::default(), limit), None);
     }
     let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
-    assert_eq!(report.messages, 300, "a group of 500, nothing, and another group of 500 went before");
+    assert_eq!(report.messages, 300, "the earlier runs imported 500, 0 and 500 messages");
     assert!(exported(&file) == archive);
 }
 
 #[test]
-fn duplicates_are_left_out_when_asked_for() {
+fn duplicates_are_skipped_on_request() {
     let file = file();
     let archive = archive(40);
     let skip = ImportOptions { skip_duplicates: true };
@@ -111,7 +111,7 @@ fn duplicates_are_left_out_when_asked_for() {
 }
 
 #[test]
-fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
+fn finished_source_is_skipped_until_its_progress_is_removed() {
     let file = file();
     let archive = archive(40);
     let run = || {
@@ -120,7 +120,7 @@ fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
     };
     assert_eq!((run(), run()), ((40, 0), (0, 1)));
     remove_progress(&file, &["archive".to_owned(), "archive.mbox ".to_owned()]).unwrap();
-    assert_eq!(run(), (0, 1), "others were forgotten");
+    assert_eq!(run(), (0, 1), "only other sources were removed");
     remove_progress(&file, &["archive.mbox".to_owned()]).unwrap();
     assert_eq!(run(), (40, 0));
     assert!(!is_progress_record_full(&file).unwrap());
@@ -129,7 +129,7 @@ fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
 }
 
 #[test]
-fn a_source_with_a_gap_is_read_from_its_beginning() {
+fn incomplete_source_is_read_from_its_beginning() {
     let file = file();
     let put = |texts: &[&str], gap: bool| {
         let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
@@ -149,7 +149,7 @@ fn a_source_with_a_gap_is_read_from_its_beginning() {
 }
 
 #[test]
-fn an_import_that_begins_again_leaves_each_message_out_as_often_as_it_is_there() {
+fn restarted_import_skips_as_many_copies_as_exist() {
     let file = file();
     let put = |texts: &[&str], again: bool, stop: bool| {
         let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
@@ -169,7 +169,7 @@ fn an_import_that_begins_again_leaves_each_message_out_as_often_as_it_is_there()
 }
 
 #[test]
-fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_goes_on() {
+fn restarted_and_interrupted_import_skips_existing_messages() {
     let file = file();
     let archive = archive(700);
     import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
@@ -181,11 +181,11 @@ fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_g
     }
     assert_eq!(importer.stop().duplicates, 500);
     let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
-    assert_eq!((report.messages, report.duplicates), (0, 700), "it was read from its beginning");
+    assert_eq!((report.messages, report.duplicates), (0, 700), "the source is read from its beginning");
 }
 
 #[test]
-fn a_second_reading_that_is_interrupted_keeps_what_the_source_has_twice() {
+fn interrupted_restart_keeps_repeated_messages_of_the_source() {
     let file = file();
     let texts: Vec<String> =
         ["twice".to_owned()].into_iter().chain((1..500).map(|n| n.to_string())).chain(["twice".to_owned()]).collect();
@@ -204,7 +204,7 @@ fn a_second_reading_that_is_interrupted_keeps_what_the_source_has_twice() {
 }
 
 #[test]
-fn duplicates_are_those_of_the_same_mailbox() {
+fn duplicates_are_detected_per_mailbox() {
     let file = file();
     let mut importer = Importer::new(&file, "letters", ImportOptions { skip_duplicates: true }).unwrap();
     for mailbox in ["One", "Two", "One"] {
@@ -215,7 +215,7 @@ fn duplicates_are_those_of_the_same_mailbox() {
 }
 
 #[test]
-fn a_message_is_worth_more_than_its_keywords() {
+fn message_is_imported_without_excess_keywords() {
     let file = file();
     let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
     let most = notes::limits::KEYWORDS_PER_DATABASE_MAX;
@@ -230,7 +230,7 @@ fn a_message_is_worth_more_than_its_keywords() {
 }
 
 #[test]
-fn messages_without_a_time_have_that_of_their_header() {
+fn missing_time_is_taken_from_the_header() {
     let check = |header: &str, expected: Option<i64>| {
         let found = mail::import_export::import::time_of(header.as_bytes());
         assert_eq!(found, expected.map(Timestamp::from_seconds), "{header:?}");

@@ -20,7 +20,7 @@ fn mail() -> Arc<MailStore> {
 
 fn ann(mail: &Arc<MailStore>) -> MailFile {
     let name = Name::new("ann@acme.test");
-    mail.create_if_missing("mail/ann.nsf", "Ann", &name, None).expect("the mail file is made");
+    mail.create_if_missing("mail/ann.nsf", "Ann", &name, None).expect("the mail file is created");
     let identity = notes::Identity::person("ann@acme.test");
     mail.open("mail/ann.nsf", &Arc::new(identity)).expect("the owner may open it")
 }
@@ -42,7 +42,7 @@ fn uids(ranges: &[(u32, u32)]) -> UidSet {
 }
 
 #[test]
-fn a_new_mail_file_has_its_mailboxes() {
+fn new_mail_file_has_the_default_mailboxes() {
     let mail = mail();
     let file = ann(&mail);
     let names: Vec<_> = file.view().unwrap().folders().unwrap().into_iter().map(|folder| folder.name).collect();
@@ -50,7 +50,7 @@ fn a_new_mail_file_has_its_mailboxes() {
 }
 
 #[test]
-fn what_is_appended_comes_out_byte_for_byte() {
+fn appended_message_is_read_back_byte_for_byte() {
     let mail = mail();
     let file = ann(&mail);
     let inbox = file.view().unwrap().folder("inbox").unwrap().expect("INBOX in any case").id;
@@ -60,8 +60,8 @@ fn what_is_appended_comes_out_byte_for_byte() {
     let new = NewMessage { raw: raw.clone(), flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let (_, uids, _) = file.append(inbox, &[new]).unwrap();
     let view = file.view().unwrap();
-    let entry = view.entry(inbox, uids[0]).unwrap().expect("the mail file exists");
-    let message = view.message(entry.note).unwrap().expect("it can be read");
+    let entry = view.entry(inbox, uids[0]).unwrap().expect("the entry exists");
+    let message = view.message(entry.note).unwrap().expect("the message exists");
     assert_eq!(message.raw().unwrap(), raw);
     assert_eq!(message.header(), b"Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n");
     assert_eq!(entry.size, raw.len() as u64);
@@ -72,25 +72,25 @@ fn what_is_appended_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn a_message_that_gets_other_items_is_read_anew() {
+fn changed_items_replace_the_cached_header() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, uids) = fill(&file, "INBOX", 2);
     let header = |uid: Uid| {
         let view = file.view().unwrap();
-        let entry = view.entry(inbox, uid).unwrap().expect("the mail file exists");
-        let message = view.message_of(&entry).unwrap().expect("it can be read");
+        let entry = view.entry(inbox, uid).unwrap().expect("the entry exists");
+        let message = view.message_of(&entry).unwrap().expect("the message exists");
         String::from_utf8(message.header().to_vec()).unwrap()
     };
     let before = file.view().unwrap();
     assert!(header(uids[0]).contains("Subject: message 0"));
     let raw = b"Subject: another\r\n\r\nanother\r\n";
-    replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("the mail file exists").note, raw);
+    replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("the entry exists").note, raw);
     assert_eq!(header(uids[0]), "Subject: another\r\n\r\n");
     assert!(header(uids[1]).contains("Subject: message 1"));
     let entry = before.entry(inbox, uids[0]).unwrap().expect("the old view has it");
-    let message = before.message_of(&entry).unwrap().expect("it can be read");
-    assert!(message.header().starts_with(b"From: Bob"), "what was seen before stays as it was");
+    let message = before.message_of(&entry).unwrap().expect("the message exists");
+    assert!(message.header().starts_with(b"From: Bob"), "the old snapshot is unchanged");
 }
 
 /// Replaces the items of a message's note by those of another message.
@@ -144,7 +144,7 @@ fn counts_follow_flags_and_expunges() {
 }
 
 #[test]
-fn changes_tell_what_vanished_and_what_changed() {
+fn changes_list_vanished_and_changed_messages() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 5);
@@ -163,7 +163,7 @@ fn changes_tell_what_vanished_and_what_changed() {
 }
 
 #[test]
-fn unchanged_since_protects_what_somebody_changed() {
+fn unchanged_since_skips_messages_changed_meanwhile() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 3);
@@ -198,7 +198,7 @@ fn copies_share_their_content_and_keep_flags_and_times() {
 }
 
 #[test]
-fn mailboxes_are_made_renamed_and_deleted_with_what_lies_below() {
+fn mailbox_tree_is_created_renamed_and_deleted() {
     let mail = mail();
     let file = ann(&mail);
     file.folder_create("Projects/2026/Q1", None).unwrap();
@@ -220,7 +220,7 @@ fn mailboxes_are_made_renamed_and_deleted_with_what_lies_below() {
 }
 
 #[test]
-fn a_mailbox_made_again_has_a_greater_uidvalidity() {
+fn recreated_mailbox_has_a_greater_uidvalidity() {
     let mail = mail();
     let file = ann(&mail);
     let validity = |file: &MailFile| {
@@ -247,7 +247,7 @@ fn renaming_the_inbox_moves_its_messages() {
 }
 
 #[test]
-fn a_quota_is_kept() {
+fn append_beyond_the_quota_is_refused() {
     let mail = mail();
     mail.create("mail/small.nsf", "Small", &Name::new("small@acme.test"), Some(300)).unwrap();
     let file = mail.open_as_server("mail/small.nsf").unwrap();
@@ -260,7 +260,7 @@ fn a_quota_is_kept() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn opening_without_access_is_refused() {
     let mail = mail();
     ann(&mail);
     let stranger = Arc::new(notes::Identity::person("eve@acme.test"));

@@ -81,7 +81,7 @@ fn envelope(from: &str, to: &[&str]) -> Envelope {
 
 impl World {
     fn send(&self, from: &str, to: &[&str]) -> mail::router::AcceptOutcome {
-        self.router.accept(&envelope(from, to), MESSAGE).expect("it is taken")
+        self.router.accept(&envelope(from, to), MESSAGE).expect("the message is accepted")
     }
 
     /// Returns the messages in a user's inbox.
@@ -114,7 +114,7 @@ fn temporary() -> TransferOutcome {
 }
 
 #[test]
-fn local_recipients_have_the_message_when_it_is_accepted() {
+fn local_recipients_receive_the_message_on_accept() {
     let world = world();
     let accepted = world.send("bob@acme.test", &["ann@acme.test", "ANN@acme.test", "carla@acme.test"]);
     assert_eq!((accepted.delivered, accepted.queued), (2, 0), "one copy for each mailbox");
@@ -136,7 +136,7 @@ fn groups_are_expanded_and_each_recipient_gets_one_copy() {
 }
 
 #[test]
-fn the_queue_keeps_few_stubs_of_the_messages_that_passed() {
+fn queue_keeps_a_bounded_number_of_stubs() {
     let world = world_with(RouterOptions { mailboxes: 1, ..RouterOptions::default() });
     world.send("bob@acme.test", &["waits@late.test"]);
     assert_eq!(world.finish_all(&temporary()), 1);
@@ -169,11 +169,11 @@ fn a_delivered_message_leaves_the_queue() {
     world.send("bob@acme.test", &["x@one.test", "y@one.test", "z@two.test"]);
     assert_eq!(world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false }), 2);
     assert_eq!(world.router.counts().messages, 0);
-    assert!(world.inbox("bob").is_empty(), "nobody asked for a report of success");
+    assert!(world.inbox("bob").is_empty(), "no report of success was requested");
 }
 
 #[test]
-fn one_message_is_not_given_out_twice_for_a_domain() {
+fn message_has_one_active_job_per_domain() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test"]);
     let jobs = world.router.due(10);
@@ -183,7 +183,7 @@ fn one_message_is_not_given_out_twice_for_a_domain() {
 }
 
 #[test]
-fn temporary_failures_are_retried_warned_of_and_given_up() {
+fn temporary_failure_is_retried_then_warned_then_reported() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test"]);
     let mut attempts = 0;
@@ -200,7 +200,7 @@ fn temporary_failures_are_retried_warned_of_and_given_up() {
 }
 
 #[test]
-fn a_permanent_failure_comes_back_at_once() {
+fn permanent_failure_is_reported_immediately() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test"]);
     world.finish_all(&TransferOutcome::Permanent { reply: "550 5.1.1 unknown".into() });
@@ -209,7 +209,7 @@ fn a_permanent_failure_comes_back_at_once() {
 }
 
 #[test]
-fn unknown_members_are_reported() {
+fn unknown_recipients_are_reported() {
     let world = world();
     world.send("bob@acme.test", &["gone@acme.test", "ann@acme.test"]);
     assert_eq!(world.inbox("ann").len(), 1);
@@ -217,7 +217,7 @@ fn unknown_members_are_reported() {
 }
 
 #[test]
-fn what_cannot_be_reported_is_dead_mail() {
+fn failed_message_without_sender_becomes_dead_mail() {
     let world = world();
     world.send("", &["x@one.test"]);
     world.finish_all(&TransferOutcome::Permanent { reply: "550 no".into() });
@@ -230,13 +230,13 @@ fn what_cannot_be_reported_is_dead_mail() {
 }
 
 #[test]
-fn reports_of_success_are_sent_when_asked_for() {
+fn success_reports_are_sent_on_request() {
     let world = world();
-    let mut asked = envelope("bob@acme.test", &["ann@acme.test", "x@one.test"]);
-    for recipient in &mut asked.recipients {
+    let mut envelope = envelope("bob@acme.test", &["ann@acme.test", "x@one.test"]);
+    for recipient in &mut envelope.recipients {
         recipient.notify = Some(Notify { success: true, failure: true, delay: false });
     }
-    world.router.accept(&asked, MESSAGE).unwrap();
+    world.router.accept(&envelope, MESSAGE).unwrap();
     world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false });
     let reports = world.inbox("bob");
     assert!(reports[0].contains("Action: delivered") && reports[1].contains("Action: relayed"));
@@ -244,11 +244,11 @@ fn reports_of_success_are_sent_when_asked_for() {
 
 /// Returns an envelope whose recipients request reports of success.
 fn envelope_with_success_reports(to: &[&str]) -> Envelope {
-    let mut asked = envelope("bob@acme.test", to);
-    for recipient in &mut asked.recipients {
+    let mut envelope = envelope("bob@acme.test", to);
+    for recipient in &mut envelope.recipients {
         recipient.notify = Some(Notify { success: true, failure: true, delay: false });
     }
-    asked
+    envelope
 }
 
 /// Returns the addresses and actions of all reports in a user's inbox.
@@ -266,16 +266,20 @@ fn pair(address: &str, action: &str) -> (String, String) {
 }
 
 #[test]
-fn success_is_reported_when_it_has_happened() {
+fn success_is_reported_after_the_actual_delivery() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 500]].concat();
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
     let accepted =
         world.router.accept(&envelope_with_success_reports(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
     assert_eq!((accepted.delivered, accepted.queued), (1, 1));
-    assert_eq!(reports_in_inbox(&world, "bob"), [pair("ann@acme.test", "delivered")], "tiny has no room yet");
+    assert_eq!(
+        reports_in_inbox(&world, "bob"),
+        [pair("ann@acme.test", "delivered")],
+        "the message does not fit into tiny yet"
+    );
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
-    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
+    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
@@ -291,7 +295,7 @@ fn success_is_reported_when_it_has_happened() {
 }
 
 #[test]
-fn a_group_is_reported_once() {
+fn group_expansion_is_reported_once() {
     let world = world();
     world.router.accept(&envelope_with_success_reports(&["team@acme.test", "ann@acme.test"]), MESSAGE).unwrap();
     world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false });
@@ -302,7 +306,7 @@ fn a_group_is_reported_once() {
 }
 
 #[test]
-fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
+fn remote_mail_does_not_block_local_mail() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 2_000]].concat();
     for number in 0..60 {
@@ -310,9 +314,9 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
     }
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
     world.clock.advance(Duration::from_secs(400));
-    assert_eq!(world.router.due_remote(50).len(), 50, "their places are all taken");
-    let here = world.router.due_local(4);
-    assert_eq!((here.len(), &here[0].destination), (1, &Destination::Local));
+    assert_eq!(world.router.due_remote(50).len(), 50, "all remote slots are taken");
+    let local = world.router.due_local(4);
+    assert_eq!((local.len(), &local[0].destination), (1, &Destination::Local));
     assert_eq!(world.router.due(50).len(), 10);
 }
 
@@ -341,7 +345,7 @@ fn sent_at(job: &mail::router::Job) -> u64 {
 }
 
 #[test]
-fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
+fn hanging_servers_do_not_delay_other_domains() {
     let world = world();
     for number in 0..200 {
         world.send("bob@acme.test", &[&format!("x@dead{number}.test")]);
@@ -368,7 +372,7 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
             world.router.finish(&job, &[outcome]).unwrap();
             delivered += 1;
             let waited = second - sent_at(&job);
-            assert!(second < 600 || waited == 0, "at {second}: {waited} seconds, when it is known who hangs");
+            assert!(second < 600 || waited == 0, "at {second}: {waited} seconds, although the slow servers are known");
             longest = longest.max(waited);
         }
         if second > 600 {
@@ -376,12 +380,12 @@ fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
         }
         world.clock.advance(Duration::from_secs(1));
     }
-    assert_eq!(dead_busy_max, 25, "who is known to be slow has half of the places, and uses them");
-    assert_eq!(longest, 310, "200 servers that hang for the first time hold it up");
+    assert_eq!(dead_busy_max, 25, "known slow servers use their half of the slots");
+    assert_eq!(longest, 310, "the first attempts at 200 hanging servers delay it");
     assert_eq!(delivered, 72);
     assert!(
         hanging.iter().flat_map(|begun| &begun.jobs).all(|job| job.connect_time_max.is_none()),
-        "the slow get their time"
+        "known slow servers have no shorter limit"
     );
 }
 
@@ -392,12 +396,12 @@ fn a_smart_host_is_one_destination() {
         world.send("bob@acme.test", &[&format!("x@a{number}.test"), &format!("x@b{number}.test")]);
     }
     let jobs = world.router.due(50);
-    assert_eq!(jobs.len(), 5, "as many as one destination gets at a time");
+    assert_eq!(jobs.len(), 5, "the maximum number of jobs for one destination");
     assert!(jobs.iter().all(|job| job.destination == Destination::SmartHost && job.recipients.len() == 2));
 }
 
 #[test]
-fn a_job_has_no_more_recipients_than_one_transaction() {
+fn job_recipients_are_limited_to_one_transaction() {
     let world = world();
     let to: Vec<String> = (0..250).map(|number| format!("user{number}@one.test")).collect();
     world.send("bob@acme.test", &to.iter().map(String::as_str).collect::<Vec<_>>());
@@ -412,7 +416,7 @@ fn a_job_has_no_more_recipients_than_one_transaction() {
 }
 
 #[test]
-fn a_job_tells_when_its_message_is_durable() {
+fn job_waits_until_its_message_is_durable() {
     let world = world_syncing(SyncMode::Group);
     world.send("bob@acme.test", &["x@one.test"]);
     let jobs = world.router.due(1);
@@ -426,11 +430,11 @@ fn a_job_tells_when_its_message_is_durable() {
     assert!(durable.as_mut().poll(&mut context).is_pending(), "nothing may be sent yet");
     world.memory.faults().fail_next_sync();
     world.memory.faults().release_syncs();
-    world.router.durable(&job).wait().expect_err("its sender was told that it was not taken");
+    world.router.durable(&job).wait().expect_err("the message was not accepted");
 }
 
 #[test]
-fn a_full_mailbox_waits_in_the_queue() {
+fn message_for_a_full_mailbox_waits_in_the_queue() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 2_000]].concat();
     let accepted = world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
@@ -444,7 +448,7 @@ fn a_full_mailbox_waits_in_the_queue() {
 }
 
 #[test]
-fn an_operator_holds_releases_and_removes() {
+fn operator_can_hold_release_and_remove_a_message() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test"]);
     let key = world.router.list()[0].0;

@@ -66,7 +66,7 @@ fn separators_have_dates() {
 }
 
 #[test]
-fn messages_are_separated_by_dates_and_not_by_words() {
+fn only_dated_from_lines_separate_messages() {
     let text = format!("{SEPARATOR}Subject: a\n\nFrom here it is text\n\nFrom there too\n{SEPARATOR}Subject: b\n\n");
     assert_eq!(texts(&text), ["Subject: a\n\nFrom here it is text\n\nFrom there too\n", "Subject: b\n"]);
     assert!(MboxReader::new(&b"Subject: a message\n\n"[..], 0).next_message().is_err());
@@ -74,21 +74,21 @@ fn messages_are_separated_by_dates_and_not_by_words() {
 }
 
 #[test]
-fn a_file_without_dates_is_separated_by_empty_lines() {
+fn file_without_dates_is_separated_at_empty_lines() {
     let text = "From ann\nSubject: a\n\nFrom\nFrom me\n\nFrom bob\nSubject: b\n\n";
     assert_eq!(texts(text), ["Subject: a\n\nFrom\nFrom me\n", "Subject: b\n"]);
     assert_eq!(imported(text.as_bytes())[0].received, None);
 }
 
 #[test]
-fn each_level_of_quotes_goes_and_comes() {
+fn from_quoting_round_trips_at_every_level() {
     let file = format!("{SEPARATOR}A: b\n\n>From a\n>>From b\n>>>From c\n> From d\n>Fromage\n\n");
     assert_eq!(texts(&file), ["A: b\n\nFrom a\n>From b\n>>From c\n> From d\n>Fromage\n"]);
     assert_eq!(String::from_utf8_lossy(&through(file.as_bytes())), file);
 }
 
 #[test]
-fn a_message_that_is_too_large_swallows_no_other() {
+fn oversize_message_does_not_swallow_the_next() {
     let mut file = format!("{SEPARATOR}Subject: large\n\n").into_bytes();
     let line = [b"x".repeat(9_999), b"\n".to_vec()].concat();
     while file.len() <= MESSAGE_BYTES_MAX + 100_000 {
@@ -102,7 +102,7 @@ fn a_message_that_is_too_large_swallows_no_other() {
 }
 
 #[test]
-fn reading_goes_on_at_any_message() {
+fn reading_can_start_at_any_message() {
     let messages: Vec<_> =
         ["a\r\n", "", "no end", "\r\n\r\n"].map(|raw| (raw.as_bytes().to_vec(), FileQuirks::default())).into();
     let file = written(&messages);
@@ -116,7 +116,7 @@ fn reading_goes_on_at_any_message() {
 }
 
 #[test]
-fn files_come_out_as_they_went_in() {
+fn files_round_trip_unchanged() {
     let check = |file: &str| assert_eq!(String::from_utf8_lossy(&through(file.as_bytes())), file);
     let thunderbird = "From - Sat Jan 03 01:05:34 2026\r\nX-Mozilla-Status: 0001\r\nSubject: a\r\n\r\ntext\r\n\r\n";
     check(thunderbird);
@@ -131,7 +131,7 @@ fn files_come_out_as_they_went_in() {
 }
 
 #[test]
-fn what_a_file_cannot_show_is_noted_on_the_separator() {
+fn unrepresentable_endings_are_marked_on_the_separator() {
     let check = |raw: &str, line: &str| {
         let file = written(&[(raw.as_bytes().to_vec(), FileQuirks::default())]);
         let file = String::from_utf8_lossy(&file).into_owned();
@@ -154,7 +154,7 @@ fn senders_are_found_in_the_header() {
 }
 
 #[test]
-fn a_date_that_no_separator_can_show_separates_all_the_same() {
+fn out_of_range_dates_still_separate_messages() {
     for seconds in [i64::MIN / 2_000_000, -100_000_000_000, 300_000_000_000, i64::MAX / 2_000_000] {
         let mut out = MboxWriter::new(Vec::new());
         for _ in 0..2 {
@@ -202,14 +202,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn messages_of_the_wire_survive_a_file(messages in prop::collection::vec((pieces(10), forms()), 0..5)) {
+    fn messages_round_trip_through_a_file(messages in prop::collection::vec((pieces(10), forms()), 0..5)) {
         let found: Vec<Vec<u8>> = imported(&written(&messages)).into_iter().map(|message| message.raw).collect();
         let expected: Vec<Vec<u8>> = messages.into_iter().map(|(raw, _)| raw).collect();
         prop_assert_eq!(found, expected);
     }
 
     #[test]
-    fn a_file_survives_the_wire(text in pieces(14)) {
+    fn file_round_trips_through_import_and_export(text in pieces(14)) {
         // Lines `From ` that are neither quoted nor whole separators come out quoted or with a line end. Everything
         // else stays the same.
         let bare = |line: &[u8]| line.starts_with(b"From ") && !(is_separator(line) && line.ends_with(b"\n"));

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_layouts_are_found() {
+    fn usual_layouts_are_recognized() {
         for length in [1, 2, 3, 56, 57, 58, 59, 171, 5_000, 40_000] {
             for line in [1, 3, 4, 60, 64, 75, 76, 1_000_000] {
                 for ending in ["\r\n", "\n"] {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_is_left_out() {
+    fn surrounding_text_is_excluded() {
         let text = wrapped(&content(1_000), 76, "\r\n");
         check(&text, "\r\n\r\n", "\r\n");
         check(&text, "", "\r\n\r\n\r\n");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_come_out_the_same_is_refused() {
+    fn irreversible_encodings_are_refused() {
         for body in
             ["", "\r\n", "a", "a=", "aa=", "aaa==", "ab==", "a b c d", "aGVs\r\nbG8gd29y\r\nbGQ=", "aA==aA==", "!!!!"]
         {

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_breaks_comes_out_the_same() {
+    fn text_without_soft_breaks_round_trips() {
         check("caf=C3=A9 =3D 1\r\nx\r\n", "caf\u{e9} = 1\r\nx\r\n", &LineBreaks::Late(0));
         check("caf=c3=a9\n\n\nx", "caf\u{e9}\n\n\nx", &LineBreaks::Late(0));
         check("a=20\r\nb c=20", "a \r\nb c ", &LineBreaks::Late(0));
@@ -471,24 +471,28 @@ mod tests {
     }
 
     #[test]
-    fn usual_breaks_are_a_rule() {
+    fn regular_breaks_are_stored_as_a_rule() {
         let full = "x".repeat(76);
-        let room = "x".repeat(75);
-        check(&format!("{room}=\r\nyy\r\n{full}\r\n"), &format!("{room}yy\r\n{full}\r\n"), &LineBreaks::Late(76));
-        check(&format!("{room}=\r\nx\r\n"), &format!("{full}\r\n"), &LineBreaks::Early(76));
+        let almost_full = "x".repeat(75);
+        check(
+            &format!("{almost_full}=\r\nyy\r\n{full}\r\n"),
+            &format!("{almost_full}yy\r\n{full}\r\n"),
+            &LineBreaks::Late(76),
+        );
+        check(&format!("{almost_full}=\r\nx\r\n"), &format!("{full}\r\n"), &LineBreaks::Early(76));
         let escaped = format!("{}=\r\n=C3=A9", "x".repeat(73));
         check(&escaped, &format!("{}\u{e9}", "x".repeat(73)), &LineBreaks::Late(74));
     }
 
     #[test]
-    fn unusual_breaks_are_listed() {
+    fn irregular_breaks_are_listed() {
         check("one =\r\ntwo three =\r\nfour\r\n", "one two three four\r\n", &LineBreaks::Listed(vec![5, 11, 0]));
         check("one=\r\n\r\ntwo\r\n", "one\r\ntwo\r\n", &LineBreaks::Listed(vec![4, 0, 0]));
         check("one=\r\n", "one", &LineBreaks::Listed(vec![4]));
     }
 
     #[test]
-    fn what_would_not_come_out_the_same_is_refused() {
+    fn irreversible_encodings_are_refused() {
         for body in ["a=", "=4", "=ZZ", "=aA", "a=c3=A9=C3", "a=\r\nb\n", "a= \r\nb", "=65e", "a=0D=0Ab\r\n"] {
             assert_eq!(decode_reversibly(body.as_bytes()), None, "{body:?}");
         }

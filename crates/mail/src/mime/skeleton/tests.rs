@@ -24,9 +24,9 @@ impl Contents {
     }
 
     fn read(&self, id: &ContentId, range: Range<u64>) -> Result<Vec<u8>, Damaged> {
-        let place = usize::from(id.0[0]);
-        self.reads.borrow_mut().push((place, range.clone()));
-        Ok(slice(&self.kept[place], &range).to_vec())
+        let index = usize::from(id.0[0]);
+        self.reads.borrow_mut().push((index, range.clone()));
+        Ok(slice(&self.kept[index], &range).to_vec())
     }
 }
 
@@ -60,7 +60,7 @@ fn check(raw: &str, size_bytes_min: usize) -> Vec<ContentEncoding> {
 }
 
 #[test]
-fn large_parts_are_kept_decoded() {
+fn large_parts_are_stored_decoded() {
     let layout = Base64Layout { line_characters: 76, ending: LineEnding::CrLf, padding: Base64Padding::Present };
     assert_eq!(check(&message("base64", &base64_body(10_000)), 4_096), [ContentEncoding::Base64(layout)]);
     let text = "caf=C3=A9 and some more words to make it long\r\n".repeat(200);
@@ -69,7 +69,7 @@ fn large_parts_are_kept_decoded() {
 }
 
 #[test]
-fn what_cannot_be_encoded_again_is_kept_as_it_is() {
+fn irreversible_parts_are_stored_raw() {
     assert_eq!(
         check(&message("base64", &base64_body(10_000).replacen("\r\n", "\r\n ", 3)), 4_096),
         [ContentEncoding::Raw]
@@ -79,7 +79,7 @@ fn what_cannot_be_encoded_again_is_kept_as_it_is() {
 }
 
 #[test]
-fn small_parts_stay_with_the_message() {
+fn small_parts_stay_inline() {
     assert_eq!(check(&message("base64", &base64_body(1_000)), 4_096), []);
     assert_eq!(check(&message("7bit", &"x".repeat(4_095)), 4_096), []);
     assert_eq!(check(&message("7bit", &"x".repeat(4_096)), 4_096), [ContentEncoding::Raw]);
@@ -88,7 +88,7 @@ fn small_parts_stay_with_the_message() {
 }
 
 #[test]
-fn the_same_attachment_is_the_same_content_however_it_is_wrapped() {
+fn attachment_content_is_independent_of_line_wrapping() {
     let content_of = |body: &str| {
         let raw = message("base64", body);
         split(raw.as_bytes(), &parse(raw.as_bytes()), 4_096).iter().find_map(|segment| match segment {
@@ -105,7 +105,7 @@ fn the_same_attachment_is_the_same_content_however_it_is_wrapped() {
 }
 
 #[test]
-fn a_range_reads_only_what_it_touches() {
+fn range_reads_only_the_touched_content() {
     let raw = message("base64", &base64_body(100_000));
     let structure = parse(raw.as_bytes());
     let segments = split(raw.as_bytes(), &structure, 4_096);
@@ -130,7 +130,7 @@ fn a_range_reads_only_what_it_touches() {
 }
 
 #[test]
-fn a_content_of_another_length_is_damage() {
+fn content_of_wrong_length_is_damage() {
     for raw in [
         message("base64", &base64_body(5_000)),
         message("7bit", &"x".repeat(5_000)),
@@ -154,9 +154,9 @@ fn damaged_records_are_refused() {
     for length in 0..stored.len() {
         assert!(Skeleton::decode(&stored[..length]).is_err(), "{length}");
     }
-    for place in 0..stored.len() {
+    for index in 0..stored.len() {
         let mut damaged = stored.clone();
-        damaged[place] ^= 0x81;
+        damaged[index] ^= 0x81;
         if let Ok(skeleton) = Skeleton::decode(&damaged) {
             let _ = skeleton.range(0..1_000_000, |_, range| {
                 let length = range.end.saturating_sub(range.start);

@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_has_the_number_of_its_place() {
-        for (place, (word, number)) in WORDS.iter().zip(NUMBERS).enumerate() {
-            assert_eq!(usize::from(*number), place);
+    fn words_are_numbered_by_their_index() {
+        for (index, (word, number)) in WORDS.iter().zip(NUMBERS).enumerate() {
+            assert_eq!(usize::from(*number), index);
             assert_eq!(number_of(word), Some(*number));
-            assert_eq!(InternedText::from_number(place as u64), Some(InternedText::of(word)));
+            assert_eq!(InternedText::from_number(index as u64), Some(InternedText::of(word)));
         }
         assert_eq!(InternedText::from_number(WORDS.len() as u64), None);
         assert_eq!(InternedText::of(b"unheard-of").number(), None);

@@ -8,7 +8,7 @@ use super::*;
 fn outline(raw: &str) -> Vec<String> {
     let structure = parse(raw.as_bytes());
     assert_eq!(Structure::decode(&structure.encode()).as_ref(), Ok(&structure));
-    let shown = |part: &Part| {
+    let describe = |part: &Part| {
         let (media_type, subtype) = part.media();
         let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
         let body = &raw.as_bytes()[part.body.start as usize..part.body.end as usize];
@@ -18,7 +18,7 @@ fn outline(raw: &str) -> Vec<String> {
         };
         format!("{}{media}{body}", ".".repeat(part.depth))
     };
-    structure.parts().iter().map(shown).collect()
+    structure.parts().iter().map(describe).collect()
 }
 
 fn check(raw: &str, expected: &[&str]) {
@@ -34,7 +34,7 @@ fn check(raw: &str, expected: &[&str]) {
 const MIXED: &str = "Content-Type: multipart/mixed; boundary=b\n";
 
 #[test]
-fn sound_messages_are_taken_apart() {
+fn valid_messages_are_parsed_into_parts() {
     check("Subject: x\n\nHello\n", &["text/plain \"Hello\\n\""]);
     check(
         &format!("{MIXED}\npre\n--b\n\none\n--b\nContent-Type: text/html\n\ntwo\n\n--b--\nepi"),
@@ -60,7 +60,7 @@ fn sound_messages_are_taken_apart() {
 const MIXED2: &str = "Content-Type: multipart/mixed; boundary=c\n";
 
 #[test]
-fn missing_boundaries_cost_only_what_they_end() {
+fn missing_boundaries_affect_only_their_multipart() {
     check(
         &format!("{MIXED}\n--b\n\none\n--b\n\ntwo"),
         &["multipart/mixed", ".text/plain \"one\"", ".text/plain \"two\""],
@@ -78,7 +78,7 @@ fn missing_boundaries_cost_only_what_they_end() {
 }
 
 #[test]
-fn a_boundary_that_begins_another_is_no_trouble() {
+fn boundary_may_be_a_prefix_of_another() {
     let outer = "Content-Type: multipart/mixed; boundary=x\n";
     let inner = "Content-Type: multipart/mixed; boundary=xy\n";
     let expected = ["multipart/mixed", ".multipart/mixed", "..text/plain \"1\"", ".text/plain \"2\""];
@@ -96,14 +96,14 @@ fn a_boundary_that_begins_another_is_no_trouble() {
 }
 
 #[test]
-fn what_follows_a_boundary_on_its_line_is_tolerated() {
+fn text_after_a_boundary_is_tolerated() {
     check(&format!("{MIXED}\n--b \t\n\n1\n--b-- \n"), &["multipart/mixed", ".text/plain \"1\""]);
     check(&format!("{MIXED}\n--b junk\n\n1\n--b--junk\n\n--b\n"), &["multipart/mixed", ".text/plain \"1\""]);
     check(&format!("{MIXED}\r\n--b\r\r\n\r\n1\r\r\n--b--"), &["multipart/mixed", ".text/plain \"1\\r\""]);
 }
 
 #[test]
-fn headers_without_a_blank_line_end_where_they_end() {
+fn headers_without_a_blank_line_are_parsed() {
     check("Subject: x\nHello there\nhow are you", &["text/plain \"Hello there\\nhow are you\""]);
     check("Subject: x", &["text/plain \"\""]);
     check("just text", &["text/plain \"just text\""]);
@@ -121,7 +121,7 @@ fn headers_without_a_blank_line_end_where_they_end() {
 }
 
 #[test]
-fn an_empty_part_lies_within_the_others() {
+fn structure_with_empty_parts_round_trips() {
     // The line end before the boundary is the blank line of the header.
     for raw in [format!("{MIXED}\n--b\n{MIXED2}\n--c\nX: 1\n\n--b--"), format!("{MIXED}\n--b\n\n--b--\n")] {
         for raw in [raw.clone(), raw.replace('\n', "\r\n")] {
@@ -132,7 +132,7 @@ fn an_empty_part_lies_within_the_others() {
 }
 
 #[test]
-fn an_encoded_message_is_a_file() {
+fn encoded_message_part_is_a_leaf() {
     let raw = |encoding: &str| {
         format!("Content-Type: message/rfc822\nContent-Transfer-Encoding: {encoding}\n\nU3ViamVjdDogeAo=")
     };
@@ -145,13 +145,13 @@ fn an_encoded_message_is_a_file() {
 fn lines_and_ranges_are_exact() {
     let raw = format!("{MIXED}\npre\n--b\nX: 1\n\none\ntwo\n--b\n\nthree\n\n--b--\nepi\n");
     let structure = parse(raw.as_bytes());
-    let shown: Vec<_> = structure
+    let found: Vec<_> = structure
         .parts()
         .iter()
         .map(|part| (&raw[part.header.start as usize..part.header.end as usize], part.lines, part.size()))
         .collect();
     let header = format!("{MIXED}\n");
-    assert_eq!(shown, [(&header[..], 12, raw.len() as u64 - header.len() as u64), ("X: 1\n\n", 1, 7), ("\n", 1, 6)]);
+    assert_eq!(found, [(&header[..], 12, raw.len() as u64 - header.len() as u64), ("X: 1\n\n", 1, 7), ("\n", 1, 6)]);
     assert_eq!(structure.length(), raw.len() as u64);
 }
 
@@ -160,15 +160,15 @@ fn content_of(header: &str) -> Content {
 }
 
 #[test]
-fn media_types_are_read_as_they_come() {
+fn media_types_are_parsed_leniently() {
     let check = |value: &str, expected: &str| {
         let content = content_of(&format!("Content-Type: {value}"));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut shown = format!("{}/{}", text(&content.media_type), text(&content.subtype));
+        let mut formatted = format!("{}/{}", text(&content.media_type), text(&content.subtype));
         for parameter in &content.parameters {
-            shown.push_str(&format!(" {}={:?}", text(&parameter.name), text(&parameter.value)));
+            formatted.push_str(&format!(" {}={:?}", text(&parameter.name), text(&parameter.value)));
         }
-        assert_eq!(shown, expected, "{value}");
+        assert_eq!(formatted, expected, "{value}");
     };
     check("text/plain; charset=us-ascii (Plain text)", "text/plain charset=\"us-ascii\"");
     check("Text/HTML;\n charset=\"utf-8\" ;; format = flowed", "Text/HTML charset=\"utf-8\" format=\"flowed\"");
@@ -189,7 +189,7 @@ fn media_types_are_read_as_they_come() {
 }
 
 #[test]
-fn the_other_fields_are_read_as_they_come() {
+fn content_fields_are_parsed() {
     let content = content_of(
         "Content-ID: <1@x>\nContent-Description: two\n words\nContent-MD5: abc=\nContent-Location: (c) http://a/(1)\n b (d)\n\
          Content-Language: de, en-US (c) ,\nContent-Transfer-Encoding: Quoted-Printable\n\
@@ -244,7 +244,7 @@ fn parts_are_found_by_their_numbers() {
 }
 
 #[test]
-fn what_nests_too_deep_stays_closed() {
+fn nesting_beyond_the_limit_is_not_parsed() {
     let levels = 1_000;
     let nested: String =
         (0..levels).map(|level| format!("Content-Type: multipart/mixed; boundary=b{level}\n\n--b{level}\n")).collect();
@@ -261,7 +261,7 @@ fn what_nests_too_deep_stays_closed() {
 }
 
 #[test]
-fn what_has_too_many_parts_keeps_the_rest_in_the_last() {
+fn parts_beyond_the_limit_stay_in_the_last_part() {
     let raw = format!("{MIXED}{}", "\n--b\n\nx".repeat(MIME_PARTS_MAX + 500));
     let structure = parse(raw.as_bytes());
     assert_eq!(structure.parts().len(), MIME_PARTS_MAX);
@@ -281,7 +281,7 @@ fn check_effort(name: &str, begin: &str, repeated: &str, count: usize) {
 }
 
 #[test]
-fn hostile_messages_cost_time_in_proportion() {
+fn hostile_messages_take_proportional_time() {
     let nested: String =
         (0..200).map(|level| format!("Content-Type: multipart/mixed; boundary=b{level}\n\n--b{level}\n")).collect();
     check_effort("lines that may be boundaries", &nested, "\n--b", 200_000);
@@ -317,13 +317,13 @@ fn damaged_records_are_refused() {
     for length in 0..stored.len() {
         assert!(Structure::decode(&stored[..length]).is_err(), "{length} bytes of {}", stored.len());
     }
-    for place in 0..stored.len() {
+    for index in 0..stored.len() {
         for flip in [1, 0x80, 0xFF] {
             let mut damaged = stored.clone();
-            damaged[place] ^= flip;
+            damaged[index] ^= flip;
             // The bytes are either rejected or are another valid structure.
             if let Ok(structure) = Structure::decode(&damaged) {
-                assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "{place}");
+                assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "{index}");
             }
         }
     }

@@ -87,7 +87,7 @@ fn ours(raw: &[u8]) -> Aspects {
     let parts: Vec<String> = (0..structure.parts().len()).map(media).collect();
     let list = |name: &str| {
         let mailboxes = header::first(header, name).into_iter().flat_map(address::mailboxes);
-        shown(mailboxes.map(|mailbox| (mailbox.display_name(), Some(mailbox.address()))))
+        format_mailboxes(mailboxes.map(|mailbox| (mailbox.display_name(), Some(mailbox.address()))))
     };
     let subject = header::first(header, "Subject").map(decoded).unwrap_or_default();
     let date = header::first(header, "Date").and_then(date::Date::parse);
@@ -107,7 +107,9 @@ fn theirs(raw: &[u8]) -> Option<Aspects> {
     list_parts(&message.parts, 0, 0, &mut parts);
     let list = |addresses: Option<&Address<'_>>| {
         let mailboxes = addresses.into_iter().flat_map(Address::iter);
-        shown(mailboxes.map(|mailbox| (mailbox.name().map(str::to_owned), mailbox.address().map(str::to_owned))))
+        format_mailboxes(
+            mailboxes.map(|mailbox| (mailbox.name().map(str::to_owned), mailbox.address().map(str::to_owned))),
+        )
     };
     let date = message.date().filter(|date| date.is_valid());
     Some(Aspects::from([
@@ -138,7 +140,7 @@ fn list_parts(parts: &[MessagePart<'_>], index: usize, depth: usize, found: &mut
 }
 
 /// Returns mailboxes as `name <address>`, separated by commas.
-fn shown(mailboxes: impl Iterator<Item = (Option<String>, Option<String>)>) -> String {
+fn format_mailboxes(mailboxes: impl Iterator<Item = (Option<String>, Option<String>)>) -> String {
     let texts = mailboxes.map(|(name, address)| {
         let name = one_line(&name.unwrap_or_default());
         format!("{name} <{}>", one_line(&address.unwrap_or_default()))
@@ -188,12 +190,12 @@ fn check(messages: &[(String, Vec<u8>)]) {
 }
 
 #[test]
-fn cases_parse_alike() {
+fn cases_parse_like_mail_parser() {
     check(&CASES.iter().map(|(name, raw)| ((*name).to_owned(), raw.as_bytes().to_vec())).collect::<Vec<_>>());
 }
 
 #[test]
-fn real_messages_parse_alike() {
+fn real_messages_parse_like_mail_parser() {
     let file_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let messages = corpus().into_iter().filter(|(path, _)| path.ends_with(".eml") || path.ends_with(".msg"));
     check(&messages.map(|(path, raw)| (file_name(&path), raw)).collect::<Vec<_>>());

@@ -80,7 +80,7 @@ impl UserMessage {
     }
 
     /// Returns the visible properties of the message after it was added.
-    fn shown(&self, now: Timestamp) -> VisibleMessage {
+    fn visible(&self, now: Timestamp) -> VisibleMessage {
         VisibleMessage {
             content: self.content.clone(),
             marks: self.flags.marks,
@@ -113,7 +113,7 @@ impl Model {
             special: folder.special,
             selectable: folder.selectable,
             uid_next: folder.uid_next,
-            messages: folder.messages.iter().map(|(uid, message)| (*uid, message.shown.clone())).collect(),
+            messages: folder.messages.iter().map(|(uid, message)| (*uid, message.visible.clone())).collect(),
         };
         let folders = file.folders.iter().map(|(name, known)| (name.clone(), folder(known))).collect();
         Self { folders, subscriptions: file.subscriptions.clone() }
@@ -243,16 +243,16 @@ impl FileOperation {
         match self {
             Self::Append { folder, letters } => {
                 for letter in letters {
-                    model.put(folder, letter.shown(now));
+                    model.put(folder, letter.visible(now));
                 }
             }
             Self::Replace { folder, uid, target, letter } => {
-                model.put(target, letter.shown(now));
+                model.put(target, letter.visible(now));
                 model.folder(folder).messages.remove(uid);
             }
             Self::Flag { folder, uids, change, unchanged_since } => {
                 for uid in uids.iter().filter(|uid| !is_modified(before, folder, **uid, *unchanged_since)) {
-                    apply(model.folder(folder).messages.get_mut(uid).expect("the mail file exists"), change);
+                    apply(model.folder(folder).messages.get_mut(uid).expect("the message exists"), change);
                 }
             }
             Self::Expunge { folder, uids } => {
@@ -269,7 +269,7 @@ impl FileOperation {
             }
             Self::Move { folder, uids, target } => {
                 for uid in uids {
-                    let moved = model.folder(folder).messages.remove(uid).expect("the mail file exists");
+                    let moved = model.folder(folder).messages.remove(uid).expect("the message exists");
                     model.put(target, moved);
                 }
             }
@@ -281,7 +281,7 @@ impl FileOperation {
             Self::Import { letters, .. } => {
                 for (mailbox, letter) in letters {
                     model.create(mailbox, None);
-                    model.put(mailbox, letter.shown(now));
+                    model.put(mailbox, letter.visible(now));
                 }
             }
         }
@@ -316,7 +316,7 @@ impl FileOperation {
     pub fn may_stop_at(&self, before: &File, found: &File) -> bool {
         let mut before = Model::of(before);
         let mut found = Model::of(found);
-        let made: Vec<&String> = match self {
+        let created: Vec<&String> = match self {
             Self::Delete { name } => {
                 before.folders.entry(name.clone()).and_modify(|folder| folder.messages.clear());
                 Vec::new()
@@ -325,7 +325,7 @@ impl FileOperation {
             Self::Import { letters, .. } => letters.iter().map(|(mailbox, _)| mailbox).collect(),
             _ => return false,
         };
-        for name in made {
+        for name in created {
             // A mailbox that could not hold messages before may already be selectable.
             for model in [&mut before, &mut found] {
                 model.folders.entry(name.clone()).and_modify(|folder| folder.selectable = true);

@@ -20,7 +20,7 @@ fn envelope(to: &str) -> Envelope {
 
 fn send(world: &World, to: &str, serial: u64, bytes: usize) -> Content {
     let content = Content::new(content::message(serial, None, bytes));
-    world.router.accept(&envelope(to), &content.0).expect("it is taken");
+    world.router.accept(&envelope(to), &content.0).expect("the message is accepted");
     content.delivered("peer@far.test")
 }
 
@@ -41,24 +41,24 @@ fn deliver(world: &World) {
 fn copies(state: &State, name: &str, content: &Content) -> usize {
     let file = state.files.get(&format!("mail/{name}.nsf"));
     let inbox = file.map(|file| &file.folders["INBOX"]);
-    inbox.map_or(0, |inbox| inbox.messages.values().filter(|message| message.shown.content == *content).count())
+    inbox.map_or(0, |inbox| inbox.messages.values().filter(|message| message.visible.content == *content).count())
 }
 
 /// Deletes all messages in a user's inbox.
 fn empty(world: &World, name: &str) {
     let file = world.file(&format!("mail/{name}.nsf"));
-    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
+    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
 }
 
 fn read_state(world: &World) -> State {
-    observe(world, &State::default()).expect("it can be read")
+    observe(world, &State::default()).expect("the state can be read")
 }
 
 #[test]
-fn each_member_of_a_group_waits_for_room_of_its_own() {
+fn full_mailboxes_of_a_group_wait_independently() {
     let world = World::new(1, SyncTiming::Each);
     send(&world, "small@acme.test", 1, 17_000);
     send(&world, "tiny@acme.test", 2, 4_000);
@@ -80,7 +80,7 @@ fn each_member_of_a_group_waits_for_room_of_its_own() {
 }
 
 #[test]
-fn a_mail_file_that_is_gone_is_made_when_its_mail_comes() {
+fn deleted_mail_file_is_recreated_on_delivery() {
     let world = World::new(2, SyncTiming::Each);
     send(&world, "tiny@acme.test", 1, 4_000);
     let content = send(&world, "tiny@acme.test", 2, 4_000);
@@ -94,12 +94,12 @@ fn a_mail_file_that_is_gone_is_made_when_its_mail_comes() {
 }
 
 #[test]
-fn a_group_with_more_members_than_a_transaction_takes_is_served() {
+fn group_larger_than_one_transaction_is_delivered() {
     let world = World::new(3, SyncTiming::Each);
     let content = send(&world, "crowd@acme.test", 1, 100);
     deliver(&world);
     let state = read_state(&world);
-    assert!(state.queue.is_empty(), "nobody waits");
+    assert!(state.queue.is_empty(), "no message waits");
     assert_eq!(targets("crowd@acme.test").len(), CROWD_MEMBERS);
     for number in 0..CROWD_MEMBERS {
         assert_eq!(copies(&state, &format!("member{number}"), &content), 1, "member {number}");
@@ -108,7 +108,7 @@ fn a_group_with_more_members_than_a_transaction_takes_is_served() {
 }
 
 #[test]
-fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
+fn sent_message_is_not_resent_while_its_outcome_is_unwritten() {
     let world = World::new(4, SyncTiming::Each);
     for (serial, to) in [(1, "x@one.test"), (2, "y@two.test"), (3, "z@three.test")] {
         send(&world, to, serial, 100);
@@ -124,13 +124,13 @@ fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
     world.memory.faults().free_disk();
     let rest = world.router.due(10);
     assert_eq!(rest.len(), 1);
-    assert!(jobs.iter().all(|job| job.destination != rest[0].destination), "what was sent is done");
+    assert!(jobs.iter().all(|job| job.destination != rest[0].destination), "sent messages are not due again");
     assert_eq!(world.router.counts().messages, 1);
     assert_databases_consistent(&world);
 }
 
 #[test]
-fn nothing_is_sent_once_the_store_has_failed() {
+fn failed_store_stops_all_sending() {
     let world = World::new(5, SyncTiming::Each);
     send(&world, "x@one.test", 1, 100);
     send(&world, "y@two.test", 2, 100);
@@ -142,7 +142,7 @@ fn nothing_is_sent_once_the_store_has_failed() {
 }
 
 #[test]
-fn a_delivery_that_fails_is_not_tried_again_at_once() {
+fn failed_delivery_is_retried_after_a_pause() {
     let world = World::new(6, SyncTiming::Each);
     send(&world, "tiny@acme.test", 1, 4_000);
     let content = send(&world, "tiny@acme.test", 2, 4_000);

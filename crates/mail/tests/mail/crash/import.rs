@@ -29,9 +29,9 @@ fn archive() -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for number in 0..COUNT {
         out.write(&message(number), Timestamp::from_seconds(1_000_000), &FileQuirks::default())
-            .expect("memory takes it");
+            .expect("writing to memory");
     }
-    out.finish().expect("memory takes it")
+    out.finish().expect("writing to memory")
 }
 
 /// Imports up to `limit` messages from where the last import stopped. Returns `true` if the import is complete.
@@ -40,16 +40,16 @@ fn continue_import(file: &MailFile, archive: &[u8], limit: u64) -> bool {
     let mut reader = MboxReader::new(archive, 0);
     if let Some(position) = importer.position().expect("a record") {
         reader = MboxReader::new(&archive[position.offset as usize..], position.offset);
-        let last = reader.next_message().expect("memory gives it").expect("the message that went in last");
+        let last = reader.next_message().expect("reading from memory").expect("the last imported message");
         assert_eq!(last.position(), position);
-        assert_eq!(imported(file).last(), Some(&last.into_imported("Old").raw), "the record is that of the messages");
+        assert_eq!(imported(file).last(), Some(&last.into_imported("Old").raw), "the progress matches the messages");
     }
     for _ in 0..limit {
-        let Some(message) = reader.next_message().expect("memory gives it") else {
-            importer.finish().expect("the disk is well");
+        let Some(message) = reader.next_message().expect("reading from memory") else {
+            importer.finish().expect("the disk works");
             return true;
         };
-        importer.add(message.into_imported("Old")).expect("the disk is well");
+        importer.add(message.into_imported("Old")).expect("the disk works");
     }
     false
 }
@@ -57,32 +57,32 @@ fn continue_import(file: &MailFile, archive: &[u8], limit: u64) -> bool {
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
     let view = file.view().expect("a view");
     let mut found = Vec::new();
-    let Some(folder) = view.folder("Old").expect("a look") else { return found };
+    let Some(folder) = view.folder("Old").expect("the view can be read") else { return found };
     view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
         found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
         Ok(ControlFlow::Continue(()))
     })
-    .expect("it can be read");
+    .expect("the mailbox can be read");
     found
 }
 
 #[test]
-fn an_import_over_crashes_brings_each_message_once() {
+fn import_across_crashes_stores_each_message_once() {
     let archive = archive();
     let expected: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
-    each_seed("an_import_over_crashes_brings_each_message_once", 10, 500, |seed| {
+    each_seed("import_across_crashes_stores_each_message_once", 10, 500, |seed| {
         let random = SeededRandom::new(seed);
         let mut world = World::new(seed, if seed.is_multiple_of(2) { SyncTiming::Late } else { SyncTiming::Each });
-        world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
-        world.sync_all().expect("the disk is well");
+        world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is created");
+        world.sync_all().expect("the disk works");
         loop {
             let done = continue_import(&world.file(PATH), &archive, random.next_u64() % (COUNT + 200));
             if done || random.next_u64().is_multiple_of(2) {
-                world.sync_all().expect("the disk is well");
+                world.sync_all().expect("the disk works");
             }
             world = world.crashed();
             let found = imported(&world.file(PATH));
-            assert!(expected.starts_with(&found), "a whole beginning of the archive is there");
+            assert!(expected.starts_with(&found), "the mailbox has the beginning of the archive");
             if done {
                 assert_eq!(found.len(), expected.len());
                 break;

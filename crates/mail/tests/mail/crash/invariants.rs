@@ -20,13 +20,13 @@ pub fn assert_databases_consistent(world: &World) {
             documents += count_documents(world, &record.path);
         }
     }
-    assert_eq!(documents, world.router.list().len() * 2, "a queued message is two notes, one that is done is none");
+    assert_eq!(documents, world.router.list().len() * 2, "a queued message has two notes, a finished one has none");
 }
 
 fn count_documents(world: &World, path: &str) -> usize {
     let database = world.notes().database_open(path).expect("it was just opened");
     let itself = Arc::new(Identity::local_server(""));
-    let access: Access<level::Reader> = database.authorize(&itself).expect("the server may change the ACL read");
+    let access: Access<level::Reader> = database.authorize(&itself).expect("the server may read");
     let reading = access.read().expect("a snapshot");
     let mut count = 0;
     reading
@@ -53,7 +53,7 @@ pub fn assert_blobs(world: &World) {
     }
     assert_eq!(report.references as usize, uses.len(), "references and uses");
     let mut uses = uses.into_iter().map(Ok);
-    let rebuilt = blobs.rebuild(store, &mut uses, world.now()).expect("the reference table can be made anew");
+    let rebuilt = blobs.rebuild(store, &mut uses, world.now()).expect("the reference table can be rebuilt");
     assert_eq!(rebuilt, store::blob::RebuildReport::default(), "the reference table was right");
     let damage = blobs.verify_all(store.as_ref(), &mut |_| ()).expect("content can be read");
     assert!(damage.is_empty(), "{damage:?}");

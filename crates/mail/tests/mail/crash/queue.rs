@@ -389,5 +389,7 @@ fn check_changed(key: QueueKey, before: &State, after: &State, change: impl Fn(&
     let mut expected = before.clone();
     let Some(queued) = expected.queue.get_mut(&key) else { return Err("there is no such entry".into()) };
     queued.entry.recipients.iter_mut().for_each(change);
-    ensure(expected.queue == after.queue && expected.files == after.files, || "the queue is not as asked for".into())
+    ensure(expected.queue == after.queue && expected.files == after.files, || {
+        "the queue differs from the request".into()
+    })
 }

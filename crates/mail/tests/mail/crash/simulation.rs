@@ -65,18 +65,18 @@ struct Simulation {
 }
 
 #[test]
-fn a_crash_keeps_a_prefix_of_what_was_done() {
-    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| simulate(seed, SyncTiming::Late));
+fn crash_keeps_a_prefix_of_the_operations() {
+    each_seed("crash_keeps_a_prefix_of_the_operations", 200, 4_000, |seed| simulate(seed, SyncTiming::Late));
 }
 
 #[test]
-fn what_each_writer_was_told_survives_a_crash() {
-    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Each));
+fn acknowledged_writes_survive_a_crash() {
+    each_seed("acknowledged_writes_survive_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Each));
 }
 
 #[test]
-fn what_the_group_was_told_survives_a_crash() {
-    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Group));
+fn acknowledged_group_writes_survive_a_crash() {
+    each_seed("acknowledged_group_writes_survive_a_crash", 100, 2_000, |seed| simulate(seed, SyncTiming::Group));
 }
 
 fn simulate(seed: u64, syncing: SyncTiming) {
@@ -182,10 +182,13 @@ impl Simulation {
         let world = World::new(seed, syncing);
         for name in ["ann", "bob", "tiny"] {
             let mailbox = local(name);
-            world.mail.create(&mailbox.mail_file, name, &mailbox.owner, mailbox.quota_bytes).expect("it is made");
+            world
+                .mail
+                .create(&mailbox.mail_file, name, &mailbox.owner, mailbox.quota_bytes)
+                .expect("the mail file is created");
         }
         world.sync_all().expect("nothing fails yet");
-        let state = observe(&world, &State::default()).expect("it can be read");
+        let state = observe(&world, &State::default()).expect("the state can be read");
         let written = world.written();
         let base = (written, state.clone());
         let dice = OperationGenerator::new(seed);
@@ -238,7 +241,7 @@ impl Simulation {
         let mut step = self.begin(operation, full);
         let outcome = self.perform(&step);
         self.world.memory.faults().free_disk();
-        let after = observe(&self.world, &step.before).expect("it can be read");
+        let after = observe(&self.world, &step.before).expect("the state can be read");
         step.last = self.world.written();
         match outcome {
             Ok(()) => step.assert_done(&after),
@@ -287,7 +290,7 @@ impl Simulation {
         for (path, file) in self.state.files.iter().take(1) {
             let error = operation.perform(&self.world, path, file).expect_err("nothing is written any more");
             assert!(is_poisoned(&error), "{error:?}");
-            assert!(error.to_string().contains("refuses writes"), "it says what to do: {error}");
+            assert!(error.to_string().contains("refuses writes"), "the error names the remedy: {error}");
         }
         // Reading may be refused, because visible data may not be durable. It must not panic.
         if let Err(error) = observe(&self.world, &State::default()) {

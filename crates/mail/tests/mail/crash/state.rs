@@ -60,7 +60,7 @@ pub struct Message {
     pub unid: Unid,
     pub modseq: Modseq,
     pub saved: Timestamp,
-    pub shown: VisibleMessage,
+    pub visible: VisibleMessage,
 }
 
 /// The properties of a message that its owner sees.
@@ -100,7 +100,7 @@ pub fn observe(world: &World, known: &State) -> mail::Result<State> {
         };
         state.queue.insert(key, Queued { entry, content });
     }
-    assert_eq!(world.router.counts().messages, state.queue.len(), "the queue counts itself");
+    assert_eq!(world.router.counts().messages, state.queue.len(), "the queue counts its messages");
     Ok(state)
 }
 
@@ -109,17 +109,18 @@ fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
     let contents: BTreeMap<NoteId, Content> = old
         .into_iter()
         .flat_map(|old| old.folders.values().flat_map(|folder| folder.messages.values()))
-        .map(|message| (message.note, message.shown.content.clone()))
+        .map(|message| (message.note, message.visible.content.clone()))
         .collect();
     let mut folders = BTreeMap::new();
     for design in view.folders()? {
         let status = view.status(design.id)?;
         let messages = read_messages(&view, design.id, &contents)?;
         assert_eq!(status.messages as usize, messages.len(), "a mailbox counts its messages");
-        let count = |mark: Marks, set: bool| messages.values().filter(|m| m.shown.marks.contains(mark) == set).count();
+        let count =
+            |mark: Marks, set: bool| messages.values().filter(|m| m.visible.marks.contains(mark) == set).count();
         assert_eq!(status.unseen as usize, count(Marks::SEEN, false), "a mailbox counts what is unread");
         assert_eq!(status.deleted as usize, count(Marks::DELETED, true), "a mailbox counts what is deleted");
-        let size: usize = messages.values().map(|message| message.shown.content.0.len()).sum();
+        let size: usize = messages.values().map(|message| message.visible.content.0.len()).sum();
         assert_eq!(status.size, size as u64, "a mailbox adds up the sizes");
         let folder = Folder {
             id: design.id,
@@ -130,7 +131,7 @@ fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
             highest_modseq: status.highest_modseq,
             messages,
         };
-        assert!(folders.insert(design.name, folder).is_none(), "every mailbox has a name of its own");
+        assert!(folders.insert(design.name, folder).is_none(), "mailbox names are unique");
     }
     let subscriptions = view.subscriptions()?.into_iter().collect();
     Ok(File { number: file.database().number(), modseq: view.modseq(), folders, subscriptions })
@@ -152,11 +153,11 @@ fn read_messages(
         assert_eq!(view.rank(folder, entry.uid)? as usize, messages.len(), "positions count the entries before");
         let flags = view.flags(&entry);
         let keywords = flags.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
-        let shown = VisibleMessage { content, marks: flags.marks, keywords, received: entry.received };
+        let visible = VisibleMessage { content, marks: flags.marks, keywords, received: entry.received };
         let modseq = entry.modseq;
         let saved = entry.saved;
-        let message = Message { note: entry.note, unid: message.unid()?, modseq, saved, shown };
-        assert!(messages.insert(entry.uid, message).is_none(), "a UID is there once");
+        let message = Message { note: entry.note, unid: message.unid()?, modseq, saved, visible };
+        assert!(messages.insert(entry.uid, message).is_none(), "a UID exists once");
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(messages)
@@ -229,7 +230,7 @@ pub fn continuity(before: &State, after: &State) -> Result<(), String> {
 
 fn file_continuity(old: &File, new: &File) -> Result<(), String> {
     let ensure = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
-    ensure(new.modseq >= old.modseq, "the modseq fell")?;
+    ensure(new.modseq >= old.modseq, "the modseq decreased")?;
     let last_validity = old.folders.values().map(|folder| folder.uid_validity).max().unwrap_or(0);
     for (name, folder) in &new.folders {
         let Some(before) = old.by_id(folder.id) else {
@@ -238,8 +239,8 @@ fn file_continuity(old: &File, new: &File) -> Result<(), String> {
         };
         let same = |what: &str, holds: bool| ensure(holds, &format!("{name}: {what}"));
         same("UIDVALIDITY changed", folder.uid_validity == before.uid_validity)?;
-        same("UIDNEXT fell", folder.uid_next >= before.uid_next)?;
-        same("HIGHESTMODSEQ fell", folder.highest_modseq >= before.highest_modseq)?;
+        same("UIDNEXT decreased", folder.uid_next >= before.uid_next)?;
+        same("HIGHESTMODSEQ decreased", folder.highest_modseq >= before.highest_modseq)?;
         same("a modseq from the future", folder.highest_modseq <= new.modseq)?;
         let changed = folder.messages != before.messages;
         same("changed without a new modseq", !changed || folder.highest_modseq > old.modseq)?;
@@ -248,8 +249,8 @@ fn file_continuity(old: &File, new: &File) -> Result<(), String> {
             match before.messages.get(uid) {
                 None => same("an old UID came back", *uid >= before.uid_next)?,
                 Some(known) => {
-                    let still = (message.note, message.unid, message.saved, &message.shown.content)
-                        == (known.note, known.unid, known.saved, &known.shown.content);
+                    let still = (message.note, message.unid, message.saved, &message.visible.content)
+                        == (known.note, known.unid, known.saved, &known.visible.content);
                     same("a UID has another message", still)?;
                 }
             }

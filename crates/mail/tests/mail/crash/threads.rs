@@ -33,7 +33,7 @@ fn group_world() -> World {
     let world = World::new(1, SyncTiming::Group);
     for name in ["ann", "bob", "cy"] {
         let mailbox = super::world::local(name);
-        world.mail.create(&mailbox.mail_file, name, &mailbox.owner, None).expect("it is made");
+        world.mail.create(&mailbox.mail_file, name, &mailbox.owner, None).expect("the mail file is created");
     }
     world
 }
@@ -43,7 +43,7 @@ fn sent() -> TransferOutcome {
 }
 
 /// Runs all jobs at the same moment, each in a separate thread.
-fn at_once<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
+fn run_concurrently<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
     let start = std::sync::Barrier::new(jobs.len());
     thread::scope(|scope| {
         for job in jobs {
@@ -68,16 +68,16 @@ fn transfers_of_one_message_end_independently() {
         world.router.accept(&envelope(serial, &to), &raw).unwrap();
         let jobs = world.router.due(10);
         assert_eq!(jobs.len(), 6, "one for each domain");
-        at_once(&world, &jobs, |job| {
+        run_concurrently(&world, &jobs, |job| {
             world.router.finish(job, &[sent()]).unwrap();
         });
-        assert_eq!(world.router.list(), [], "nobody's message waits any more");
+        assert_eq!(world.router.list(), [], "no message waits any more");
     }
     assert_databases_consistent(&world);
 }
 
 #[test]
-fn an_operator_and_transfers_do_not_undo_each_other() {
+fn operator_and_transfers_keep_each_others_changes() {
     let world = group_world();
     for serial in 0..rounds(30) {
         let raw = content::message(serial, None, 10);
@@ -91,7 +91,7 @@ fn an_operator_and_transfers_do_not_undo_each_other() {
             // The message may be done already.
             scope.spawn(|| (0..3).for_each(|_| drop(world.router.hold(key).and_then(|_| world.router.release(key)))));
         });
-        assert_eq!(world.router.list(), [], "what was sent is not queued again");
+        assert_eq!(world.router.list(), [], "a sent message is not queued again");
     }
     assert_databases_consistent(&world);
 }
@@ -126,8 +126,8 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
 /// Changes a mailbox like one of several sessions.
 fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
     let view = file.view().unwrap();
-    let inbox = view.folder("INBOX").unwrap().expect("there is one").id;
-    let trash = view.folder("Trash").unwrap().expect("there is one").id;
+    let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
+    let trash = view.folder("Trash").unwrap().expect("there is a trash folder").id;
     let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
     drop(view);
     match random.below(6) {
@@ -151,7 +151,7 @@ fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
 fn inbox(state: &State, name: &str) -> BTreeMap<Content, usize> {
     let mut copies = BTreeMap::new();
     for message in state.files[&format!("mail/{name}.nsf")].folders["INBOX"].messages.values() {
-        *copies.entry(message.shown.content.clone()).or_default() += 1;
+        *copies.entry(message.visible.content.clone()).or_default() += 1;
     }
     copies
 }
@@ -166,15 +166,15 @@ fn crash_and_compare(world: &World, ledger: &Mutex<Ledger>) {
     let ann = inbox(&state, "ann");
     let bob = inbox(&state, "bob");
     assert_eq!(ann, bob, "a message is delivered to both or to none");
-    assert!(ann.values().all(|count| *count == 1), "and once");
-    assert!(acknowledged.iter().all(|content| ann.contains_key(content)), "what was acknowledged is there");
-    assert!(ann.keys().all(|content| issued.contains(content)), "nothing is made up");
+    assert!(ann.values().all(|count| *count == 1), "a message is delivered once");
+    assert!(acknowledged.iter().all(|content| ann.contains_key(content)), "acknowledged messages exist");
+    assert!(ann.keys().all(|content| issued.contains(content)), "every message was issued");
     assert_databases_consistent(&left);
     assert_blobs(&left);
 }
 
 #[test]
-fn a_crash_under_load_loses_nothing_acknowledged() {
+fn crash_under_load_keeps_acknowledged_messages() {
     let world = group_world();
     let ledger = Mutex::new(Ledger::default());
     let stop = AtomicBool::new(false);
@@ -200,7 +200,7 @@ fn a_crash_under_load_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_mailbox_is_deleted_while_mail_comes_into_it() {
+fn mailbox_can_be_deleted_during_deliveries() {
     let world = group_world();
     let file = world.file("mail/ann.nsf");
     for serial in 0..rounds(200) {
@@ -216,7 +216,7 @@ fn a_mailbox_is_deleted_while_mail_comes_into_it() {
             }
             file.folder_delete("Busy")
         });
-        deleted.expect("who deletes a mailbox is not told that others use it");
+        deleted.expect("concurrent appends do not make the deletion fail");
         assert!(file.view().unwrap().folder("Busy").unwrap().is_none());
     }
     assert_databases_consistent(&world);
