@@ -419,7 +419,7 @@ impl Samples {
 
 /// Returns the processor time of this process, in seconds.
 fn processor_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells what a process has used");
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux reports the CPU time of a process");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
     fields[11..13].iter().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

@@ -247,16 +247,16 @@ mod tests {
         let before = list();
         let mut after = list();
         change(&mut after);
-        let told = AclChange::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
-        let texts: Vec<String> = told.differences.iter().map(ToString::to_string).collect();
+        let recorded = AclChange::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
+        let texts: Vec<String> = recorded.differences.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expected);
-        let bytes = told.encode();
-        assert_eq!(AclChange::decode(Modseq(7), &bytes), Ok(told));
+        let bytes = recorded.encode();
+        assert_eq!(AclChange::decode(Modseq(7), &bytes), Ok(recorded));
         assert!((0..bytes.len()).all(|length| AclChange::decode(Modseq(7), &bytes[..length]).is_err()));
     }
 
     #[test]
-    fn every_difference_is_told_and_reads_back() {
+    fn every_difference_is_recorded_and_reads_back() {
         check(|_| {}, &[]);
         check(|acl| acl.entries.reverse(), &[]);
         check(
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_differences_some_are_counted_only() {
+    fn excess_differences_are_only_counted() {
         let mut after = list();
         after
             .entries
             .extend((0..1_000).map(|number| AclEntry::new(format!("P{number}/Acme").as_str(), AclLevel::Reader)));
-        let told = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
+        let recorded = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
         assert_eq!(
-            (told.differences.len(), told.omitted_count),
+            (recorded.differences.len(), recorded.omitted_count),
             (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64)
         );
     }

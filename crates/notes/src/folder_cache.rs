@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_moves_with_the_transactions() {
+    fn cached_folder_follows_transactions() {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1, 3]));
         let entries = vec![(Uid(1), None), (Uid(2), Some(entry(2))), (Uid(9), Some(entry(9))), (Uid(8), None)];
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_missed_a_transaction_is_forgotten() {
+    fn cached_folder_that_missed_a_transaction_is_dropped() {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.apply_transaction(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_may_be_faster_than_the_transaction() {
+    fn reader_may_cache_a_folder_before_its_transaction_applies() {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(5, &[1]));
         images.keep(FOLDER, image(6, &[1, 2]));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_image_does_not_replace_a_newer_one() {
+    fn older_cached_folder_does_not_replace_a_newer_one() {
         let images = FolderCache::new(CacheBudget::default());
         images.keep(FOLDER, image(6, &[1, 2]));
         images.keep(FOLDER, image(5, &[1]));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_given_back() {
+    fn memory_is_bounded_and_released() {
         let budget = CacheBudget::default();
         let images = FolderCache::new(Arc::clone(&budget));
         let large: Vec<u32> = (1..=u32::try_from(FOLDER_CACHE_ENTRIES_MAX).unwrap() + 1).collect();
@@ -265,17 +265,17 @@ mod tests {
         assert_eq!(uids(&images, 5), None, "the folder is too large");
         images.keep(FOLDER, image(5, &[1]));
         images.sweep();
-        assert!(uids(&images, 5).is_some(), "it was new");
+        assert!(uids(&images, 5).is_some(), "a new entry survives one sweep");
         images.sweep();
         images.sweep();
         assert_eq!((uids(&images, 5), budget.load(Ordering::Relaxed)), (None, 0));
         budget.store(FOLDER_CACHE_BYTES_MAX, Ordering::Relaxed);
         images.keep(FOLDER, image(5, &[1]));
-        assert_eq!(uids(&images, 5), None, "others have everything");
+        assert_eq!(uids(&images, 5), None, "the budget is used up");
     }
 
     #[test]
-    fn a_database_that_goes_takes_its_images_along() {
+    fn dropped_cache_releases_its_memory() {
         let budget = CacheBudget::default();
         let images = FolderCache::new(Arc::clone(&budget));
         images.keep(FOLDER, image(5, &[1, 2, 3]));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_taken_apart_as_they_were_made() {
+    fn keys_are_split_into_their_parts() {
         let database = DbNumber(9);
         for note in NOTES {
             let modseq = Modseq(u64::from(note.0) << 20);
@@ -252,25 +252,26 @@ mod tests {
     }
 
     #[test]
-    fn changes_lie_in_the_order_in_which_they_happened() {
-        let mut places = Vec::new();
+    fn change_keys_sort_by_modseq_note_and_kind() {
+        let mut changes = Vec::new();
         for modseq in [0, 1, 255, 256, u64::MAX] {
             for note in NOTES {
-                places.extend([0, 1, 2, 255].map(|kind| (Modseq(modseq), note, kind)));
+                changes.extend([0, 1, 2, 255].map(|kind| (Modseq(modseq), note, kind)));
             }
         }
         let keys: Vec<_> =
-            places.iter().map(|(modseq, note, kind)| bymod(DbNumber(1), *modseq, *note, *kind)).collect();
+            changes.iter().map(|(modseq, note, kind)| bymod(DbNumber(1), *modseq, *note, *kind)).collect();
         assert!(keys.is_sorted_by(|one, next| one < next));
         assert!(
             keys.iter().all(|key| *key < bymod(DbNumber(2), Modseq(0), NoteId(0), 0)),
-            "databases lie one after the other"
+            "the keys of a database precede those of the next"
         );
     }
 
-    /// A range of the table `meta` contains the keys of one kind and one database only, whatever keys are next to it.
+    /// Checks that a range of the table `meta` contains the keys of one kind and one database only, whatever keys are
+    /// next to it.
     #[test]
-    fn a_range_holds_its_own_keys_and_no_others() {
+    fn ranges_contain_exactly_their_own_keys() {
         let kinds = |database: DbNumber, note: NoteId| {
             let modseq = Modseq(u64::from(note.0) << 32);
             [

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_before_the_damage_are_left() {
+    fn keywords_before_the_damage_are_kept() {
         let bytes = keywords(&["Work", "Home", "Later"]).encode();
         let check = |bytes: &[u8], expected: &[&str]| assert_eq!(Keywords::decode_readable(bytes), keywords(expected));
         check(&bytes, &["Work", "Home", "Later"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_name_is_like_no_other() {
+    fn replacement_names_are_unique() {
         let filled = keywords(&["Work", "Damaged-2"]).filled_up_to(4);
         assert_eq!(filled, keywords(&["Work", "Damaged-2", "damaged-2_", "damaged-3"]));
         assert_eq!(filled.filled_up_to(0), filled);

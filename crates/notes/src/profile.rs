@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_users_tell_profiles_apart() {
+    fn profile_unids_differ_by_name_and_user() {
         let ann = Name::new("Ann/Acme");
         let bob = Name::new("Bob/Acme");
         let all = [

@@ -162,9 +162,9 @@ mod tests {
         RecentChange { modseq: Modseq(modseq), note: NoteId(note), before: before.map(Arc::new) }
     }
 
-    fn told(changes: Option<Vec<RecentChange>>) -> Option<Vec<(u64, u32, bool)>> {
-        let tell = |change: &RecentChange| (change.modseq.0, change.note.0, change.before.is_some());
-        changes.map(|changes| changes.iter().map(tell).collect())
+    fn summarized(changes: Option<Vec<RecentChange>>) -> Option<Vec<(u64, u32, bool)>> {
+        let summarize = |change: &RecentChange| (change.modseq.0, change.note.0, change.before.is_some());
+        changes.map(|changes| changes.iter().map(summarize).collect())
     }
 
     fn version(bytes: usize) -> PreviousState {
@@ -172,35 +172,35 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_is_told_whole_or_not_at_all() {
+    fn transactions_are_returned_whole() {
         let mut recent = RecentChanges::since(Modseq(5));
         recent.add(vec![change(6, 1, None), change(6, 2, Some(PreviousState::New))]);
         recent.add(vec![change(9, 1, None)]);
-        assert_eq!(told(recent.after(Modseq(4), 10)), None);
-        assert_eq!(told(recent.after(Modseq(5), 1)), Some(vec![(6, 1, false), (6, 2, true)]));
-        assert_eq!(told(recent.after(Modseq(5), 3)), Some(vec![(6, 1, false), (6, 2, true), (9, 1, false)]));
-        assert_eq!(told(recent.after(Modseq(6), 1)), Some(vec![(9, 1, false)]));
-        assert_eq!(told(recent.after(Modseq(9), 1)), Some(vec![]));
+        assert_eq!(summarized(recent.after(Modseq(4), 10)), None);
+        assert_eq!(summarized(recent.after(Modseq(5), 1)), Some(vec![(6, 1, false), (6, 2, true)]));
+        assert_eq!(summarized(recent.after(Modseq(5), 3)), Some(vec![(6, 1, false), (6, 2, true), (9, 1, false)]));
+        assert_eq!(summarized(recent.after(Modseq(6), 1)), Some(vec![(9, 1, false)]));
+        assert_eq!(summarized(recent.after(Modseq(9), 1)), Some(vec![]));
         let notes = |since| recent.notes_after(Modseq(since));
         assert_eq!((notes(4), notes(5)), (None, Some(HashSet::from([NoteId(1), NoteId(2)]))));
         assert_eq!((notes(6), notes(9)), (Some(HashSet::from([NoteId(1)])), Some(HashSet::new())));
     }
 
     #[test]
-    fn there_are_at_most_so_many() {
+    fn number_of_changes_is_bounded() {
         let mut recent = RecentChanges::since(Modseq(0));
         for number in 1..=RECENT_CHANGES_MAX as u64 + 3 {
             recent.add(vec![change(number, 7, Some(PreviousState::New))]);
         }
         assert_eq!(recent.changes.len(), RECENT_CHANGES_MAX);
-        assert_eq!(told(recent.after(Modseq(2), 10)), None);
+        assert_eq!(summarized(recent.after(Modseq(2), 10)), None);
         assert_eq!(recent.after(Modseq(3), usize::MAX).map(|found| found.len()), Some(RECENT_CHANGES_MAX));
         let kept: usize = recent.changes.iter().map(bytes_of).sum();
         assert_eq!(recent.version_bytes, kept);
     }
 
     #[test]
-    fn the_oldest_versions_make_room() {
+    fn oldest_versions_are_dropped_first() {
         let mut recent = RecentChanges::since(Modseq(0));
         let third = RECENT_VERSIONS_BYTES_MAX / 3;
         for number in 1..=4 {
@@ -208,18 +208,18 @@ mod tests {
             assert!(recent.version_bytes <= RECENT_VERSIONS_BYTES_MAX, "{}", recent.version_bytes);
         }
         let expected = vec![(1, 7, false), (2, 7, false), (3, 7, true), (4, 7, true)];
-        assert_eq!(told(recent.after(Modseq(0), 10)), Some(expected));
+        assert_eq!(summarized(recent.after(Modseq(0), 10)), Some(expected));
         recent.forget_versions(Modseq(3));
-        assert_eq!(told(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
+        assert_eq!(summarized(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
         recent.forget_versions(Modseq(9));
         assert_eq!((recent.version_bytes, recent.stripped_count), (0, 4));
         // A single version may exceed the budget.
         recent.add(vec![change(5, 7, Some(version(RECENT_VERSIONS_BYTES_MAX))), change(5, 8, None)]);
-        assert_eq!(told(recent.after(Modseq(4), 10)), Some(vec![(5, 7, false), (5, 8, false)]));
+        assert_eq!(summarized(recent.after(Modseq(4), 10)), Some(vec![(5, 7, false), (5, 8, false)]));
     }
 
     #[test]
-    fn a_version_says_what_the_note_said() {
+    fn version_keeps_the_items_of_the_note() {
         let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
         let PreviousState::Version(version) = PreviousState::version(Header::test_document(3), &items) else {
             panic!("a version")

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_different_items_are_put_together() {
+    fn changes_of_different_items_are_merged() {
         let check = |base: &str, theirs: &str, ours: &str, expected: Option<&str>| {
             let merged = merge(&items(base), &items(theirs), &items(ours));
             assert_eq!(merged, expected.map(items), "{base} | {theirs} | {ours}");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_documents_want_of_conflicts() {
+    fn conflict_action_is_read_from_the_document() {
         let check = |text: &str, merges, keeps| {
             assert_eq!(ConflictAction::of(&items(text)), ConflictAction { merges, keeps }, "{text}")
         };
@@ -264,21 +264,21 @@ mod tests {
     }
 
     #[test]
-    fn names_and_times_are_bounded_and_nobody_writes_them_themselves() {
+    fn edit_history_is_bounded_and_cannot_be_forged() {
         let names = ["Ann/Acme", "Ann/Acme", "Bob/Acme", "Ann/Acme"].map(Name::new);
         let forged = items("$UpdatedBy=Eve a=1");
         let mut kept = Vec::new();
         for (number, name) in (0..).zip(&names) {
             kept = with_edit_history(&kept, &forged, Some(name), Timestamp(number));
         }
-        let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
-        assert_eq!(told, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
+        let editors = item::find_item(&kept, UPDATED_BY_ITEM).expect("the item exists").value.texts().to_vec();
+        assert_eq!(editors, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
         for number in 0..200 {
             let name = Name::new(&format!("P{number}/Acme"));
             kept = with_edit_history(&kept, &[], Some(&name), Timestamp(number));
         }
-        let told = item::find_item(&kept, UPDATED_BY_ITEM).expect("the mail file exists").value.texts().to_vec();
-        assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
+        let editors = item::find_item(&kept, UPDATED_BY_ITEM).expect("the item exists").value.texts().to_vec();
+        assert_eq!((editors.len(), editors[0].as_str(), editors[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
         let Some(Value::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else {
             panic!()
         };

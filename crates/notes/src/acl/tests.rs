@@ -11,7 +11,7 @@ fn ann(groups: &[&str]) -> Identity {
 }
 
 #[test]
-fn the_closest_entry_decides() {
+fn most_specific_entry_decides() {
     use AclLevel::{Author, Editor, NoAccess, Reader};
     let check = |lines: &[(&str, AclLevel)], groups: &[&str], expected: AclLevel| {
         assert_eq!(acl(lines).evaluate(&ann(groups)).level, expected, "{lines:?} {groups:?}");
@@ -33,14 +33,14 @@ fn anonymous_has_its_own_entry_or_the_default() {
 }
 
 #[test]
-fn a_person_entry_does_not_serve_a_server() {
+fn person_entry_does_not_apply_to_a_server() {
     let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("Ann/Sales/Acme", AclLevel::Editor)]);
     list.entries[1].kind = AclKind::Server;
     assert_eq!(list.evaluate(&ann(&[])).level, AclLevel::NoAccess);
 }
 
 #[test]
-fn forbidding_flags_hold_only_when_all_groups_have_them() {
+fn forbidding_flags_apply_only_if_all_groups_have_them() {
     let mut list = acl(&[("Staff", AclLevel::Editor), ("Board", AclLevel::Editor)]);
     list.entries[0].flags = AclFlags::NO_DELETE.union(AclFlags::CREATE_FOLDER);
     let flags = |groups: &[&str]| {
@@ -51,7 +51,7 @@ fn forbidding_flags_hold_only_when_all_groups_have_them() {
 }
 
 #[test]
-fn roles_are_united() {
+fn roles_of_all_entries_are_combined() {
     let mut list = acl(&[("Staff", AclLevel::Reader), ("Ann/Sales/Acme", AclLevel::Editor)]);
     list.entries[0].roles.insert("[A]".into());
     list.entries[1].roles.insert("[B]".into());
@@ -76,7 +76,7 @@ fn a_name_may_not_occur_twice() {
 }
 
 #[test]
-fn an_entry_counts_only_for_its_kind() {
+fn entry_applies_only_to_its_user_type() {
     use AclKind::{MixedGroup, Person, PersonGroup, Server, ServerGroup, Unspecified};
     let check = |name: &str, kind: AclKind, server: bool, expected: bool| {
         let mut list = acl(&[("-Default-", AclLevel::NoAccess), (name, AclLevel::Reader)]);
@@ -108,7 +108,7 @@ fn an_entry_counts_only_for_its_kind() {
 }
 
 #[test]
-fn flags_count_where_they_mean_something() {
+fn flags_apply_only_at_their_levels() {
     let all = AclFlags(0x069d);
     let check = |level: AclLevel, flags: AclFlags, expected: AclFlags| {
         let mut list = acl(&[("Ann/Sales/Acme", level)]);
@@ -131,7 +131,7 @@ fn flags_count_where_they_mean_something() {
 }
 
 #[test]
-fn a_password_gives_at_most_what_the_list_says() {
+fn password_logins_are_capped_at_the_maximum_level() {
     use AclLevel::{Depositor, Editor, Manager, NoAccess, Reader};
     let check = |has: AclLevel, max: AclLevel, expected: AclLevel, makes_folders: bool| {
         let list = Acl { max_internet_access: max, ..acl(&[("Ann/Sales/Acme", has)]) };
@@ -153,26 +153,26 @@ fn a_password_gives_at_most_what_the_list_says() {
 }
 
 #[test]
-fn whom_the_highest_level_of_passwords_lowers_reads_nothing_public_by_it() {
+fn capped_password_login_loses_public_access() {
     let flags = |list: &Acl| list.evaluate(&ann(&[]).authenticated(Authentication::Password)).flags;
     let mut list = Acl { max_internet_access: AclLevel::Depositor, ..acl(&[("Ann/Sales/Acme", AclLevel::Manager)]) };
     assert_eq!(flags(&list), AclFlags::NONE);
     list.entries[0] =
         AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new("Ann/Sales/Acme", AclLevel::NoAccess) };
-    assert_eq!(flags(&list), AclFlags::PUBLIC_READER, "who is not lowered keeps what the entry says");
+    assert_eq!(flags(&list), AclFlags::PUBLIC_READER, "a login below the maximum keeps the flags of its entry");
     list.max_internet_access = AclLevel::NoAccess;
     assert_eq!(flags(&list), AclFlags::NONE);
 }
 
 #[test]
-fn an_enforced_list_holds_for_tools() {
+fn enforced_acl_applies_to_local_tools() {
     let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("hub/Acme", AclLevel::Reader)]);
     let level = |list: &Acl, who: Identity| list.evaluate(&who).level;
     assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Manager);
     list.enforce_consistent = true;
     assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Reader);
     assert_eq!(level(&list, Identity::local_tool("spoke/Acme")), AclLevel::NoAccess);
-    assert_eq!(level(&list, Identity::local_server("hub/Acme")), AclLevel::Manager, "delivery and indexes go on");
+    assert_eq!(level(&list, Identity::local_server("hub/Acme")), AclLevel::Manager, "delivery and indexing continue");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn the_stored_form_of_version_1_is_read() {
 }
 
 #[test]
-fn what_cannot_be_in_a_list_is_refused() {
+fn invalid_acls_are_refused() {
     let check = |change: &dyn Fn(&mut Acl), expected: Option<&str>| {
         let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("Ann/Sales/Acme", AclLevel::Manager)]);
         change(&mut list);

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adding_and_removing_undo_each_other() {
+    fn removal_undoes_addition() {
         let price = Cell::Numbers(vec![0.1, 0.2]);
         let text = Cell::Texts(vec!["0.3".into()]);
         let mut tally = CategoryTotals::new(2);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn stored_form_reads_back() {
         let mut tally = CategoryTotals::new(1);
         tally.add(Some("a"), &[&Cell::Numbers(vec![1.0, f64::NAN])]);
         tally.add(Some("b"), &[&Cell::None]);
@@ -283,23 +283,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_does_not_matter() {
+    fn totals_depend_only_on_the_present_documents() {
         for seed in 0..50 {
             let random = SeededRandom::new(seed);
             let mut tally = CategoryTotals::new(0);
-            let mut there = Vec::new();
+            let mut present = Vec::new();
             for step in 0..2_000 {
                 // The number of documents grows and shrinks in phases.
                 if random.below(10) < if step / 400 % 2 == 0 { 7 } else { 3 } {
-                    there.push(format!("{:03}", random.below(300)));
-                    tally.add(there.last().map(String::as_str), &[]);
-                } else if !there.is_empty() {
-                    let gone = there.swap_remove(random.below(there.len() as u64) as usize);
+                    present.push(format!("{:03}", random.below(300)));
+                    tally.add(present.last().map(String::as_str), &[]);
+                } else if !present.is_empty() {
+                    let gone = present.swap_remove(random.below(present.len() as u64) as usize);
                     tally.remove(Some(&gone), &[]);
                 }
                 let count = || {
                     let mut exact = CategoryTotals::exact(0);
-                    there.iter().for_each(|spelling| exact.add(Some(spelling), &[]));
+                    present.iter().for_each(|spelling| exact.add(Some(spelling), &[]));
                     exact
                 };
                 if tally.needs_spellings() {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_taken_from_what_it_was_counted_in() {
+    fn hidden_documents_are_subtracted_from_the_totals() {
         let mut all = CategoryTotals::new(0);
         let mut hidden = CategoryTotals::exact(0);
         for number in 0..200 {

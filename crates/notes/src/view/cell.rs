@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn stored_form_reads_back() {
         for cell in cells() {
             let mut out = Encoder::new();
             cell.encode(&mut out);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_taken_apart() {
+    fn list_values_are_read_one_by_one() {
         let cell = Cell::Texts(vec!["one".into(), "two".into()]);
         assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, CellValue::Text("two"), CellValue::None));
         assert_eq!(cell.single(1, CELL_BYTES_MAX), Cell::Texts(vec!["two".into()]));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_shown_as_lists_of_bounded_length() {
+    fn item_values_become_bounded_lists() {
         assert_eq!(Cell::of_item(&ValueRef::TextList(Vec::new())), Cell::None);
         assert_eq!(Cell::of_item(&ValueRef::Text("")), Cell::None);
         assert_eq!(Cell::of_item(&ValueRef::Number(2.0)), Cell::Numbers(vec![2.0]));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_to_bytes_at_the_end_of_a_character() {
+    fn texts_are_truncated_at_character_boundaries() {
         let long = "é".repeat(CELL_BYTES_MAX);
         for item in [ValueRef::Text(&long), ValueRef::TextList(vec!["one", &long, "two"])] {
             let cell = Cell::of_item(&item);

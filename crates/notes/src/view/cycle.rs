@@ -75,21 +75,21 @@ mod tests {
     }
 
     #[test]
-    fn each_document_is_looked_at_once() {
-        let mut looked_at = 0;
+    fn each_document_is_visited_once() {
+        let mut visited = 0;
         let mut cycles = Cycles::default();
         for number in 0..200 {
             let mut parent_of = |above: Unid| {
-                looked_at += 1;
+                visited += 1;
                 Ok(Some(unid(above.0[0] + 1)).filter(|next| next.0[0] <= 200))
             };
             assert!(!cycles.is_member(unid(number), unid(number + 1), &mut parent_of).expect("nothing is read"));
         }
-        assert_eq!(looked_at, 200);
+        assert_eq!(visited, 200);
     }
 
     #[test]
-    fn members_are_those_that_the_way_up_leads_back_to() {
+    fn documents_that_are_their_own_ancestors_are_members() {
         assert_eq!(members(&[(1, 2), (2, 3), (3, 9)]), [0; 0]);
         assert_eq!(members(&[(1, 1)]), [1]);
         assert_eq!(members(&[(1, 2), (2, 1)]), [1, 2]);

@@ -233,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn a_calendar_entry_stands_in_each_day_that_it_reaches_into() {
+    fn calendar_entry_appears_on_each_day_it_covers() {
         assert_eq!(begins_and_ends(times(&[9]), times(&[10])), [(9, 10)]);
         assert_eq!(
             begins_and_ends(times(&[9]), times(&[24])),
             [(9, 24)],
-            "the day that begins when it ends is not its own"
+            "it does not cover the day that begins at its end"
         );
         assert_eq!(begins_and_ends(times(&[20]), times(&[50])), [(20, 50), (24, 50), (48, 50)]);
         assert_eq!(begins_and_ends(times(&[-30]), times(&[1])), [(-30, 1), (-24, 1), (0, 1)]);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn beginnings_and_ends_of_a_series_belong_together() {
+    fn begins_and_ends_of_a_series_are_paired() {
         assert_eq!(begins_and_ends(times(&[1, 25, 47]), times(&[2, 26, 49])), [(1, 2), (25, 26), (47, 49), (48, 49)]);
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_times_has_one_entry() {
+    fn document_without_times_has_one_entry() {
         let cells = vec![Cell::Texts(vec!["soon".into()]), Cell::None];
         assert_eq!(entry_cells(&calendar(), &cells), Some(vec![cells]));
         let plain = ViewDesign { range: None, ..calendar() };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_cells_are_cut_and_categories_last() {
+    fn longest_cells_are_truncated_first_and_categories_last() {
         let text = |length: usize| Cell::Texts(vec!["x".repeat(length)]);
         let category = Column { categorized: true, sort: Some(SortDirection::Ascending), ..Column::default() };
         let columns = vec![category, Column::default(), Column::default(), Column::default()];

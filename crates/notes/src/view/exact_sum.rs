@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_can_be_taken_away_in_any_order() {
+    fn added_numbers_can_be_removed_in_any_order() {
         let numbers: Vec<f64> = (1..500)
             .map(|number| f64::from(number).powf(7.3) / 3.0 * if number % 3 == 0 { -1.0 } else { 1e-9 })
             .collect();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_summed_makes_the_sum_undefined_while_it_is_there() {
+    fn infinite_values_and_nan_make_the_sum_undefined() {
         let mut sum = sum_of(&[1.5, f64::INFINITY, f64::NAN, 1e300]);
         assert!(sum.value().is_nan());
         [f64::NAN, 1e300, f64::INFINITY].iter().for_each(|number| sum.remove(*number));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back_and_damage_is_seen() {
+    fn stored_form_reads_back_and_damage_is_detected() {
         let sum = sum_of(&[1e100, 1.0, 1e-100, f64::NAN]);
         let mut out = Encoder::with_capacity(64);
         sum.encode(&mut out);
@@ -201,6 +201,6 @@ mod tests {
         }
         let mut swapped = bytes.clone();
         swapped[2..10].copy_from_slice(&bytes[18..26]);
-        assert!(ExactSum::decode(&mut Decoder::new(&swapped)).is_err(), "parts rise");
+        assert!(ExactSum::decode(&mut Decoder::new(&swapped)).is_err(), "the parts must ascend");
     }
 }

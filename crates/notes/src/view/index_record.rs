@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn stored_form_reads_back() {
         let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
         let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
         let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record.clone() };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_by_older_rules_serves_no_more() {
+    fn index_with_older_row_rules_is_outdated() {
         let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
         let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
         let mut first = record.encode();

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_items_tell_the_view() {
+    fn view_reads_back_from_its_items() {
         let folder = ViewNote {
             title: "a|b".into(),
             aliases: vec![],
@@ -228,7 +228,7 @@ mod tests {
             ..by_kind()
         };
         for view in [by_kind(), folder] {
-            view.check(ViewId(1)).expect("right");
+            view.check(ViewId(1)).expect("the view is valid");
             assert_eq!(ViewNote::of_items(&view.items()), Some(view));
         }
         assert_eq!(ViewNote::of_items(&[]), None);
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_are_refused() {
+    fn invalid_titles_are_refused() {
         for title in ["", "a|b", "a\nb", &"x".repeat(FOLDER_NAME_BYTES_MAX + 1)] {
             assert!(ViewNote { title: title.into(), ..by_kind() }.check(ViewId(1)).is_err(), "{title:?}");
         }
     }
 
     #[test]
-    fn there_are_limits_and_formulas_are_told_by_their_place() {
+    fn excess_values_and_invalid_formulas_are_reported() {
         let refused = |view: ViewNote, text: &str| {
             let refusal = view.check(ViewId(1)).expect_err("refused");
             assert!(refusal.to_string().contains(text), "{refusal}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_a_place_is_refused_by_name() {
+    fn position_functions_are_refused_by_name() {
         let of = |formula: &str| {
             let columns = vec![Column { title: "No".into(), formula: Some(formula.into()), ..Column::default() }];
             ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() }
@@ -294,16 +294,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_is_known_from_the_functions() {
-        let asks = |formula: &str| {
+    fn external_inputs_are_derived_from_the_functions() {
+        let inputs = |formula: &str| {
             let columns = vec![Column { formula: Some(formula.into()), ..Column::default() }];
             let design = ViewDesign { columns, ..ViewDesign::default() };
             ViewNote { design, ..by_kind() }.external_inputs(ViewId(1))
         };
         for formula in ["Subject", "\"@ViewTitle\"", "@UserName", "REM \"@DbTitle\"; 1"] {
-            assert_eq!(asks(formula), ExternalInputs::default(), "{formula}");
+            assert_eq!(inputs(formula), ExternalInputs::default(), "{formula}");
         }
-        let different = ["@viewtitle", "@DbTitle", "@Left(@DbName; 3)", "@ReplicaID", "@Eval(Subject)"].map(asks);
+        let different = ["@viewtitle", "@DbTitle", "@Left(@DbName; 3)", "@ReplicaID", "@Eval(Subject)"].map(inputs);
         for (number, one) in different.iter().enumerate() {
             assert!(*one != ExternalInputs::default() && !different[..number].contains(one), "{one:?}");
         }

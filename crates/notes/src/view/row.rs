@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn stored_form_reads_back() {
         let document = DocumentRow {
             unid: Unid([7; 16]),
             response_level: 3,
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_stands_before_its_documents_and_these_before_its_sub_categories() {
+    fn category_precedes_its_documents_and_subcategories() {
         let keys = keys();
         let category = |kind: &str, level: usize| keys.categories(&cells(kind, ""))[level - 1].row_key();
         let rows = [
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beneath_begins_with_the_path() {
+    fn keys_of_descendants_start_with_the_category_path() {
         let keys = keys();
         let outer = &keys.categories(&cells("A", ""))[0];
         let inner = keys.document(&cells("a\\b", "x"), NoteId(1), 0);
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_stand_behind_their_parent_and_before_the_next() {
+    fn responses_sort_between_their_parent_and_the_next_document() {
         let keys = keys();
         let parent = keys.document(&cells("A", "b"), NoteId(2), 0);
         let next = keys.document(&cells("A", "b"), NoteId(3), 0);
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_on_another_column_leaves_the_categories() {
+    fn sorting_by_click_omits_the_categories() {
         let clicked = Column {
             clicks: crate::view::view_format::ClickSorts { ascending: true, descending: false },
             ..sorted("Name", false)
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_room_for_whatever_may_follow() {
+    fn keys_reserve_space_for_later_components() {
         let long = |number: usize| format!("{}{number}", "long ".repeat(100));
         let columns: Vec<Column> = (0..VIEW_COLUMNS_MAX).map(|number| sorted(&long(number), number < 2)).collect();
         let design = ViewDesign { shows_response_hierarchy: true, columns, ..ViewDesign::default() };
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn long_categories_that_differ_at_their_end_are_two() {
+    fn long_categories_with_different_ends_are_distinct() {
         let columns = (0..31).map(|number| sorted(&number.to_string(), true)).collect();
         let design = ViewDesign { shows_response_hierarchy: true, columns, ..ViewDesign::default() };
         let keys = RowKeys::new(&design, &design.collations()[0]);
@@ -630,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_without_text_is_no_value() {
+    fn empty_category_level_equals_no_value() {
         let path = |kind: &str, level: usize| keys().categories(&cells(kind, ""))[level - 1].path.clone();
         assert_eq!(path("", 1), path("\\x", 1));
         assert_eq!(keys().categories(&[Cell::None, Cell::None])[0].path, path("\\x", 1));
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_bounded() {
+    fn category_levels_are_bounded() {
         let deep = "x\\".repeat(2 * CATEGORY_LEVELS_MAX);
         assert_eq!(keys().categories(&cells(&deep, "")).len(), CATEGORY_LEVELS_MAX);
     }

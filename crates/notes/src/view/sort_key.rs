@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn types_come_in_their_order_and_values_within() {
+    fn values_sort_by_type_and_then_by_value() {
         let values = [
             CellValue::None,
             CellValue::Number(f64::NEG_INFINITY),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn case_and_accents_count_when_asked_for() {
+    fn case_and_accents_are_compared_on_request() {
         texts_in_order("", TextComparison { case: true, accents: false }, &["role", "Role", "roles"]);
         texts_in_order("", TextComparison { case: false, accents: true }, &["role", "rôle", "roles"]);
         texts_in_order("", TextComparison { case: true, accents: true }, &["role", "Role", "rôle", "Rôle", "roles"]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_to_a_bounded_component() {
+    fn long_texts_are_truncated_to_a_bounded_component() {
         let long = "語".repeat(10_000);
         assert!(
             component(CellValue::Text(&long), SortDirection::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_cut_in_order() {
+    fn truncated_components_keep_the_order() {
         let order = TextOrder::of_locale("", PLAIN);
         let cut = |text: &str, limit: ComponentLimit, direction: SortDirection| {
             let mut out = Vec::new();
@@ -334,7 +334,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_component_is_one(text in "\\PC{0,12}", limit in 9_usize..24, digest: bool, down: bool) {
+        fn truncated_component_is_well_formed(text in "\\PC{0,12}", limit in 9_usize..24, digest: bool, down: bool) {
             let limit = if digest { ComponentLimit::Digest(limit + 7) } else { ComponentLimit::Prefix(limit) };
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let mut out = Vec::new();
@@ -344,7 +344,7 @@ mod tests {
         }
 
         #[test]
-        fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
+        fn no_component_is_a_prefix_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             let one = component(CellValue::Text(&one), order, PLAIN);
             let other = component(CellValue::Text(&other), order, PLAIN);
@@ -352,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn the_length_is_found_whatever_follows(text in ".{0,12}", number: f64, rest: Vec<u8>, down: bool) {
+        fn component_length_is_found_before_any_suffix(text in ".{0,12}", number: f64, rest: Vec<u8>, down: bool) {
             let order = if down { SortDirection::Descending } else { SortDirection::Ascending };
             for value in [CellValue::Text(&text), CellValue::Number(number), CellValue::None, CellValue::Error] {
                 let component = component(value, order, PLAIN);

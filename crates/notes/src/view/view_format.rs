@@ -380,9 +380,9 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_comes_back() {
+    fn stored_form_reads_back() {
         for design in [ViewDesign::default(), rich(), calendar()] {
-            design.check().expect("right");
+            design.check().expect("the design is valid");
             let bytes = design.encode();
             assert_eq!(ViewDesign::decode(&bytes), Ok(design));
             for length in 0..bytes.len() {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn each_click_is_an_order_before_the_own_one() {
+    fn each_click_sort_precedes_the_default_order() {
         let up = SortDirection::Ascending;
         let down = SortDirection::Descending;
         let expected: Vec<Collation> = vec![
@@ -405,11 +405,11 @@ mod tests {
         assert_eq!(rich().collations(), expected);
         let clicked = Column { clicks: ClickSorts { ascending: true, descending: false }, ..sorted("Date", up) };
         let same = ViewDesign { columns: vec![clicked], ..ViewDesign::default() };
-        assert_eq!(same.collations().len(), 1, "the own order is not kept twice");
+        assert_eq!(same.collations().len(), 1, "the default order is not stored twice");
     }
 
     #[test]
-    fn what_cannot_be_is_told_by_the_name_of_the_column() {
+    fn invalid_columns_are_reported_by_name() {
         let refused = |columns: Vec<Column>, text: &str| {
             let refusal = ViewDesign { columns, ..ViewDesign::default() }.check().expect_err("refused").to_string();
             assert!(refusal.contains(text), "{refusal}");
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calendar_is_in_the_order_of_its_beginnings() {
+    fn calendar_view_must_be_sorted_by_begin() {
         let refused = |design: ViewDesign| {
             let refusal = design.check().expect_err("refused").to_string();
             assert!(refusal.contains("calendar"), "{refusal}");

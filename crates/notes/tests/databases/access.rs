@@ -27,7 +27,7 @@ fn rights(level: AclLevel, items: Vec<Item>) -> [bool; 7] {
 }
 
 #[test]
-fn each_level_may_do_what_it_may() {
+fn each_level_grants_its_operations() {
     use AclLevel::{Author, Depositor, Designer, Editor, Manager, NoAccess, Reader};
     let check = |level, expected: [bool; 7]| assert_eq!(rights(level, Vec::new()), expected, "{level}");
     check(NoAccess, [false; 7]);
@@ -40,7 +40,7 @@ fn each_level_may_do_what_it_may() {
 }
 
 #[test]
-fn authors_change_what_names_them() {
+fn authors_may_change_documents_that_name_them() {
     let named = vec![Item::authors("Authors", vec![BOB.into()])];
     assert_eq!(rights(AclLevel::Author, named.clone())[2..4], [true, true]);
     assert_eq!(rights(AclLevel::Reader, named)[2..4], [false, false], "the item does not raise a level");
@@ -53,17 +53,17 @@ fn readers_items_hide_documents_even_from_managers() {
     for level in [AclLevel::Reader, AclLevel::Editor, AclLevel::Manager] {
         let hidden = rights(level, vec![Item::readers("Readers", vec!["Carol/Acme".into()])]);
         assert_eq!([hidden[0], hidden[2], hidden[3], hidden[4]], [false; 4], "{level}");
-        let shown = rights(level, vec![Item::readers("Readers", vec!["bob/ACME".into()])]);
-        assert!(shown[0], "{level}");
+        let visible = rights(level, vec![Item::readers("Readers", vec!["bob/ACME".into()])]);
+        assert!(visible[0], "{level}");
         let empty = rights(level, vec![Item::readers("Readers", vec![" ".into()])]);
-        assert!(empty[0], "an item that names nobody hides nothing");
+        assert!(empty[0], "an item without names hides nothing");
     }
     let author = vec![Item::readers("Readers", vec!["Carol/Acme".into()]), Item::authors("Authors", vec![BOB.into()])];
     assert!(rights(AclLevel::Author, author)[0], "authors read what they may change");
 }
 
 #[test]
-fn flags_forbid_and_permit() {
+fn flags_forbid_and_permit_operations() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let set = |level, flags| {
@@ -85,14 +85,14 @@ fn flags_forbid_and_permit() {
 }
 
 #[test]
-fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
+fn design_requires_designer_and_acl_note_cannot_be_edited() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
-    let made = world.write(&database, ANN, |writer| {
+    let created = world.write(&database, ANN, |writer| {
         let form = writer.note_create(NewNote::of_class(NoteClass::FORM, Vec::new()))?;
         Ok((form, writer.folder_create("F", &[])?))
     });
-    let (form, folder) = made.unwrap();
+    let (form, folder) = created.unwrap();
     let list = notes::acl::ACL_NOTE_ID;
     for note in [form, base::NoteId(folder.0), list] {
         assert!(world.write(&database, BOB, |writer| writer.note_update(note, 1, &[], &[])).is_err(), "{note}");
@@ -106,7 +106,7 @@ fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
 }
 
 #[test]
-fn changes_of_the_list_are_remembered() {
+fn acl_changes_are_recorded() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let set = |world: &TestServer, database: &std::sync::Arc<notes::Database>, change: &dyn Fn(&mut Acl)| {
@@ -118,26 +118,26 @@ fn changes_of_the_list_are_remembered() {
     world.clock.advance(std::time::Duration::from_secs(60));
     let before = database.modseq();
     set(&world, &database, &|_| {});
-    assert_eq!(database.modseq(), before, "a list as it was changes nothing");
+    assert_eq!(database.modseq(), before, "an unchanged ACL changes nothing");
     set(&world, &database, &|acl| acl.roles.extend(["[A]".to_owned()]));
     let again = world.restarted();
     let database = again.notes.database_open("docs.nsf").unwrap();
-    let told = |count| {
+    let history_lines = |count| {
         let history = reader(&database, BOB).unwrap().read().unwrap().acl_history(count).unwrap();
         let line = |change: &notes::AclChange| format!("{} {}", change.by, change.differences[0]);
         history.iter().map(line).collect::<Vec<_>>()
     };
-    assert_eq!(told(9), ["Ann/Acme role [A] added", "Ann/Acme Bob/Acme: Editor instead of Reader"]);
-    assert_eq!(told(1), ["Ann/Acme role [A] added"]);
+    assert_eq!(history_lines(9), ["Ann/Acme role [A] added", "Ann/Acme Bob/Acme: Editor instead of Reader"]);
+    assert_eq!(history_lines(1), ["Ann/Acme role [A] added"]);
     for round in 0..notes::limits::ACL_HISTORY_MAX {
         set(&again, &database, &|acl| acl.enforce_consistent = round % 2 == 0);
     }
-    assert_eq!(told(usize::MAX).len(), notes::limits::ACL_HISTORY_MAX);
-    assert_eq!(told(usize::MAX).last().unwrap(), "Ann/Acme consistent ACL enforced");
+    assert_eq!(history_lines(usize::MAX).len(), notes::limits::ACL_HISTORY_MAX);
+    assert_eq!(history_lines(usize::MAX).last().unwrap(), "Ann/Acme consistent ACL enforced");
 }
 
 #[test]
-fn a_right_that_was_taken_away_is_gone_at_once() {
+fn revoked_access_ends_immediately() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let note = world.write(&database, ANN, |writer| writer.note_create(document(vec![Item::text("Subject", "x")])));

@@ -76,38 +76,38 @@ impl Scenario {
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let folders = world
             .write(&database, ANN, |writer| Ok(vec![writer.folder_create("F", &[])?, writer.folder_create("G", &[])?]));
-        Self { world, database, folders: folders.expect("she may"), notes: Vec::new() }
+        Self { world, database, folders: folders.expect("Ann may"), notes: Vec::new() }
     }
 
-    /// Makes the changes as Bob, `at_once` in a transaction. Bob's unread marks are in a table of their own.
-    fn run(&mut self, steps: &[Step], at_once: usize) {
-        for some in steps.chunks(at_once) {
+    /// Makes the changes as Bob, several in each transaction. Bob's unread marks are in a table of their own.
+    fn run(&mut self, steps: &[Step], steps_per_transaction: usize) {
+        for some in steps.chunks(steps_per_transaction) {
             let folders = self.folders.clone();
             let mut notes = self.notes.clone();
             let done = self.world.write(&self.database, BOB, |writer| {
                 some.iter().try_for_each(|step| apply(writer, step, &folders, &mut notes))?;
                 Ok(notes)
             });
-            self.notes = done.expect("all of it may be done");
+            self.notes = done.expect("every step is permitted");
             assert_sound(&self.database);
         }
     }
 
     /// Returns the state of the notes as they read.
     fn note_states(&self) -> Vec<NoteState> {
-        let access = reader(&self.database, BOB).expect("he may");
+        let access = reader(&self.database, BOB).expect("Bob may");
         let reading = access.read().expect("a snapshot");
-        let told = self.notes.iter().map(|(number, _)| {
-            let note = reading.note(*number).expect("it is sound").expect("the mail file exists");
+        let states = self.notes.iter().map(|(number, _)| {
+            let note = reading.note(*number).expect("it is sound").expect("the note exists");
             let header = note.header;
-            let mut folders: Vec<ViewId> = header.folders.iter().map(|place| place.folder).collect();
+            let mut folders: Vec<ViewId> = header.folders.iter().map(|membership| membership.folder).collect();
             folders.sort_unstable();
-            let is_read = reading.is_read(*number).expect("the mark is there");
+            let is_read = reading.is_read(*number).expect("the mark can be read");
             let sequence = header.sequence;
             let marks = header.marks;
             NoteState { items: note.items, blobs: note.blobs, sequence, marks, folders, is_read }
         });
-        told.collect()
+        states.collect()
     }
 
     /// Returns the keys of a table.
@@ -136,12 +136,12 @@ fn apply(
         notes.push((note, 1));
         return Ok(());
     }
-    let place = match step {
+    let index = match step {
         Step::Create(..) => return Ok(()),
         Step::Update(note, _) | Step::Delete(note) | Step::Mark(note, _) | Step::Read(note, _) => note,
         Step::File(note, _) | Step::Unfile(note, _) => note,
     };
-    let Some((note, sequence)) = notes.get_mut(*place) else { return Ok(()) };
+    let Some((note, sequence)) = notes.get_mut(*index) else { return Ok(()) };
     match step {
         Step::Update(_, contents) => {
             let blobs = contents.attachments.iter().map(|number| writer.blob_put_for(*note, &attachment(*number)));
@@ -150,7 +150,7 @@ fn apply(
         }
         Step::Delete(_) => {
             assert!(writer.note_delete(*note)?);
-            notes.remove(*place);
+            notes.remove(*index);
         }
         Step::Mark(_, marks) => drop(writer.marks_set(*note, Marks(*marks), &[])?),
         Step::File(_, folder) => drop::<Uid>(writer.folder_add(*note, folders[*folder])?),
@@ -175,11 +175,14 @@ fn attachment(number: u8) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn one_transaction_leaves_what_several_leave(steps in prop::collection::vec(step(), 1..12), at_once in 2_usize..6) {
+    fn one_transaction_equals_several_transactions(
+        steps in prop::collection::vec(step(), 1..12),
+        steps_per_transaction in 2_usize..6
+    ) {
         let mut each = Scenario::new();
         let mut together = Scenario::new();
         each.run(&steps, 1);
-        together.run(&steps, at_once);
+        together.run(&steps, steps_per_transaction);
         prop_assert_eq!(each.note_states(), together.note_states());
         for table in [Table::Summary, Table::Body, Table::Unread] {
             prop_assert_eq!(each.keys(table), together.keys(table));
@@ -191,36 +194,36 @@ proptest! {
 }
 
 #[test]
-fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
-    let mut play = Scenario::new();
-    play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
-    let note = play.notes[0].0;
-    let folder = play.folders[0];
-    let outcome = play.world.write(&play.database, ANN, |writer| {
+fn folder_filled_in_the_same_transaction_is_not_empty() {
+    let mut scenario = Scenario::new();
+    scenario.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
+    let note = scenario.notes[0].0;
+    let folder = scenario.folders[0];
+    let outcome = scenario.world.write(&scenario.database, ANN, |writer| {
         writer.folder_add(note, folder)?;
         writer.folder_delete(folder)
     });
     assert!(matches!(outcome, Err(Error::Invalid { .. })), "{outcome:?}");
-    play.world.write(&play.database, ANN, |writer| writer.folder_delete(folder)).expect("it is empty");
-    assert_sound(&play.database);
+    scenario.world.write(&scenario.database, ANN, |writer| writer.folder_delete(folder)).expect("it is empty");
+    assert_sound(&scenario.database);
 }
 
 #[test]
-fn what_is_told_as_the_last_modseq_is_the_last() {
-    let mut play = Scenario::new();
-    play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
-    let note = play.notes[0].0;
-    let folder = play.folders[0];
-    let before = play.database.modseq();
-    let idle = play.world.write(&play.database, ANN, |writer| {
+fn writer_reports_the_final_modseq() {
+    let mut scenario = Scenario::new();
+    scenario.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
+    let note = scenario.notes[0].0;
+    let folder = scenario.folders[0];
+    let before = scenario.database.modseq();
+    let idle = scenario.world.write(&scenario.database, ANN, |writer| {
         assert!(!writer.note_delete(NoteId(9_999))?, "there is no such note");
         Ok(writer.modseq())
     });
-    assert_eq!((idle.expect("nothing to do"), play.database.modseq()), (before, before));
-    let filed = play.world.write(&play.database, ANN, |writer| {
+    assert_eq!((idle.expect("nothing to do"), scenario.database.modseq()), (before, before));
+    let filed = scenario.world.write(&scenario.database, ANN, |writer| {
         writer.folder_add(note, folder)?;
         Ok(writer.modseq())
     });
-    assert_eq!(filed.expect("within the limit"), play.database.modseq());
-    assert!(play.database.modseq() > before);
+    assert_eq!(filed.expect("within the limit"), scenario.database.modseq());
+    assert!(scenario.database.modseq() > before);
 }

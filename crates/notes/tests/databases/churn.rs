@@ -111,7 +111,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_mailbox_costs_what_is_in_it_whatever_has_passed_through() {
+fn mailbox_reads_cost_only_present_messages() {
     // More messages than are loaded into memory, so that every question goes to the index.
     for (messages, seed) in [(300, 1), (300, 2), (30, 3)] {
         let mut fixture = Fixture::new(messages);
@@ -138,7 +138,7 @@ fn a_mailbox_costs_what_is_in_it_whatever_has_passed_through() {
 }
 
 #[test]
-fn changes_since_a_moment_cost_the_documents_that_changed() {
+fn change_reads_cost_only_changed_documents() {
     let fixture = Fixture::new(20);
     let since = fixture.steps_modseq();
     for round in 0..100 {
@@ -154,7 +154,7 @@ fn changes_since_a_moment_cost_the_documents_that_changed() {
 }
 
 #[test]
-fn a_folder_costs_what_is_left_of_it_after_its_oldest_half_was_deleted() {
+fn folder_reads_cost_only_entries_left_after_deletion() {
     let mut fixture = Fixture::new(2_000);
     (0..1_000).for_each(|_| fixture.expunge(0));
     let first = fixture.read_mailbox();
@@ -167,7 +167,7 @@ fn a_folder_costs_what_is_left_of_it_after_its_oldest_half_was_deleted() {
 }
 
 #[test]
-fn a_view_costs_its_documents_however_often_they_moved() {
+fn view_reads_cost_only_present_rows_after_moves() {
     let fixture = Fixture::new(200);
     let column = Column { sort: Some(SortDirection::Ascending), ..column("Number") };
     let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
@@ -203,7 +203,7 @@ impl Fixture {
         self.database.authorize(&identity(ANN)).expect("Ann may read")
     }
 
-    /// Gives documents a random number, by which the view sorts.
+    /// Assigns a random number to each document, by which the view sorts.
     fn move_documents(&self, notes: &[NoteId], dice: &SeededRandom) {
         self.write(|writer| {
             for note in notes {

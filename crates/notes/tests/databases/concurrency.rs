@@ -53,7 +53,7 @@ impl World {
     }
 
     fn database(&self, path: &str) -> Arc<Database> {
-        self.notes.database_create(&new_database(path)).expect("the database is made")
+        self.notes.database_create(&new_database(path)).expect("the database is created")
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -90,12 +90,12 @@ fn number(value: i64) -> Vec<Item> {
 fn number_of(note: &notes::Note) -> i64 {
     match note.item("Number").map(|item| &item.value) {
         Some(Value::Number(number)) => *number as i64,
-        other => panic!("a number was put in, {other:?} came out"),
+        other => panic!("expected a number, found {other:?}"),
     }
 }
 
 fn assert_sound(database: &Database) {
-    assert_eq!(fixup::check(database).expect("a check runs").findings, [], "nothing is wrong");
+    assert_eq!(fixup::check(database).expect("a check runs").findings, [], "the database is sound");
 }
 
 /// The first note after the ACL.
@@ -109,7 +109,7 @@ fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Res
     let others = databases.len() as i64 - 1;
     for index in 0..databases.len() {
         let mut writer = transaction.writer(index);
-        let note = writer.note(NOTE)?.expect("it was made at the start");
+        let note = writer.note(NOTE)?.expect("the note was created at the start");
         let more = if index == 0 { -amount * others } else { amount };
         writer.note_update(NOTE, note.header.sequence, &number(number_of(&note) + more), &[])?;
     }
@@ -129,7 +129,7 @@ fn sum(databases: &[Arc<Database>]) -> Option<i64> {
 }
 
 #[test]
-fn transactions_over_overlapping_databases_end_and_are_seen_whole() {
+fn overlapping_transactions_finish_and_are_atomic() {
     let world = World::new(SyncMode::Group);
     let databases: Vec<_> = (0..5).map(|index| world.database(&format!("d{index}.nsf"))).collect();
     for database in &databases {
@@ -164,7 +164,7 @@ fn transactions_over_overlapping_databases_end_and_are_seen_whole() {
 }
 
 #[test]
-fn of_two_savers_the_first_wins() {
+fn first_of_concurrent_saves_wins() {
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
     write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
@@ -193,7 +193,7 @@ type FolderContents = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
 
 /// Reads a folder and checks its counts against its entries.
 fn read_folder(reading: &notes::DatabaseSnapshot<'_>, folder: ViewId) -> FolderContents {
-    let reader = reading.folder(folder).expect("the folder is there");
+    let reader = reading.folder(folder).expect("the folder exists");
     let mut seen = FolderContents::new();
     let mut entries = Vec::new();
     reader
@@ -225,16 +225,16 @@ fn apply_changes(
     since: Modseq,
     mut seen: FolderContents,
 ) -> FolderContents {
-    let reader = reading.folder(folder).expect("the folder is there");
+    let reader = reading.folder(folder).expect("the folder exists");
     reading
         .changes(since, &mut |entry| {
-            let places = match &entry.change {
+            let memberships = match &entry.change {
                 Change::Changed { folders } | Change::Deleted { folders, .. } => folders.clone(),
                 Change::Left { from, .. } => vec![*from],
             };
-            for place in places.iter().filter(|place| place.folder == folder) {
-                seen.remove(&place.uid);
-                if let Some(now) = reader.entry(place.uid)? {
+            for membership in memberships.iter().filter(|membership| membership.folder == folder) {
+                seen.remove(&membership.uid);
+                if let Some(now) = reader.entry(membership.uid)? {
                     seen.insert(now.uid, (now.note, now.marks, now.modseq));
                 }
             }
@@ -330,7 +330,7 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
 }
 
 #[test]
-fn what_a_snapshot_shows_counts_only_when_its_ticket_is_durable() {
+fn visible_snapshot_is_durable_only_with_its_ticket() {
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
     let access = access::<level::Reader>(&database);
@@ -364,7 +364,7 @@ fn reopened(world: &World) -> Arc<Database> {
 }
 
 #[test]
-fn what_a_reader_waited_for_survives_a_crash() {
+fn state_with_durable_ticket_survives_a_crash() {
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
     let stop = AtomicBool::new(false);
@@ -384,7 +384,7 @@ fn what_a_reader_waited_for_survives_a_crash() {
             while !stop.load(Ordering::SeqCst) {
                 let reading = access.read().unwrap();
                 world.store().durable(reading.ticket()).wait().unwrap();
-                assert!(reopened(&world).modseq() >= reading.modseq(), "it was told, so it lasts");
+                assert!(reopened(&world).modseq() >= reading.modseq(), "a durable state survives");
             }
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -409,7 +409,7 @@ fn wait_for(database: &Arc<Database>, is_right: impl Fn(i64) -> bool) -> i64 {
 }
 
 #[test]
-fn who_listens_before_looking_misses_nothing() {
+fn listening_before_reading_misses_no_change() {
     const PLAYERS: i64 = 3;
     let rounds = rounds(200);
     let world = World::new(SyncMode::Group);
@@ -436,7 +436,7 @@ fn who_listens_before_looking_misses_nothing() {
 }
 
 #[test]
-fn content_is_not_collected_while_somebody_adds_it_again() {
+fn blob_is_not_collected_while_it_is_added_again() {
     let world = World::new(SyncMode::Group);
     let databases = [world.database("a.nsf"), world.database("b.nsf")];
     let contents: Vec<Vec<u8>> = (0u8..3).map(|content| vec![content; 10_000]).collect();
@@ -467,7 +467,7 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
     });
     world.store().blobs().collect(world.store(), later, usize::MAX).unwrap();
     let report = world.store().blobs().report(world.store().as_ref()).unwrap();
-    assert_eq!(report, store::blob::BlobReport::default(), "nobody uses anything any more");
+    assert_eq!(report, store::blob::BlobReport::default(), "no content is used any more");
     databases.iter().for_each(|database| assert_sound(database));
 }
 
@@ -513,11 +513,11 @@ fn use_briefly(world: &World, path: &str) -> notes::Result<()> {
 }
 
 #[test]
-fn databases_come_and_go_under_those_who_use_them() {
+fn databases_can_be_created_and_deleted_while_in_use() {
     let world = World::new(SyncMode::Group);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let makers: Vec<_> = (0..2)
+        let creators: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..rounds(200) {
@@ -543,7 +543,7 @@ fn databases_come_and_go_under_those_who_use_them() {
                 }
             });
         }
-        makers.into_iter().for_each(|maker| maker.join().unwrap());
+        creators.into_iter().for_each(|creator| creator.join().unwrap());
         stop.store(true, Ordering::SeqCst);
     });
     assert_eq!(world.notes.database_list().unwrap(), []);
@@ -556,7 +556,7 @@ fn databases_come_and_go_under_those_who_use_them() {
 }
 
 #[test]
-fn a_database_that_is_gone_is_gone_for_its_managers_too() {
+fn deleted_database_is_inaccessible_to_open_managers() {
     let world = World::new(SyncMode::Each);
     let manager = access::<level::Manager>(&world.database("d.nsf"));
     world.notes.database_delete(&manager).unwrap();
@@ -568,12 +568,12 @@ fn a_database_that_is_gone_is_gone_for_its_managers_too() {
     ];
     assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_not_found)), "{refused:?}");
     let listed: Vec<String> = world.notes.database_list().unwrap().into_iter().map(|record| record.title).collect();
-    assert_eq!(listed, ["Shared"], "the one that came after it is untouched");
+    assert_eq!(listed, ["Shared"], "the next database is untouched");
     assert_sound(&next);
 }
 
 #[test]
-fn a_database_that_could_not_be_deleted_goes_on() {
+fn database_stays_usable_after_a_failed_deletion() {
     let world = World::new(SyncMode::Each);
     let database = world.database("d.nsf");
     write(&world.notes, &database, |writer| {
@@ -593,7 +593,7 @@ fn a_database_that_could_not_be_deleted_goes_on() {
 }
 
 #[test]
-fn readers_are_told_that_the_store_failed() {
+fn readers_get_an_error_after_a_store_failure() {
     for sync in [SyncMode::Each, SyncMode::Group] {
         let world = World::new(sync);
         let database = world.database("d.nsf");
@@ -601,8 +601,8 @@ fn readers_are_told_that_the_store_failed() {
         let failed = write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(1))));
         assert!(matches!(failed, Err(Error::Store(store::Error::Poisoned(_)))), "{failed:?}");
         let access = access::<level::Reader>(&database);
-        let told = access.read().and_then(|reading| Ok(world.store().durable(reading.ticket()).wait()?));
-        assert!(matches!(told, Err(Error::Store(store::Error::Poisoned(_)))), "{sync:?}: {told:?}");
+        let outcome = access.read().and_then(|reading| Ok(world.store().durable(reading.ticket()).wait()?));
+        assert!(matches!(outcome, Err(Error::Store(store::Error::Poisoned(_)))), "{sync:?}: {outcome:?}");
         assert_sound(&reopened(&world));
     }
 }

@@ -139,9 +139,9 @@ enum Outcome {
     Lost(u32),
 }
 
-/// Repairs both databases and adds the documents reported as lost to `told`. Returns the number of findings, or `None`
-/// if the catalog, which the repair does not cover.
-fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
+/// Repairs both databases and adds the documents reported as lost to `reported`. Returns the number of findings, or
+/// `None` if the catalog is damaged, which the repair does not cover.
+fn repair_both(notes: &Notes, reported: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
     let mut found = 0;
     for path in PATHS {
         let findings = match repair_at(notes, path, &mut |_, _| {}) {
@@ -154,7 +154,7 @@ fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Op
             Finding::NoteDamaged { note, .. } if *note != FOLDER => Some((path, *note)),
             _ => None,
         };
-        told.extend(findings.iter().filter_map(lost));
+        reported.extend(findings.iter().filter_map(lost));
     }
     Some(found)
 }
@@ -184,48 +184,48 @@ fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
     }
 }
 
-fn flip_and_repair(folder: &Path, places: &[(&Path, usize)]) -> Outcome {
-    for (file, place) in places {
+fn flip_and_repair(folder: &Path, flips: &[(&Path, usize)]) -> Outcome {
+    for (file, offset) in flips {
         let victim = folder.join(file.file_name().unwrap());
         let mut bytes = fs::read(&victim).unwrap();
-        bytes[*place] ^= 0x10;
+        bytes[*offset] ^= 0x10;
         fs::write(&victim, bytes).unwrap();
     }
     let Ok(notes) = open(folder) else { return Outcome::Refused };
-    let mut told = BTreeSet::new();
-    match repair_both(&notes, &mut told) {
+    let mut reported = BTreeSet::new();
+    match repair_both(&notes, &mut reported) {
         None => return Outcome::Refused,
         Some(0) => return Outcome::Untouched,
         Some(_) => {}
     }
     let Some(notes) = repair_files(folder, notes) else { return Outcome::Refused };
-    repair_both(&notes, &mut told).unwrap();
+    repair_both(&notes, &mut reported).unwrap();
     drop(notes);
     let notes = open(folder).unwrap();
     let mut documents = 0;
     for path in PATHS {
         let database = notes.database_open(path).unwrap();
-        assert_eq!(check(&database).unwrap().findings, [], "{places:?}");
+        assert_eq!(check(&database).unwrap().findings, [], "{flips:?}");
         documents += read_all(&database);
         // Clients that follow the changes learn that some may be missing, and lost notes keep their attachments.
         let access = reader(&database, ANN).unwrap();
         let is_touched = access.read().unwrap().is_complete_since(Modseq(3));
-        assert!(!is_touched || told.iter().all(|(lost, _)| *lost != path), "{places:?}");
+        assert!(!is_touched || reported.iter().all(|(lost, _)| *lost != path), "{flips:?}");
     }
     let lost = PATHS.len() as u32 * NOTES - documents;
-    assert_eq!(told.len() as u32, lost, "every note that was lost was told of: {places:?}: {told:?}");
+    assert_eq!(reported.len() as u32, lost, "every lost note was reported: {flips:?}: {reported:?}");
     if lost == 0 { Outcome::Rebuilt } else { Outcome::Lost(lost) }
 }
 
 /// Returns offsets in a file: one in its first block, which may hold the records that a database needs to open, and
 /// three further on.
-fn places(file: &Path) -> [usize; 4] {
+fn offsets(file: &Path) -> [usize; 4] {
     let length = fs::metadata(file).unwrap().len() as usize;
     [20, length / 20, length / 3, length * 3 / 5]
 }
 
 #[test]
-fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
+fn flipped_byte_loses_at_most_one_block() {
     let outer = tempfile::tempdir().unwrap();
     let sound = outer.path().join("sound");
     let (old, young) = filled(&sound);
@@ -234,10 +234,10 @@ fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
     let mut outcomes: BTreeMap<Option<Table>, Vec<Outcome>> = BTreeMap::new();
     let files = old.iter().map(|(file, table)| (file, Some(*table))).chain(young.iter().map(|file| (file, None)));
     for (file, table) in files {
-        for place in places(file) {
+        for offset in offsets(file) {
             let folder = outer.path().join("damaged");
             copy(&sound, &folder);
-            outcomes.entry(table).or_default().push(flip_and_repair(&folder, &[(file, place)]));
+            outcomes.entry(table).or_default().push(flip_and_repair(&folder, &[(file, offset)]));
             fs::remove_dir_all(&folder).unwrap();
         }
     }
@@ -254,7 +254,7 @@ fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
 }
 
 #[test]
-fn several_flipped_bytes_cost_their_blocks() {
+fn several_flipped_bytes_lose_only_their_blocks() {
     let outer = tempfile::tempdir().unwrap();
     let sound = outer.path().join("sound");
     let (old, young) = filled(&sound);
@@ -262,7 +262,7 @@ fn several_flipped_bytes_cost_their_blocks() {
     copy(&sound, &folder);
     // The offsets are in data, not in the parts that the engine needs to open a file.
     let is_large = |file: &&PathBuf| fs::metadata(file).unwrap().len() > 15_000;
-    let old = old.keys().filter(is_large).step_by(2).map(|file| (file.as_path(), places(file)[2]));
+    let old = old.keys().filter(is_large).step_by(2).map(|file| (file.as_path(), offsets(file)[2]));
     let victims: Vec<(&Path, usize)> = old.chain(young.iter().step_by(3).map(|file| (file.as_path(), 20))).collect();
     assert!(victims.len() > 4, "{victims:?}");
     let outcome = flip_and_repair(&folder, &victims);

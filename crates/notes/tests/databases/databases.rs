@@ -16,7 +16,7 @@ fn new(path: &str) -> NewDatabase {
 }
 
 #[test]
-fn paths_are_found_in_any_case_and_exist_once() {
+fn paths_ignore_case_and_are_unique() {
     let world = TestServer::new();
     world.notes.database_create(&new("mail/Ann.nsf")).unwrap();
     assert!(world.notes.database_open("MAIL/ANN.NSF").is_ok());
@@ -33,7 +33,7 @@ fn paths_that_leave_the_data_folder_are_refused() {
 }
 
 #[test]
-fn databases_are_there_after_a_restart() {
+fn databases_survive_a_restart() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let note = world.write(&database, "Ann/Acme", |writer| {
@@ -59,7 +59,7 @@ fn a_renamed_database_keeps_its_contents() {
 }
 
 #[test]
-fn title_and_options_are_kept() {
+fn title_and_options_survive_a_restart() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
@@ -70,7 +70,7 @@ fn title_and_options_are_kept() {
 }
 
 #[test]
-fn a_record_of_any_version_is_read() {
+fn records_of_all_versions_are_read() {
     let world = TestServer::new();
     let present = world.database(&[]).record().as_ref().clone();
     let version_4 = present.encode();
@@ -81,7 +81,7 @@ fn a_record_of_any_version_is_read() {
     assert_eq!(DatabaseRecord::decode(&full.encode()).as_ref(), Ok(&full));
     let record = DatabaseRecord { ods: OdsVersion::OLDEST, ..present };
     let version_1 = record.encode();
-    assert_eq!(version_1[0], 1, "a database that is not upgraded stays readable for the programs that made it");
+    assert_eq!(version_1[0], 1, "a database that is not upgraded stays readable for older programs");
     assert_eq!(DatabaseRecord::decode(&version_1).as_ref(), Ok(&record));
     for full_text in
         [FullTextSchedule::Immediate, FullTextSchedule::Hourly, FullTextSchedule::Daily(0), FullTextSchedule::Daily(23)]
@@ -103,7 +103,7 @@ fn a_record_of_any_version_is_read() {
 }
 
 #[test]
-fn followers_hear_of_every_change() {
+fn followers_are_notified_of_every_change() {
     let world = TestServer::new();
     let follower = world.notes.subscribe();
     let database = world.database(&[]);
@@ -118,7 +118,7 @@ fn followers_hear_of_every_change() {
 }
 
 #[test]
-fn a_deleted_database_leaves_nothing_but_its_number() {
+fn deletion_removes_all_records_and_retires_the_number() {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Editor)]);
     world

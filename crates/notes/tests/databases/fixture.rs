@@ -44,7 +44,7 @@ impl TestServer {
             owner: Name::new("Ann/Acme"),
             ..NewDatabase::new("docs.nsf", "Documents", DatabaseKind::Standard, acl)
         };
-        self.notes.database_create(&new).expect("the database is made")
+        self.notes.database_create(&new).expect("the database is created")
     }
 
     /// Runs one transaction as a user.

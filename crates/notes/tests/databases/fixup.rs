@@ -57,7 +57,7 @@ fn keys(world: &TestServer, database: &Database, table: Table) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_derived_is_written_again() {
+fn derived_records_are_rebuilt() {
     for table in [Table::Unid, Table::ByModseq, Table::Children, Table::View, Table::Tree] {
         let (world, database) = filled();
         let before = keys(&world, &database, table);
@@ -74,7 +74,7 @@ fn what_is_derived_is_written_again() {
 }
 
 #[test]
-fn a_database_that_is_sound_is_left_alone() {
+fn sound_database_is_not_changed() {
     let (_, database) = filled();
     let before = database.modseq();
     assert!(!repair(&database).unwrap().repaired);
@@ -82,7 +82,7 @@ fn a_database_that_is_sound_is_left_alone() {
 }
 
 #[test]
-fn wrong_counters_are_set_right() {
+fn wrong_counters_are_corrected() {
     let (world, database) = filled();
     let key = [&database.number().to_key()[..], b"c"].concat();
     let mut counters =
@@ -97,7 +97,7 @@ fn wrong_counters_are_set_right() {
 }
 
 #[test]
-fn a_damaged_note_does_not_take_the_others_with_it() {
+fn damaged_note_leaves_the_others_intact() {
     let (world, database) = filled();
     let key = [&database.number().to_key()[..], &NoteId(100).to_key(), &[0]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
@@ -170,7 +170,7 @@ fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<Finding
 }
 
 #[test]
-fn derived_tables_with_flipped_bits_are_written_again() {
+fn derived_tables_with_flipped_bits_are_rebuilt() {
     for table in [Table::Unid, Table::ByModseq, Table::View, Table::Tree] {
         let (world, database) = full_database();
         let before = keys(&world, &database, table);
@@ -183,7 +183,7 @@ fn derived_tables_with_flipped_bits_are_written_again() {
 }
 
 #[test]
-fn who_relied_on_what_was_damaged_compares_everything() {
+fn damage_makes_clients_compare_everything() {
     let change = |database: &Database| [&database.number().to_key()[..], &[0, 0, 0, 0, 0, 0, 0, 3]].concat();
     let header = |database: &Database| [&database.number().to_key()[..], &NoteId(30).to_key(), &[0]].concat();
     check_compares_everything(62, |world, database| {
@@ -192,7 +192,7 @@ fn who_relied_on_what_was_damaged_compares_everything() {
     });
     // The damaged note leaves its folders, and no record says which folders these were.
     check_compares_everything(61, |world, database| flip(world, Table::Summary, &[header(database)]));
-    // The state after the removal of a damaged block: the missing records may have said that a note left a folder.
+    // The state after the removal of a damaged block: the missing records may have recorded departures from folders.
     check_compares_everything(62, |world, database| {
         let range = KeyRange::prefix(&change(database));
         damage(world, |batch| batch.delete_range(Table::ByModseq, &range.start, &range.end.unwrap()));
@@ -217,7 +217,7 @@ fn check_compares_everything(changes: usize, break_it: impl Fn(&TestServer, &Dat
 }
 
 #[test]
-fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
+fn notes_with_flipped_bits_are_quarantined() {
     let (world, database) = full_database();
     let key = |note: u32, part: &[u8]| [&database.number().to_key()[..], &NoteId(note).to_key(), part].concat();
     flip(&world, Table::Summary, &[key(10, &[0]), key(11, &[1]), key(12, &[0]), key(12, &[1])]);
@@ -231,13 +231,13 @@ fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
         uses
     };
     let before = uses();
-    assert_eq!(before.len(), 59, "what keeps its attachments");
+    assert_eq!(before.len(), 59, "every remaining note uses its attachment");
     let found = repair_and_check(&world, &database);
     let lost = |note, record| Finding::NoteDamaged { note: NoteId(note), record };
     for finding in [lost(10, "header"), lost(11, "summary"), lost(12, "header"), lost(20, "body")] {
         assert!(found.contains(&finding), "{finding}: {found:?}");
     }
-    assert_eq!(uses(), before, "also once it is in quarantine");
+    assert_eq!(uses(), before, "notes in quarantine keep their attachments");
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     let folder = reading.folders().unwrap()[0].view;
@@ -247,7 +247,7 @@ fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
 }
 
 #[test]
-fn a_folder_without_its_design_note_is_made_again() {
+fn folder_without_design_note_is_recreated() {
     for part in [0, 1] {
         let (world, database) = full_database();
         flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(2).to_key(), &[part]].concat()]);
@@ -261,7 +261,7 @@ fn a_folder_without_its_design_note_is_made_again() {
 }
 
 #[test]
-fn what_a_database_keeps_of_itself_is_written_again_from_memory() {
+fn database_records_are_rewritten_from_memory() {
     for key in [&b"c"[..], b"k", b"d\0\0\0\x02"] {
         let (world, database) = full_database();
         flip(&world, Table::Meta, &[[&database.number().to_key()[..], key].concat()]);
@@ -276,7 +276,7 @@ fn what_a_database_keeps_of_itself_is_written_again_from_memory() {
 }
 
 #[test]
-fn keywords_that_are_missing_are_written_again_from_memory() {
+fn missing_keywords_are_rewritten_from_memory() {
     let (world, database) = filled();
     for names in [&["Home".to_owned()][..], &["Work".to_owned()]] {
         world.write(&database, ANN, |writer| writer.marks_set(NoteId(30), Marks::SEEN, names).map(drop)).unwrap();
@@ -288,7 +288,7 @@ fn keywords_that_are_missing_are_written_again_from_memory() {
 }
 
 #[test]
-fn unread_marks_that_cannot_be_read_are_forgotten() {
+fn unreadable_unread_marks_are_dropped() {
     let (world, database) = full_database();
     let victim = keys(&world, &database, Table::Unread)[0].clone();
     flip(&world, Table::Unread, &[victim]);
@@ -322,7 +322,7 @@ fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer
         reading.note(header.note).map(|_| true)
     };
     reading.each_note(NoteId(0), each).unwrap();
-    assert_eq!(documents, 59, "every document is there");
+    assert_eq!(documents, 59, "every document exists");
     (again, found)
 }
 
@@ -342,7 +342,7 @@ fn ways_to_lose(table: Table, key: Vec<u8>) -> [RecordLoss; 3] {
 }
 
 #[test]
-fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
+fn lost_counters_are_rebuilt_without_reusing_numbers() {
     let (world, database) = full_database();
     let key = [&database.number().to_key()[..], b"c"].concat();
     let modseq = database.modseq();
@@ -354,11 +354,11 @@ fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
         assert!(database.modseq() > modseq);
         assert!(!reader(&database, ANN).unwrap().read().unwrap().is_complete_since(modseq));
         assert_eq!(reader(&database, ANN).unwrap().read().unwrap().counters().stubs, 1);
-        let made = world.write(&database, ANN, |writer| {
+        let created = world.write(&database, ANN, |writer| {
             let folder = writer.folder_create("G", &[])?;
             writer.note_create(NewNote { folders: vec![folder], ..NewNote::document(Vec::new()) })
         });
-        assert!(made.unwrap() > NoteId(62));
+        assert!(created.unwrap() > NoteId(62));
         assert!(state(&database).uid_validity >= validity);
         assert_sound(&database);
     }
@@ -373,7 +373,7 @@ fn state(database: &Arc<Database>) -> notes::FolderState {
 }
 
 #[test]
-fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_have() {
+fn lost_keywords_are_replaced_by_placeholder_names() {
     let (world, database) = full_database();
     world.write(&database, ANN, |writer| writer.marks_set(NoteId(4), Marks::SEEN, &["Home".into()])).unwrap();
     let key = [&database.number().to_key()[..], b"k"].concat();
@@ -394,13 +394,13 @@ fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_hav
         assert_eq!(database.keywords().names(), expected);
         let marked = world.write(&database, ANN, |writer| writer.marks_set(NoteId(5), Marks::SEEN, &["Home".into()]));
         marked.unwrap();
-        assert_eq!(database.keywords().names().len(), 3, "a name that came back is a new one");
+        assert_eq!(database.keywords().names().len(), 3, "a lost name that is set again is a new keyword");
         assert_sound(&database);
     }
 }
 
 #[test]
-fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
+fn lost_acl_gives_access_to_the_owner_only() {
     let (world, database) = full_database();
     let record = |part| [&database.number().to_key()[..], &NoteId(1).to_key(), &[part]].concat();
     let both: [RecordLoss; 1] = {
@@ -421,7 +421,7 @@ fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
 }
 
 #[test]
-fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
+fn lost_acl_without_owner_gives_access_to_the_server() {
     let world = TestServer::new();
     let acl = notes::Acl::open_to_all(AclLevel::Editor);
     let new = notes::NewDatabase::new("all.nsf", "For all", notes::DatabaseKind::Standard, acl);
@@ -436,7 +436,7 @@ fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
 }
 
 #[test]
-fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
+fn all_database_records_may_be_lost_together() {
     let (world, database) = full_database();
     let own = |key: &[u8]| [&database.number().to_key()[..], key].concat();
     let lose = |world: &TestServer| {
@@ -454,7 +454,7 @@ fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
 }
 
 #[test]
-fn an_open_database_writes_its_access_control_list_again() {
+fn open_database_rewrites_its_acl() {
     let (world, database) = full_database();
     let key = [&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
@@ -464,7 +464,7 @@ fn an_open_database_writes_its_access_control_list_again() {
 }
 
 #[test]
-fn a_path_without_a_database_is_no_damage() {
+fn missing_database_is_not_reported_as_damage() {
     let world = TestServer::new();
     assert!(matches!(check_at(&world.notes, "docs.nsf", &mut |_, _| {}), Err(notes::Error::NotFound { .. })));
 }

@@ -20,7 +20,7 @@ const BOB: &str = "Bob/Acme";
 fn world() -> (TestServer, Arc<Database>, Vec<NoteId>) {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
-    let made = world.write(&database, ANN, |writer| {
+    let created = world.write(&database, ANN, |writer| {
         let folder = writer.folder_create("Mine", &[])?;
         let mut notes = Vec::new();
         for number in 0..5 {
@@ -30,7 +30,7 @@ fn world() -> (TestServer, Arc<Database>, Vec<NoteId>) {
         }
         Ok(notes)
     });
-    (world, database, made.expect("made"))
+    (world, database, created.expect("created"))
 }
 
 /// Calls `check` with the entries of `Mine` as Bob sees them.
@@ -46,7 +46,7 @@ fn request(start: Start, skip: (Navigator, u64), navigator: Navigator, limit: us
 }
 
 /// Returns the UIDs of the entries, the number of skipped steps and the UID at which to continue.
-fn told(entries: &Entries) -> (Vec<u32>, u64, Option<u8>) {
+fn outcome(entries: &Entries) -> (Vec<u32>, u64, Option<u8>) {
     let uid = |content: &EntryContents| match content {
         EntryContents::FolderEntry(entry) => entry.uid.0,
         EntryContents::Row(row) => panic!("{row:?} is a row of a view"),
@@ -62,7 +62,7 @@ fn entries_are_read_by_start_skip_and_navigator() {
     let check = |start: Start, skip, navigator, limit, expected: (&[u32], u64, Option<u8>)| {
         let request = request(start, skip, navigator, limit);
         let entries = with_entries(&database, |entries| entries.read(&request)).expect("entries");
-        assert_eq!(told(&entries), (expected.0.to_vec(), expected.1, expected.2), "{request:?}");
+        assert_eq!(outcome(&entries), (expected.0.to_vec(), expected.1, expected.2), "{request:?}");
     };
     let none = (Current, 0);
     check(Start::Beginning, none, Next, 9, (&[1, 2, 3, 4, 5], 0, None));
@@ -85,7 +85,7 @@ fn entries_are_read_by_start_skip_and_navigator() {
 #[test]
 fn requested_details_are_returned() {
     let (world, database, notes) = world();
-    world.write(&database, BOB, |writer| writer.mark_read(&notes[1..2])).expect("he may");
+    world.write(&database, BOB, |writer| writer.mark_read(&notes[1..2])).expect("Bob may");
     let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
     let request = Request { mask, ..request(Start::Position(1), (Navigator::Current, 0), Navigator::Next, 2) };
     with_entries(&database, |source| {
@@ -122,18 +122,18 @@ fn requests_that_need_a_view_are_refused() {
 }
 
 #[test]
-fn views_and_folders_are_one_list() {
+fn views_and_folders_are_listed_together() {
     let (world, database, _) = world();
     let kind = ViewKind { folder: true, ..ViewKind::default() };
     let design = ViewDesign { columns: vec![column("Subject")], ..ViewDesign::default() };
-    let shown = ViewNote { title: "Shown".into(), kind, design: design.clone(), ..ViewNote::default() };
+    let with_columns = ViewNote { title: "Shown".into(), kind, design: design.clone(), ..ViewNote::default() };
     let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
-    let folder = world.write(&database, ANN, |writer| writer.folder_create("Shown", &[])).expect("made");
-    let made = world.write(&database, ANN, |writer| {
-        writer.view_update(NoteId(folder.0), 1, &shown)?;
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("Shown", &[])).expect("created");
+    let created = world.write(&database, ANN, |writer| {
+        writer.view_update(NoteId(folder.0), 1, &with_columns)?;
         writer.view_create(&view)
     });
-    let view = made.expect("made");
+    let view = created.expect("created");
     let access = reader(&database, BOB).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let list = reading.views_and_folders().expect("sound");

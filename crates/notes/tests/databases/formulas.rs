@@ -16,7 +16,7 @@ const BOB: &str = "Bob/Acme";
 
 /// Returns the subjects of the documents that a formula selects for a user, and the modseq that the search reached.
 fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
-    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
+    let database = world.notes.database_open("docs.nsf").expect("the database exists");
     let access = reader(&database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let selection = Formula::compile(formula, &Options::default()).expect("a formula");
@@ -36,19 +36,19 @@ fn world() -> TestServer {
     let memo = |subject: &str, more: Vec<Item>| {
         NewNote::document([vec![Item::text("Form", "Memo"), Item::text("Subject", subject)], more].concat())
     };
-    let first = world.write(&database, ANN, |writer| writer.note_create(memo("one", vec![]))).expect("made");
+    let first = world.write(&database, ANN, |writer| writer.note_create(memo("one", vec![]))).expect("created");
     let parent = reader(&database, ANN).and_then(|access| access.read()?.header(first)).expect("sound").expect("there");
     let answer = NewNote { parent: Some(parent.unid), ..memo("two", vec![]) };
-    world.write(&database, ANN, |writer| writer.note_create(answer)).expect("made");
+    world.write(&database, ANN, |writer| writer.note_create(answer)).expect("created");
     let secret = memo("three", vec![Item::readers("Readers", vec![ANN.into()])]);
-    world.write(&database, ANN, |writer| writer.note_create(secret)).expect("made");
+    world.write(&database, ANN, |writer| writer.note_create(secret)).expect("created");
     let sized = memo("four", vec![Item::summary("Size", Value::NumberList(vec![1.0, 2.0]))]);
-    world.write(&database, ANN, |writer| writer.note_create(sized)).expect("made");
+    world.write(&database, ANN, |writer| writer.note_create(sized)).expect("created");
     world
 }
 
 #[test]
-fn a_search_takes_what_the_formula_takes_and_the_reader_may_see() {
+fn search_returns_selected_documents_the_reader_may_see() {
     let world = world();
     let check = |who: &str, formula: &str, expected: &[&str]| {
         assert_eq!(search(&world, who, formula, Modseq(0)).0, expected, "{formula}");
@@ -64,21 +64,21 @@ fn a_search_takes_what_the_formula_takes_and_the_reader_may_see() {
 }
 
 #[test]
-fn a_search_goes_on_where_the_last_one_ended() {
+fn search_continues_after_the_last_modseq() {
     let world = world();
     let (found, reached) = search(&world, ANN, "SELECT Subject = \"two\"", Modseq(0));
     assert_eq!(found, ["two"]);
     assert_eq!(search(&world, ANN, "SELECT @All", reached), (vec![], reached));
-    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
+    let database = world.notes.database_open("docs.nsf").expect("the database exists");
     let more = NewNote::document(vec![Item::text("Subject", "five")]);
-    world.write(&database, ANN, |writer| writer.note_create(more)).expect("made");
+    world.write(&database, ANN, |writer| writer.note_create(more)).expect("created");
     assert_eq!(search(&world, ANN, "SELECT @All", reached).0, ["five"]);
 }
 
 #[test]
-fn a_view_asks_by_items_and_formulas() {
+fn columns_are_evaluated_from_items_and_formulas() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
+    let database = world.notes.database_open("docs.nsf").expect("the database exists");
     let column = |item: &str, formula: Option<&str>| Column {
         title: item.into(),
         item: item.into(),
@@ -92,15 +92,15 @@ fn a_view_asks_by_items_and_formulas() {
         column("Missing", None),
     ];
     let design = ViewDesign { columns, ..ViewDesign::default() };
-    let question = CompiledView::of_view("SELECT Subject = \"one\"", &design).expect("right");
-    let question = question.at(world.notes.clock().now(), &database.record(), "By subject");
+    let compiled = CompiledView::of_view("SELECT Subject = \"one\"", &design).expect("the design is valid");
+    let compiled = compiled.at(world.notes.clock().now(), &database.record(), "By subject");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let mut rows = Vec::new();
     let all = Formula::compile("SELECT @All", &Options::default()).expect("a formula");
     reading
         .search(&all, Modseq(0), &mut |subject| {
-            let answer = question.answer(subject);
+            let answer = compiled.answer(subject);
             rows.extend(answer.selected.then_some(answer.cells));
             Ok(true)
         })
@@ -108,27 +108,27 @@ fn a_view_asks_by_items_and_formulas() {
     let text = |text: &str| Cell::Texts(vec![text.to_owned()]);
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0][..2], [text("one"), text("ONEBy subject")]);
-    assert!(matches!(rows[0][2], Cell::Error(_)), "a column that fails says so");
+    assert!(matches!(rows[0][2], Cell::Error(_)), "a failed column shows an error");
     assert_eq!(rows[0][3], Cell::None);
-    assert!(CompiledView::of_view("SELECT @Today > Date", &design).expect("right").is_time_relative());
-    assert!(!question.is_time_relative());
+    assert!(CompiledView::of_view("SELECT @Today > Date", &design).expect("the design is valid").is_time_relative());
+    assert!(!compiled.is_time_relative());
 }
 
 #[test]
-fn times_of_day_are_kept_as_texts_in_their_order() {
+fn times_of_day_are_stored_as_texts_in_order() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("the mail file exists");
+    let database = world.notes.database_open("docs.nsf").expect("the database exists");
     let cell = |formula: &str| {
         let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
-        let question = CompiledView::of_view("SELECT @All", &design).expect("right");
-        let question = question.at(world.notes.clock().now(), &database.record(), "Times");
+        let compiled = CompiledView::of_view("SELECT @All", &design).expect("the design is valid");
+        let compiled = compiled.at(world.notes.clock().now(), &database.record(), "Times");
         let access = reader(&database, ANN).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let mut cells = Vec::new();
         let first = Formula::compile("SELECT Subject = \"one\"", &Options::default()).expect("a formula");
         let mut take = |subject: &notes::subject::Subject<'_>| {
-            cells.extend(question.answer(subject).cells);
+            cells.extend(compiled.answer(subject).cells);
             Ok(true)
         };
         reading.search(&first, Modseq(0), &mut take).expect("sound");
@@ -143,7 +143,7 @@ fn times_of_day_are_kept_as_texts_in_their_order() {
 }
 
 #[test]
-fn what_is_wrong_in_a_design_is_told_with_its_place() {
+fn design_errors_are_reported_with_their_location() {
     let check = |selection: &str, formula: &str, expected: &[&str]| {
         let column = Column { title: "Total".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
@@ -155,10 +155,10 @@ fn what_is_wrong_in_a_design_is_told_with_its_place() {
     check("SELECT @All; FIELD x := 1", "1", &["selection"]);
 }
 
-/// Notes are read by a scan where their numbers are close together, and one by one elsewhere. Both ways give the same
-/// results as single reads.
+/// Checks that both ways of reading give the same results as single reads: notes are read by a scan where their numbers
+/// are close together, and one by one elsewhere.
 #[test]
-fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
+fn selection_over_many_notes_equals_single_reads() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let random = SeededRandom::new(5);
@@ -180,15 +180,15 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
         let access = reader(&database, who).unwrap();
         let reading = access.read().unwrap();
         let page = reading.changes_page(ChangeCursor::default(), 2_000).unwrap();
-        let told: Vec<NoteId> = page.entries.iter().map(|entry| entry.note).collect();
+        let listed: Vec<NoteId> = page.entries.iter().map(|entry| entry.note).collect();
         for (note, number) in &numbers {
-            assert_eq!(told.contains(note), reading.header(*note).unwrap().is_some(), "{number} for {who}");
+            assert_eq!(listed.contains(note), reading.header(*note).unwrap().is_some(), "{number} for {who}");
         }
         for density in [1, 2, 6, 40] {
-            let asked: Vec<NoteId> =
+            let requested: Vec<NoteId> =
                 (0..900).map(NoteId).filter(|_| random.below(density) == 0).chain([NoteId(7), NoteId(7)]).collect();
             for (selection, takes) in [(Some(&selection), 1), (None, 0)] {
-                let taken = reading.selected(selection, &reading.surroundings(), asked.clone(), &|header| {
+                let taken = reading.selected(selection, &reading.surroundings(), requested.clone(), &|header| {
                     header.class == NoteClass::DOCUMENT
                 });
                 let mut taken: Vec<NoteId> = taken
@@ -201,11 +201,11 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
                     })
                     .collect();
                 taken.sort_unstable();
-                let is_shown = |note: NoteId| reading.header(note).unwrap().is_some();
-                let meant = numbers.iter().filter(|(note, number)| {
-                    asked.contains(note) && is_shown(*note) && (takes == 0 || number % 3 == takes)
+                let is_visible = |note: NoteId| reading.header(note).unwrap().is_some();
+                let matching = numbers.iter().filter(|(note, number)| {
+                    requested.contains(note) && is_visible(*note) && (takes == 0 || number % 3 == takes)
                 });
-                let mut expected: Vec<NoteId> = meant.map(|(note, _)| *note).collect();
+                let mut expected: Vec<NoteId> = matching.map(|(note, _)| *note).collect();
                 expected.sort_unstable();
                 assert_eq!(taken, expected, "{who}, one of {density}");
             }

@@ -23,10 +23,10 @@ fn create_and_reread(world: &TestServer, database: &Arc<Database>, new: NewNote)
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
     let restarted = world.restarted();
-    let again = restarted.notes.database_open("docs.nsf").expect("the mail file exists");
-    let access = reader(&again, ANN).expect("she may");
+    let again = restarted.notes.database_open("docs.nsf").expect("the database exists");
+    let access = reader(&again, ANN).expect("Ann may");
     let reading = access.read().expect("a snapshot");
-    reading.note(note).expect("the note is sound").expect("the mail file exists")
+    reading.note(note).expect("the note is sound").expect("the note exists")
 }
 
 /// Asserts that a change fails because of this limit, and that nothing is different afterwards, whatever else the
@@ -39,7 +39,7 @@ fn check_limit<T>(
 ) {
     let before = database.modseq();
     match world.write(database, ANN, change).map(drop) {
-        Err(Error::Limit { max: told, .. }) => assert_eq!(told, max),
+        Err(Error::Limit { max: found, .. }) => assert_eq!(found, max),
         other => panic!("it is beyond the limit {max}: {other:?}"),
     }
     assert_eq!(database.modseq(), before);
@@ -50,11 +50,11 @@ fn folders(world: &TestServer, database: &Arc<Database>, count: usize) -> Vec<Vi
     let make = |writer: &mut Writer<'_, '_>| {
         (0..count).map(|number| writer.folder_create(&format!("F{number}"), &[])).collect::<notes::Result<Vec<_>>>()
     };
-    world.write(database, ANN, make).expect("she may")
+    world.write(database, ANN, make).expect("Ann may")
 }
 
 #[test]
-fn a_note_is_in_so_many_folders_and_in_each_once() {
+fn folders_per_note_are_limited_and_unique() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let folders = folders(&world, &database, FOLDERS_PER_NOTE_MAX + 1);
@@ -68,7 +68,7 @@ fn a_note_is_in_so_many_folders_and_in_each_once() {
 }
 
 #[test]
-fn a_note_has_so_many_keywords_and_each_once() {
+fn keywords_per_note_are_limited_and_unique() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let keywords = |range: std::ops::Range<usize>| range.map(|number| format!("K{number}")).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ fn a_note_has_so_many_keywords_and_each_once() {
 }
 
 #[test]
-fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
+fn keywords_per_database_and_their_length_are_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
@@ -95,22 +95,22 @@ fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
     let one_more = vec!["K".to_owned()];
     check_limit(&world, &database, KEYWORDS_PER_DATABASE_MAX, |writer| writer.marks_set(note, Marks::NONE, &one_more));
     let set = |name: String| world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, &[name]));
-    assert!(set("k0".to_owned()).expect("it is known"), "names that are known go on");
+    assert!(set("k0".to_owned()).expect("the name is known"), "known names can still be set");
     let other = TestServer::new();
     let database = other.database(&[]);
     let new = |name: String| NewNote { keywords: vec![name], ..NewNote::document(Vec::new()) };
     let longest = "x".repeat(KEYWORD_BYTES_MAX);
     create_and_reread(&other, &database, new(longest.clone()));
     for name in [format!("{longest}x"), String::new()] {
-        let made = other.write(&database, ANN, |writer| writer.note_create(new(name)));
-        assert!(matches!(made, Err(Error::Invalid { .. })));
+        let created = other.write(&database, ANN, |writer| writer.note_create(new(name)));
+        assert!(matches!(created, Err(Error::Invalid { .. })));
     }
-    let restarted = other.restarted().notes.database_open("docs.nsf").expect("the mail file exists");
+    let restarted = other.restarted().notes.database_open("docs.nsf").expect("the database exists");
     assert_eq!(restarted.keywords().names(), [longest]);
 }
 
 #[test]
-fn a_note_has_so_many_items() {
+fn items_per_note_are_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let summary = |count: usize| {
@@ -128,12 +128,12 @@ fn a_note_has_so_many_items() {
     });
     let named = |length: usize| NewNote::document(vec![Item::text("x".repeat(length), "")]);
     create_and_reread(&world, &database, named(ITEM_NAME_BYTES_MAX));
-    let made = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));
-    assert!(matches!(made, Err(Error::Invalid { .. })));
+    let created = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));
+    assert!(matches!(created, Err(Error::Invalid { .. })));
 }
 
 #[test]
-fn the_summary_of_a_note_is_so_large() {
+fn summary_size_is_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = |length: usize| {
@@ -145,12 +145,12 @@ fn the_summary_of_a_note_is_so_large() {
     let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
     assert_eq!(create_and_reread(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
     check_limit(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
-    let told = |length| notes::item::check_items(&new(length).items);
-    assert!(told(most).is_ok() && matches!(told(most + 1), Err(Error::Limit { max: SUMMARY_BYTES_MAX, .. })));
+    let checked = |length| notes::item::check_items(&new(length).items);
+    assert!(checked(most).is_ok() && matches!(checked(most + 1), Err(Error::Limit { max: SUMMARY_BYTES_MAX, .. })));
 }
 
 #[test]
-fn a_list_has_so_many_values() {
+fn values_per_list_are_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = |count: usize| NewNote::document(vec![Item::body("L", Value::NumberList(vec![0.5; count]))]);
@@ -159,15 +159,15 @@ fn a_list_has_so_many_values() {
 }
 
 #[test]
-fn a_note_uses_so_many_attachments_and_each_once() {
+fn attachments_per_note_are_limited_and_unique() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let made = world.write(&database, ANN, |writer| {
+    let created = world.write(&database, ANN, |writer| {
         let blob = writer.blob_put(&[1; 5_000])?;
         writer.note_create(NewNote { blobs: vec![blob; 3], ..NewNote::document(Vec::new()) })
     });
     let access = reader(&database, ANN).unwrap();
-    let note = access.read().unwrap().note(made.unwrap()).unwrap().expect("the mail file exists");
+    let note = access.read().unwrap().note(created.unwrap()).unwrap().expect("the note exists");
     assert_eq!(note.blobs.len(), 1);
     let many = vec![note.blobs[0]; BLOBS_PER_NOTE_MAX + 1];
     let new = NewNote { blobs: many, ..NewNote::document(Vec::new()) };
@@ -175,10 +175,10 @@ fn a_note_uses_so_many_attachments_and_each_once() {
 }
 
 #[test]
-fn titles_and_options_are_checked_whenever_they_are_set() {
+fn titles_and_options_are_validated_on_every_change() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("she manages it");
+    let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let set = |title: &str, options| world.notes.database_options_set(&access, title, options);
     let longest = "x".repeat(DATABASE_TITLE_BYTES_MAX);
     set(&longest, DatabaseOptions::default()).expect("it is short enough");
@@ -188,23 +188,23 @@ fn titles_and_options_are_checked_whenever_they_are_set() {
     set("Last", daily(23)).expect("there is such an hour");
     assert!(matches!(set("Later", daily(24)), Err(Error::Invalid { .. })));
     let never = DatabaseOptions { keep_deleted_hours: Some(0), ..DatabaseOptions::default() };
-    assert!(matches!(set("Later", never), Err(Error::Invalid { .. })), "it would read back as nothing");
+    assert!(matches!(set("Later", never), Err(Error::Invalid { .. })), "zero would read back as no retention");
     let record = world.restarted().notes.database_open("docs.nsf").expect("it can be read").record();
     assert_eq!((record.title.as_str(), record.options), ("Last", daily(23)));
 }
 
 #[test]
-fn two_notes_of_a_transaction_have_not_one_identifier() {
+fn duplicate_unid_within_a_transaction_is_refused() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
-    let made = world.write(&database, ANN, |writer| Ok((writer.note_create(new())?, writer.note_create(new())?)));
-    assert!(matches!(made, Err(Error::Exists { .. })), "{made:?}");
+    let created = world.write(&database, ANN, |writer| Ok((writer.note_create(new())?, writer.note_create(new())?)));
+    assert!(matches!(created, Err(Error::Exists { .. })), "{created:?}");
     assert_eq!(create_and_reread(&world, &database, new()).header.unid, Unid([3; 16]));
 }
 
 #[test]
-fn responses_have_so_many_levels_within_a_transaction_too() {
+fn response_depth_is_limited_within_a_transaction() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let unid = |level: usize| Unid([level as u8 + 1; 16]);
@@ -222,33 +222,36 @@ fn responses_have_so_many_levels_within_a_transaction_too() {
 }
 
 #[test]
-fn nobody_but_the_server_closes_a_cycle() {
+fn only_the_server_may_close_a_response_cycle() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let one = Unid([1; 16]);
     let other = Unid([2; 16]);
     let answer = |unid, parent| NewNote { unid: Some(unid), parent: Some(parent), ..NewNote::document(Vec::new()) };
     for chain in [vec![(one, one)], vec![(one, other), (other, one)]] {
-        let made = world.write(&database, ANN, |writer| {
+        let created = world.write(&database, ANN, |writer| {
             chain.iter().try_for_each(|(unid, parent)| writer.note_create(answer(*unid, *parent)).map(drop))
         });
-        assert!(matches!(&made, Err(Error::Invalid { why, .. }) if why.contains("one of its responses")), "{made:?}");
+        assert!(
+            matches!(&created, Err(Error::Invalid { why, .. }) if why.contains("one of its responses")),
+            "{created:?}"
+        );
     }
     let access: Access<level::Depositor> = database.authorize(&server()).unwrap();
     let accesses = [&access];
     let mut transaction = world.notes.transaction(&accesses).unwrap();
     transaction.writer(0).note_create(answer(one, other)).unwrap();
-    transaction.writer(0).note_create(answer(other, one)).expect("it brings what was made elsewhere");
+    transaction.writer(0).note_create(answer(other, one)).expect("the server stores documents of other servers");
     transaction.commit().unwrap();
     // A response to a member of the cycle is an ordinary response.
     let third = world.write(&database, ANN, |writer| writer.note_create(answer(Unid([3; 16]), one)));
-    third.expect("nothing is above it that counts");
+    third.expect("members of a cycle are not ancestors");
     assert_sound(&database);
 }
 
-/// A change that fails half-way makes the transaction impossible to commit, so nothing of it is stored.
+/// Checks that a change that fails half-way makes the transaction impossible to commit, so nothing of it is stored.
 #[test]
-fn what_failed_is_not_stored_in_part() {
+fn failed_change_is_not_stored_partially() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let large = Item::body("Body", Value::MimePart(vec![7; 3 << 20]));
@@ -283,21 +286,21 @@ fn what_failed_is_not_stored_in_part() {
     });
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
-    assert!(kept(&reading, first) && kept(&reading, second.expect("it goes on")));
+    assert!(kept(&reading, first) && kept(&reading, second.expect("the transaction continues")));
     assert!(reading.note(first).unwrap().unwrap().item("Body").is_some(), "it keeps its contents");
     assert_sound(&database);
 }
 
 #[test]
-fn who_only_puts_in_files_nothing() {
+fn depositor_may_not_file_into_folders() {
     let world = TestServer::new();
     let database = world.database(&[("Dora/Acme", AclLevel::Depositor), ("Bob/Acme", AclLevel::Author)]);
     let folder = folders(&world, &database, 1);
     let make = |who: &str, folders: Vec<ViewId>| {
         world.write(&database, who, |writer| writer.note_create(NewNote { folders, ..NewNote::document(Vec::new()) }))
     };
-    make("Bob/Acme", folder.clone()).expect("an author files");
-    make("Dora/Acme", Vec::new()).expect("a depositor puts in");
+    make("Bob/Acme", folder.clone()).expect("an author may file");
+    make("Dora/Acme", Vec::new()).expect("a depositor may create");
     assert!(matches!(make("Dora/Acme", folder), Err(Error::AccessDenied { .. })));
     assert_sound(&database);
 }

@@ -44,21 +44,21 @@ impl Shop {
             shop.make(NewNote { unid: Some(Unid([number; 16])), ..NewNote::document(items) });
         }
         let profile = [Item::text("Greeting", "Hello")];
-        let made = shop.world.write(&shop.database, ANN, |writer| writer.profile_set("Office", None, &profile, &[]));
-        made.expect("she may");
-        let kinds = Column { categorized: true, ..sorted("Kind") };
+        let created = shop.world.write(&shop.database, ANN, |writer| writer.profile_set("Office", None, &profile, &[]));
+        created.expect("Ann may");
+        let kinds = Column { categorised: true, ..sorted("Kind") };
         shop.design(&view("Goods", vec![kinds, sorted("Name"), column("Price"), column("Tags")]));
         shop.design(&view("Names", vec![sorted("Name"), column("Price")]));
         shop
     }
 
     fn make(&self, new: NewNote) {
-        self.world.write(&self.database, ANN, |writer| writer.note_create(new)).expect("she may");
+        self.world.write(&self.database, ANN, |writer| writer.note_create(new)).expect("Ann may");
     }
 
     /// Creates a view with its index.
     fn design(&self, view: &ViewNote) {
-        let note = self.world.write(&self.database, ANN, |writer| writer.view_create(view)).expect("she may");
+        let note = self.world.write(&self.database, ANN, |writer| writer.view_create(view)).expect("Ann may");
         let access = reader(&self.database, ANN).expect("a reader");
         while !access.view_refresh(note, 1_000).expect("it follows").complete {}
     }
@@ -80,7 +80,7 @@ impl Shop {
 }
 
 #[test]
-fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
+fn lookups_return_only_readable_data() {
     let shop = Shop::new();
     for (formula, ann, bob) in [
         (r#"@DbColumn(""; ""; "goods"; 1)"#, "tool; toy", "tool; toy"),
@@ -102,7 +102,8 @@ fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
     }
 }
 
-/// A view has few categories, however many documents it has, and a lookup by key reads only the rows with that key.
+/// Checks that look-ups in large views stay within the limits: a view has few categories, however many documents it
+/// has, and a look-up by key reads only the rows with that key.
 #[test]
 fn large_views_are_looked_up_by_category_and_by_key() {
     let shop = Shop::new();
@@ -115,11 +116,11 @@ fn large_views_are_looked_up_by_category_and_by_key() {
         ])
     });
     let orders: Vec<NewNote> = orders.collect();
-    let made = shop.world.write(&shop.database, ANN, |writer| {
+    let created = shop.world.write(&shop.database, ANN, |writer| {
         orders.iter().try_for_each(|order| writer.note_create(order.clone()).map(drop))
     });
-    made.expect("she may");
-    let category = |item: &str| Column { categorized: true, ..sorted(item) };
+    created.expect("Ann may");
+    let category = |item: &str| Column { categorised: true, ..sorted(item) };
     shop.design(&view("Colors", vec![category("Color"), sorted("Number")]));
     shop.design(&view("Years", vec![category("Year"), sorted("Number")]));
     shop.design(&view("Numbers", vec![sorted("Number"), column("Color")]));
@@ -138,7 +139,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
 }
 
 #[test]
-fn responses_are_not_looked_up_by_the_key_of_what_they_answer() {
+fn key_lookup_excludes_responses_to_the_match() {
     let shop = Shop::new();
     let unid = Unid([9; 16]);
     shop.make(NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Name", "Plan")]) });
@@ -151,10 +152,10 @@ fn responses_are_not_looked_up_by_the_key_of_what_they_answer() {
 }
 
 #[test]
-fn what_cannot_be_looked_up_is_told() {
+fn failed_lookups_report_the_reason() {
     let shop = Shop::new();
     let unbuilt = view("Unbuilt", vec![sorted("Name")]);
-    shop.world.write(&shop.database, ANN, |writer| writer.view_create(&unbuilt)).expect("she may");
+    shop.world.write(&shop.database, ANN, |writer| writer.view_create(&unbuilt)).expect("Ann may");
     for (formula, expected) in [
         (r#"@DbLookup(""; ""; "Names"; "ball"; 1)"#, "Entry not found in index"),
         (r#"@DbColumn(""; ""; "Nothing"; 1)"#, "view \"Nothing\""),
@@ -164,13 +165,13 @@ fn what_cannot_be_looked_up_is_told() {
         (r#"@DbColumn(""; "other.nsf"; "Names"; 1)"#, "can only use views of this database"),
         (r#"@DbColumn(""; "elsewhere" : "docs.nsf"; "Names"; 1)"#, "can only use views of this database"),
     ] {
-        let told = shop.evaluate(BOB, formula);
-        assert!(told.contains(expected), "{formula}: {told}");
+        let result = shop.evaluate(BOB, formula);
+        assert!(result.contains(expected), "{formula}: {result}");
     }
 }
 
 #[test]
-fn what_is_looked_up_is_bounded() {
+fn lookups_are_bounded() {
     let shop = Shop::new();
     for number in 0..200 {
         shop.make(NewNote::document(vec![
@@ -179,8 +180,8 @@ fn what_is_looked_up_is_bounded() {
         ]));
     }
     shop.design(&view("Long", vec![sorted("Name"), column("Long")]));
-    let told = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Long"; 2)"#);
-    assert!(told.contains("more than 65536 bytes"), "{told}");
+    let result = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Long"; 2)"#);
+    assert!(result.contains("more than 65536 bytes"), "{result}");
     assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Long"; 1))"#), "204");
     // A repeated lookup runs once. Different lookups exhaust the limit, and this is reported.
     let access = reader(&shop.database, ANN).expect("a reader");
@@ -194,7 +195,7 @@ fn what_is_looked_up_is_bounded() {
     assert_eq!((found.notes.len(), found.failed, lookups.is_exhausted()), (204, 0, false));
     let wrong = select(r#"SELECT @DbColumn(""; ""; "Nothing"; 1) = Name"#);
     assert!(wrong.notes.is_empty() && wrong.failed >= 204, "{wrong:?}");
-    assert!(wrong.failure.expect("it is told").contains("view \"Nothing\""));
+    assert!(wrong.failure.expect("the error is reported").contains("view \"Nothing\""));
     select(r#"SELECT @DbLookup(@Text(@NoteID); ""; "Long"; ""; 1; [PartialMatch]) = Name"#);
     select(r#"SELECT @DbColumn(@Text(@NoteID); ""; "Long"; 1) = Name"#);
     select(r#"SELECT @DbColumn(@Text(@NoteID) + "2"; ""; "Long"; 1) = Name"#);
@@ -202,7 +203,7 @@ fn what_is_looked_up_is_bounded() {
 }
 
 #[test]
-fn views_refuse_what_they_cannot_follow() {
+fn views_refuse_formulas_with_lookups() {
     let shop = Shop::new();
     for function in [
         r#"@DbColumn(""; ""; "Names"; 1)"#,
@@ -212,11 +213,11 @@ fn views_refuse_what_they_cannot_follow() {
     ] {
         let selection =
             ViewNote { selection: format!("SELECT {function} = Name"), ..view("Wrong", vec![sorted("Name")]) };
-        let shown = view("Wrong", vec![Column { formula: Some(function.to_owned()), ..column("Found") }]);
-        for wrong in [selection, shown] {
+        let column_view = view("Wrong", vec![Column { formula: Some(function.to_owned()), ..column("Found") }]);
+        for wrong in [selection, column_view] {
             let refused = shop.world.write(&shop.database, ANN, |writer| writer.view_create(&wrong));
-            let told = refused.expect_err("it cannot be followed").to_string();
-            assert!(told.contains("reads data outside the document"), "{told}");
+            let message = refused.expect_err("the view is refused").to_string();
+            assert!(message.contains("reads data outside the document"), "{message}");
         }
     }
 }

@@ -103,7 +103,7 @@ impl Case {
         let database = world.database(&[]);
         let mut items = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
         items.extend(exposure.items());
-        let made = world.write(&database, ANN, |writer| {
+        let created = world.write(&database, ANN, |writer| {
             let folder = writer.folder_create("F", &[])?;
             let other = writer.folder_create("G", &[])?;
             let view = writer.view_create(&view("All"))?;
@@ -123,7 +123,7 @@ impl Case {
             writer.profile_set("Old", None, &[], &[])?;
             Ok((note, folder, other, view, blob))
         });
-        let (note, folder, other, view, blob) = made.expect("Ann manages the database");
+        let (note, folder, other, view, blob) = created.expect("Ann manages the database");
         let case = Self { world, database, who: who.identity(), note, folder, other, view, blob };
         case.grant_level(level, exposure, who);
         case
@@ -234,7 +234,7 @@ impl Case {
                 uids.push(entry.uid.0);
                 Ok(true)
             })?;
-            assert!(uids == [1, 2, 3] || uids == [1, 3], "the others are there: {uids:?}");
+            assert!(uids == [1, 2, 3] || uids == [1, 3], "the other entries exist: {uids:?}");
             Ok(uids.len() == 3)
         })
     }
@@ -243,7 +243,7 @@ impl Case {
     fn sees_all_rows(&self) -> bool {
         let access: notes::Result<Access<level::Reader>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
-        while !access.view_refresh(self.view, 100).expect("the view is there").complete {}
+        while !access.view_refresh(self.view, 100).expect("the view exists").complete {}
         self.read(|reading| {
             let view = reading.view(self.view)?;
             Ok(reading.view_rows(&view, 0)?.count()? == 3)
@@ -254,12 +254,12 @@ impl Case {
     fn delete_softly(&self) {
         let access: Access<level::Manager> = self.database.authorize(&identity(ANN)).expect("Ann manages it");
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
-        self.world.notes.database_options_set(&access, "", options).expect("she may");
+        self.world.notes.database_options_set(&access, "", options).expect("Ann may");
         let itself = crate::fixture::server();
-        let access: Access<level::Depositor> = self.database.authorize(&itself).expect("the server may change the ACL");
+        let access: Access<level::Depositor> = self.database.authorize(&itself).expect("the server has access");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("the store works");
-        assert!(transaction.writer(0).note_delete(self.note).expect("the server may change the ACL"));
+        assert!(transaction.writer(0).note_delete(self.note).expect("the server may delete"));
         transaction.commit().expect("the store works");
     }
 }
@@ -427,7 +427,7 @@ const READING: &[Row] = &[
         c.delete_softly();
         c.read(|r| Ok(r.deleted_note(c.note, &mut |_| true)?.is_some()))
     }),
-    ("DatabaseSnapshot::note of what is deleted", Server, |c| {
+    ("DatabaseSnapshot::note of a deleted note", Server, |c| {
         c.delete_softly();
         c.read(|r| Ok(r.note(c.note)?.is_some() || r.body_item(c.note, 0)?.is_some()))
     }),
@@ -506,7 +506,7 @@ const WRITING: &[Row] = &[
     }),
     ("Writer::note_delete", Delete, |c| c.write(|w| w.note_delete(c.note))),
     ("Writer::note_delete_permanently", Delete, |c| c.write(|w| w.note_delete_permanently(c.note))),
-    ("Writer::note_delete_permanently of what is deleted", Delete, |c| {
+    ("Writer::note_delete_permanently of a deleted note", Delete, |c| {
         c.delete_softly();
         c.write(|w| w.note_delete_permanently(c.note))
     }),
@@ -578,12 +578,14 @@ fn changed(writer: &mut Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>>
 }
 
 #[test]
-fn every_operation_asks_for_the_level_and_for_the_readers() {
+fn every_operation_requires_its_level_and_readers() {
     let with_password = [Exposure::Open, Exposure::ByRole, Exposure::Hidden, Exposure::Authored];
-    let mut asked: Vec<_> = Exposure::ALL.map(|exposure| (exposure, Caller::Key)).into();
-    asked.extend(with_password.map(|exposure| (exposure, Caller::Password)));
-    asked.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Caller::Anonymous)));
-    let all = || AclLevel::ALL.into_iter().flat_map(|level| asked.iter().map(move |asked| (level, *asked)));
+    let mut combinations: Vec<_> = Exposure::ALL.map(|exposure| (exposure, Caller::Key)).into();
+    combinations.extend(with_password.map(|exposure| (exposure, Caller::Password)));
+    combinations.extend([Exposure::Open, Exposure::Hidden].map(|exposure| (exposure, Caller::Anonymous)));
+    let all = || {
+        AclLevel::ALL.into_iter().flat_map(|level| combinations.iter().map(move |combination| (level, *combination)))
+    };
     for (name, needs, operation) in READING.iter().chain(WRITING) {
         for (level, (exposure, who)) in all() {
             let case = Case::new(level, exposure, who);
@@ -691,7 +693,7 @@ fn public_methods(source: &str) -> Vec<String> {
 }
 
 fn sources(folder: &std::path::Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).expect("the sources are there") {
+    for entry in std::fs::read_dir(folder).expect("the sources exist") {
         let path = entry.expect("a readable folder").path();
         // The collection module has a writer of its own, which has nothing to do with notes.
         if path.is_dir() && !path.ends_with("collection") {
@@ -720,7 +722,7 @@ fn every_public_method_has_a_row() {
 }
 
 #[test]
-fn positions_count_what_is_seen() {
+fn positions_count_only_visible_notes() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let secret = || vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
@@ -772,7 +774,7 @@ fn check_positions(reader: &FolderReader<'_>, seen: &[u32], unseen: &[u32]) {
 }
 
 #[test]
-fn a_readers_item_counts_wherever_it_is_put() {
+fn readers_item_outside_the_summary_hides_the_note() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let mut readers = Item::readers("Readers", vec!["Carol/Acme".into()]);
@@ -782,7 +784,7 @@ fn a_readers_item_counts_wherever_it_is_put() {
 }
 
 #[test]
-fn content_is_given_only_with_a_note_that_uses_it() {
+fn blob_is_readable_only_through_a_note_using_it() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let make = |content: Option<&[u8]>| {
@@ -798,7 +800,7 @@ fn content_is_given_only_with_a_note_that_uses_it() {
     };
     let (other, _) = make(None);
     let (note, blob) = make(Some(b"content"));
-    let blob = blob.expect("it was put");
+    let blob = blob.expect("the content was stored");
     let access = reader(&database, BOB).unwrap();
     let reading = access.read().unwrap();
     assert_eq!(reading.blob(note, &blob).unwrap(), b"content");

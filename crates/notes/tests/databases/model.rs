@@ -134,7 +134,7 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
         }
         Step::Delete { note } => {
             let Some(note) = model.pick(note) else { return };
-            let folders = header_of(world, note).folders.iter().map(|place| place.folder).collect();
+            let folders = header_of(world, note).folders.iter().map(|membership| membership.folder).collect();
             write(&mut |writer| writer.note_delete(note).map(drop));
             let mut known = model.notes.remove(&note).unwrap();
             known.sequence += 1;
@@ -273,7 +273,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn databases_do_what_the_model_does(steps in proptest::collection::vec(step(), 1..120)) {
+    fn databases_match_the_model(steps in proptest::collection::vec(step(), 1..120)) {
         let mut world = TestServer::new();
         let database = world.database(&[]);
         let views = world.write(&database, ANN, |writer| {

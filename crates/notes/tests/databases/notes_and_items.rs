@@ -40,7 +40,7 @@ fn every_type_of_item_reads_back() {
     ];
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items.clone()))).unwrap();
     let access = reader(&database, ANN).unwrap();
-    let read = access.read().unwrap().note(note).unwrap().expect("the mail file exists");
+    let read = access.read().unwrap().note(note).unwrap().expect("the note exists");
     assert_eq!(read.items, items);
     assert_eq!((read.header.sequence, read.item("BODY").is_some()), (1, true));
     assert_sound(&database);
@@ -83,7 +83,7 @@ fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
 }
 
 #[test]
-fn what_left_a_folder_is_forgotten_after_a_time() {
+fn departure_from_a_folder_is_purged_after_the_interval() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let (note, folder) = world
@@ -116,7 +116,7 @@ fn what_left_a_folder_is_forgotten_after_a_time() {
 }
 
 #[test]
-fn a_note_that_comes_back_goes_on_counting() {
+fn recreated_note_continues_its_sequence_numbers() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
@@ -133,7 +133,7 @@ fn a_note_that_comes_back_goes_on_counting() {
 }
 
 #[test]
-fn responses_know_their_parent_to_a_depth() {
+fn response_depth_is_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let access = reader(&database, ANN).unwrap();
@@ -156,7 +156,7 @@ fn responses_know_their_parent_to_a_depth() {
 }
 
 #[test]
-fn the_order_of_changes_tells_each_note_once() {
+fn changes_list_each_note_once() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let since = database.modseq();
@@ -203,11 +203,11 @@ fn unread_marks_are_kept_for_each_user() {
     assert!(reading.header(one).unwrap().unwrap().marks.contains(Marks::SEEN), "the owner's mark is the note's own");
     assert!(reading.is_read_by(&ann, one).unwrap());
     let itself = database.authorize::<notes::level::Reader>(&server()).unwrap();
-    assert!(itself.read().unwrap().is_read_by(&bob, two).unwrap(), "the server knows everybody's");
+    assert!(itself.read().unwrap().is_read_by(&bob, two).unwrap(), "the server can read the marks of all users");
 }
 
 #[test]
-fn nobody_touches_the_unread_marks_of_others() {
+fn unread_marks_of_other_users_cannot_be_changed() {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Manager), ("Eve/Acme", AclLevel::Depositor)]);
     let ann = Name::new(ANN);
@@ -224,7 +224,7 @@ fn nobody_touches_the_unread_marks_of_others() {
     }
     assert!(
         world.write(&database, "Eve/Acme", |writer| writer.mark_read(&[open])).is_err(),
-        "who reads nothing marks nothing"
+        "a depositor cannot mark notes"
     );
     mark("Bob/Acme", &bob).unwrap();
     let access = database.authorize::<notes::level::Reader>(&server()).unwrap();
@@ -243,7 +243,7 @@ fn nobody_touches_the_unread_marks_of_others() {
 }
 
 #[test]
-fn several_databases_change_together_or_not_at_all() {
+fn transaction_over_several_databases_is_atomic() {
     let world = TestServer::new();
     let one = world.database(&[]);
     let acl = notes::Acl::private(&Name::new(ANN));
@@ -266,49 +266,49 @@ fn several_databases_change_together_or_not_at_all() {
 }
 
 #[test]
-fn names_and_flags_of_items_are_checked() {
+fn invalid_item_names_are_refused() {
     let world = TestServer::new();
     let database = world.database(&[]);
     for name in [String::new(), "x".repeat(256)] {
         let new = NewNote::document(vec![Item { name, flags: ItemFlags::NONE, value: Value::Number(1.0) }]);
-        let made = world.write(&database, ANN, |writer| writer.note_create(new));
-        assert!(matches!(made, Err(notes::Error::Invalid { .. })));
+        let created = world.write(&database, ANN, |writer| writer.note_create(new));
+        assert!(matches!(created, Err(notes::Error::Invalid { .. })));
     }
 }
 
 #[test]
-fn pages_of_changes_end_anywhere_and_miss_nothing() {
+fn change_pages_of_any_size_miss_nothing() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let make = |count: u32| {
-        let made = world.write(&database, ANN, |writer| {
+        let created = world.write(&database, ANN, |writer| {
             (0..count).map(|_| writer.note_create(NewNote::document(Vec::new()))).collect::<notes::Result<Vec<_>>>()
         });
-        made.expect("made")
+        created.expect("created")
     };
-    let made: Vec<NoteId> = [1, 20, 3, 1, 7].into_iter().flat_map(make).collect();
+    let created: Vec<NoteId> = [1, 20, 3, 1, 7].into_iter().flat_map(make).collect();
     let access = reader(&database, ANN).unwrap();
     for limit in 1..40 {
-        let mut place = ChangeCursor::default();
+        let mut cursor = ChangeCursor::default();
         let mut found = Vec::new();
         loop {
             let reading = access.read().unwrap();
-            let page = reading.changes_page(place, limit).unwrap();
+            let page = reading.changes_page(cursor, limit).unwrap();
             assert!(page.entries.len() <= limit, "{limit}");
             // A client that continues from the last complete transaction misses nothing.
             let whole = reading.changes_page(ChangeCursor::after(page.next.modseq), 1_000).unwrap();
             found.extend(page.entries.iter().map(|entry| entry.note));
             let rest = whole.entries.iter().filter(|entry| !found.contains(&entry.note)).count();
-            assert_eq!(found.iter().filter(|note| made.contains(note)).count() + rest, made.len(), "{limit}");
-            place = page.next;
-            if place.is_at_transaction_boundary() && place.modseq >= reading.modseq() {
+            assert_eq!(found.iter().filter(|note| created.contains(note)).count() + rest, created.len(), "{limit}");
+            cursor = page.next;
+            if cursor.is_at_transaction_boundary() && cursor.modseq >= reading.modseq() {
                 break;
             }
         }
-        found.retain(|note| made.contains(note));
-        assert_eq!(found, made, "{limit}");
+        found.retain(|note| created.contains(note));
+        assert_eq!(found, created, "{limit}");
     }
-    // A note that changes again while a client is within its transaction is returned once more, at its new place.
+    // A note that changes again while a client is within its transaction is returned once more, at its new position.
     let reading = access.read().unwrap();
     let page = reading.changes_page(ChangeCursor::default(), 5).unwrap();
     let first = page.entries[3].note;
@@ -320,7 +320,7 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
 }
 
 #[test]
-fn no_note_responds_to_itself() {
+fn response_cycles_are_refused() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let unid = |number| Some(Unid([number; 16]));
@@ -340,7 +340,7 @@ fn no_note_responds_to_itself() {
 }
 
 #[test]
-fn who_deposits_may_say_who_reads_it() {
+fn depositor_may_set_readers_but_not_read_later() {
     let world = TestServer::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Depositor)]);
     let items = vec![Item::text("Subject", "x"), Item::readers("Readers", vec![ANN.into()])];
@@ -349,14 +349,14 @@ fn who_deposits_may_say_who_reads_it() {
         Ok((note, writer.header(note)?.map(|header| header.sequence)))
     });
     let (note, sequence) = seen.unwrap();
-    assert_eq!(sequence, Some(1), "who makes a note is told what it is");
+    assert_eq!(sequence, Some(1), "the creator can read the header of a new note");
     assert_eq!(subject(&database, ANN, note), Some("x".into()));
     let later = world.write(&database, "Bob/Acme", |writer| Ok(writer.header(note)?.is_some()));
-    assert!(matches!(later, Err(notes::Error::AccessDenied { .. })), "and learns no more of it: {later:?}");
+    assert!(matches!(later, Err(notes::Error::AccessDenied { .. })), "the depositor cannot read it later: {later:?}");
 }
 
 #[test]
-fn nobody_takes_the_place_of_a_profile() {
+fn document_cannot_use_the_unid_of_a_profile() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let unid = Some(notes::profile::profile_unid("Settings", None));

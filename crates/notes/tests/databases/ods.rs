@@ -57,7 +57,7 @@ fn old_world() -> (TestServer, Contents) {
     let record = database.record();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(9), ..record.options };
     world.notes.database_options_set(&manager(&database), "Documents", options).expect("Ann may");
-    let made = world.write(&database, ANN, |writer| {
+    let created = world.write(&database, ANN, |writer| {
         writer.acl_set(acl)?;
         for number in 0..DOCUMENTS {
             let public = (number % 4 == 0).then(|| Item::text("$PublicAccess", "1"));
@@ -67,7 +67,7 @@ fn old_world() -> (TestServer, Contents) {
         let last = NoteId(2 + (PUBLIC as u32 - 1) * 4);
         Ok(last)
     });
-    let last = made.expect("Ann may");
+    let last = created.expect("Ann may");
     assert!(world.write(&database, ANN, |writer| writer.note_delete(last)).expect("Ann may"));
     let wanted = contents(&world);
     commit(&world, &downgrade_batch(&world, &database));
@@ -99,7 +99,7 @@ fn downgrade_batch(world: &TestServer, database: &Database) -> Batch {
 
 /// Returns the number of documents that Bob may read, which are the public ones.
 fn seen_by_bob(database: &Arc<Database>) -> usize {
-    let access: Access<level::Public> = database.authorize(&identity(BOB)).expect("he may read public documents");
+    let access: Access<level::Public> = database.authorize(&identity(BOB)).expect("Bob may read public documents");
     let mut count = 0;
     let mut each = |_| {
         count += 1;
@@ -119,11 +119,11 @@ fn run(mut upgrade: Upgrade<'_>) -> UpgradeReport {
 }
 
 #[test]
-fn an_older_database_opens_and_is_brought_to_the_present_structure() {
+fn older_database_opens_and_is_upgraded() {
     let (world, wanted) = old_world();
     let database = world.notes.database_open(PATH).expect("the oldest structure is read");
     assert_eq!(database.record().ods, OdsVersion::OLDEST);
-    assert_eq!(seen_by_bob(&database), 0, "headers did not say it");
+    assert_eq!(seen_by_bob(&database), 0, "old headers do not mark public documents");
     let access = manager(&database);
     let before = contents(&world);
     let planned = run(Upgrade::plan(&world.notes, &access));
@@ -131,9 +131,9 @@ fn an_older_database_opens_and_is_brought_to_the_present_structure() {
     assert_eq!((planned.from, planned.to), (OdsVersion::OLDEST, OdsVersion::CURRENT));
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
-    assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "what was planned is done");
+    assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "the upgrade matches the plan");
     assert_eq!((database.record().ods, database.modseq()), (OdsVersion::CURRENT, modseq));
-    assert!(contents(&world) == wanted, "nothing but the forms has changed");
+    assert!(contents(&world) == wanted, "only the formats have changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
     let (written, _) = world.memory.sequences();
@@ -142,7 +142,7 @@ fn an_older_database_opens_and_is_brought_to_the_present_structure() {
 }
 
 #[test]
-fn an_upgrade_that_a_crash_ended_is_begun_again() {
+fn interrupted_upgrade_is_restarted() {
     let (world, wanted) = old_world();
     let steps = u64::try_from((DOCUMENTS + 1).div_ceil(500)).expect("few");
     for done in 0..=steps {
@@ -155,7 +155,7 @@ fn an_upgrade_that_a_crash_ended_is_begun_again() {
         }
         world.memory.faults().fail_next_sync();
         let last = upgrade.step();
-        assert_eq!(last.is_ok(), done == steps, "{done}: what is not durable is not said to be done");
+        assert_eq!(last.is_ok(), done == steps, "{done}: a step that is not durable fails");
         let world = world.restarted();
         let database = world.notes.database_open(PATH).expect("it opens again");
         let expected = if done == steps { OdsVersion::CURRENT } else { OdsVersion::OLDEST };
@@ -164,13 +164,13 @@ fn an_upgrade_that_a_crash_ended_is_begun_again() {
         let report = run(Upgrade::begin(&world.notes, &access));
         let left =
             if done == steps { 0 } else { OLD_NOTES - (1 + done * 500 / 4).min(OLD_NOTES) + u64::from(done == 0) };
-        assert_eq!(report.rewritten, left, "{done}: what has the present form is passed over");
-        assert!(contents(&world) == wanted, "{done}: the end is the same");
+        assert_eq!(report.rewritten, left, "{done}: upgraded notes are skipped");
+        assert!(contents(&world) == wanted, "{done}: the result is the same");
     }
 }
 
 #[test]
-fn others_work_on_while_a_database_is_upgraded() {
+fn database_stays_usable_during_an_upgrade() {
     let (world, _) = old_world();
     let database = world.notes.database_open(PATH).expect("it opens");
     let access = manager(&database);
@@ -181,11 +181,11 @@ fn others_work_on_while_a_database_is_upgraded() {
         writer.marks_set(note, Marks::FLAGGED, &[])?;
         writer.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")]))
     });
-    let made = changed.expect("Ann may");
-    assert_eq!(run(upgrade).rewritten, OLD_NOTES, "the new one has the present form");
-    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may change the ACL");
+    let created = changed.expect("Ann may");
+    assert_eq!(run(upgrade).rewritten, OLD_NOTES, "the new note has the present format");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
-    for (note, marks) in [(note, Marks::FLAGGED), (made, Marks::NONE)] {
+    for (note, marks) in [(note, Marks::FLAGGED), (created, Marks::NONE)] {
         let header = reading.header(note).expect("sound").expect("there");
         assert_eq!((header.marks, header.flags.contains(NoteFlags::PUBLIC)), (marks, true), "{note}");
     }
@@ -193,7 +193,7 @@ fn others_work_on_while_a_database_is_upgraded() {
 }
 
 #[test]
-fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
+fn unreadable_note_stops_the_upgrade_and_is_named() {
     let (world, _) = old_world();
     let database = world.notes.database_open(PATH).expect("it opens");
     let key = [&database.number().to_key()[..], &7_u32.to_be_bytes(), &[0]].concat();
@@ -201,13 +201,13 @@ fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
     batch.put(Table::Summary, &key, &[9]);
     commit(&world, &batch);
     let access = manager(&database);
-    let told = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
-    assert_eq!(told, "damaged header of note 7 in docs.nsf");
+    let message = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
+    assert_eq!(message, "damaged header of note 7 in docs.nsf");
     assert_eq!(database.record().ods, OdsVersion::OLDEST);
 }
 
 #[test]
-fn a_newer_database_is_refused_and_left_alone() {
+fn newer_database_is_refused_unchanged() {
     let (world, _) = old_world();
     let mut record = world.notes.database_list().expect("a catalog").remove(0);
     record.ods = OdsVersion(OdsVersion::CURRENT.0 + 1);
@@ -217,12 +217,11 @@ fn a_newer_database_is_refused_and_left_alone() {
     commit(&world, &batch);
     let before = contents(&world);
     let world = world.restarted();
-    let told =
-        "database docs.nsf has structure 3, this program knows structures up to 2; use a newer version of doublet";
+    let expected = "database docs.nsf has structure 3, this program knows structures up to 2; use the newer program";
     let check = |outcome: notes::Result<()>| {
         let error = outcome.expect_err("it is newer");
         assert!(matches!(error, notes::Error::NewerOds { .. }) && !error.is_damage());
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), expected);
     };
     check(world.notes.database_open(PATH).map(drop));
     check(world.notes.database_open_number(record.number).map(drop));
@@ -230,7 +229,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     check(fixup::repair_at(&world.notes, PATH, &mut |_, _| {}).map(drop));
     let new = notes::NewDatabase::new(PATH, "", notes::DatabaseKind::Standard, Acl::default());
     let taken = world.notes.database_create(&new).map(drop);
-    assert!(matches!(taken, Err(notes::Error::Exists { .. })), "its place is taken");
+    assert!(matches!(taken, Err(notes::Error::Exists { .. })), "the path is taken");
     assert_eq!(world.notes.database_list().expect("a catalog"), [record], "it is listed");
-    assert!(contents(&world) == before, "it is as it was");
+    assert!(contents(&world) == before, "nothing has changed");
 }

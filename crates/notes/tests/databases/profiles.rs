@@ -13,7 +13,7 @@ fn items(text: &str) -> Vec<Item> {
 }
 
 #[test]
-fn a_profile_is_there_once_and_found_by_its_name() {
+fn profile_is_unique_and_found_by_name() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let ann = Name::new(ANN);
@@ -53,14 +53,14 @@ fn a_profile_is_there_once_and_found_by_its_name() {
 }
 
 #[test]
-fn a_profile_is_no_document_and_no_design() {
+fn profile_is_neither_document_nor_design() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let design = |_: ()| reader(&database, ANN).unwrap().read().unwrap().counters().design_modseq;
     let before = design(());
     let note = world.write(&database, ANN, |writer| writer.profile_set("P", None, &items("1"), &[])).unwrap();
     assert_eq!(design(()), before, "folders need not be read again");
-    let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the mail file exists");
+    let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the profile exists");
     assert!(header.class == NoteClass::PROFILE && !header.class.is_document() && !header.class.is_design());
     let refused = [
         world.write(&database, ANN, |writer| writer.note_update(note, 1, &[], &[]).map(drop)),
@@ -99,7 +99,7 @@ fn profile_rights(level: AclLevel) -> [bool; 10] {
 }
 
 #[test]
-fn everybody_sets_their_own_from_author_on() {
+fn own_profiles_require_author() {
     let check = |level, expected: [u8; 10]| assert_eq!(profile_rights(level).map(u8::from), expected, "{level}");
     check(AclLevel::NoAccess, [0; 10]);
     check(AclLevel::Depositor, [0; 10]);

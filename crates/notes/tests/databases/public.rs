@@ -34,7 +34,7 @@ fn public_subjects(database: &Arc<Database>) -> Option<Vec<String>> {
     let reading = access.read_public().expect("a snapshot");
     let mut found = Vec::new();
     let each = &mut |header: notes::Header| {
-        let note = reading.note(header.note)?.expect("what is listed is there");
+        let note = reading.note(header.note)?.expect("a listed document exists");
         found.push(note.text("Subject").unwrap_or_default().to_owned());
         Ok(true)
     };
@@ -43,7 +43,7 @@ fn public_subjects(database: &Arc<Database>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn who_may_read_public_documents_reads_those_alone() {
+fn public_reader_sees_only_public_documents() {
     let check = |level, flags, expected: Option<&[&str]>| {
         let world = TestServer::new();
         let database = database(&world, level, flags);
@@ -72,7 +72,7 @@ fn who_may_read_public_documents_reads_those_alone() {
 }
 
 #[test]
-fn who_may_write_public_documents_makes_and_changes_those_alone() {
+fn public_writer_changes_only_public_documents() {
     let check = |level, flags, may: bool| {
         let world = TestServer::new();
         let database = database(&world, level, flags);
@@ -81,18 +81,18 @@ fn who_may_write_public_documents_makes_and_changes_those_alone() {
         let update = |note, items: Vec<Item>| {
             world.write(&database, BOB, |writer| writer.note_update(note, 1, &items, &[])).is_ok()
         };
-        let told = format!("{level} {flags:?}");
-        assert!(!update(closed, public("mine")), "{told}");
-        assert!(!update(open, vec![Item::text("Subject", "kept from others")]), "{told}: stays public");
+        let context = format!("{level} {flags:?}");
+        assert!(!update(closed, public("mine")), "{context}");
+        assert!(!update(open, vec![Item::text("Subject", "kept from others")]), "{context}: stays public");
         let taken = [public("x"), vec![Item::authors("Authors", vec![BOB.into()])]].concat();
-        assert!(!update(open, taken), "{told}: nobody becomes an author so");
-        assert_eq!(update(open, public("mine")), may, "{told}");
+        assert!(!update(open, taken), "{context}: a public writer cannot become an author");
+        assert_eq!(update(open, public("mine")), may, "{context}");
         let deleted = world.write(&database, BOB, |writer| writer.note_delete(open));
-        assert!(!deleted.unwrap_or(false), "{told}: what is public is not everybody's to delete");
+        assert!(!deleted.unwrap_or(false), "{context}: public access does not permit deletion");
         let creates = flags.contains(AclFlags::PUBLIC_WRITER) || level == AclLevel::Depositor;
-        assert_eq!(create(&world, &database, BOB, public("new")).is_ok(), creates, "{told}");
+        assert_eq!(create(&world, &database, BOB, public("new")).is_ok(), creates, "{context}");
         let plain = create(&world, &database, BOB, Vec::new());
-        assert_eq!(plain.is_ok(), level == AclLevel::Depositor, "{told}");
+        assert_eq!(plain.is_ok(), level == AclLevel::Depositor, "{context}");
         assert_sound(&database);
     };
     for level in [AclLevel::NoAccess, AclLevel::Depositor] {
@@ -106,22 +106,22 @@ fn who_may_write_public_documents_makes_and_changes_those_alone() {
 }
 
 #[test]
-fn an_author_who_may_create_nothing_else_creates_public_documents() {
+fn author_without_create_right_creates_public_documents() {
     let world = TestServer::new();
     let database = database(&world, AclLevel::Author, AclFlags::AUTHOR_NO_CREATE.union(AclFlags::PUBLIC_WRITER));
     assert!(create(&world, &database, BOB, Vec::new()).is_err());
     assert!(create(&world, &database, BOB, public("x")).is_ok());
     let folder = world.write(&database, ANN, |writer| writer.folder_create("F", &[])).expect("Ann may");
     let filed = NewNote { folders: vec![folder], ..NewNote::document(public("x")) };
-    assert!(world.write(&database, BOB, |writer| writer.note_create(filed)).is_err(), "into no folder");
+    assert!(world.write(&database, BOB, |writer| writer.note_create(filed)).is_err(), "not into a folder");
 }
 
 #[test]
-fn every_way_to_a_document_looks_whether_it_is_public() {
+fn every_read_checks_that_the_document_is_public() {
     let world = TestServer::new();
     let database = database(&world, AclLevel::NoAccess, AclFlags::PUBLIC_READER);
     let make = |items: Vec<Item>| {
-        let made = world.write(&database, ANN, |writer| {
+        let created = world.write(&database, ANN, |writer| {
             let blob = writer.blob_put(b"content")?;
             let body = vec![Item::body("Body", Value::RichText("text".into()))];
             let parent = Some(base::Unid([9; 16]));
@@ -129,9 +129,9 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
             let note = writer.note_create(new)?;
             Ok((note, blob))
         });
-        let (note, blob) = made.expect("Ann may");
+        let (note, blob) = created.expect("Ann may");
         let header =
-            reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the mail file exists");
+            reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("the document exists");
         (note, blob, header.unid)
     };
     let open = make(public("x"));
@@ -151,7 +151,7 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
     check(closed, false);
     assert_eq!(reading.children(base::Unid([9; 16])).unwrap(), [open.0]);
     world.write(&database, ANN, |writer| writer.note_update(open.0, 1, &[], &[])).unwrap();
-    assert_eq!(public_subjects(&database), Some(Vec::new()), "what is public no more is gone");
+    assert_eq!(public_subjects(&database), Some(Vec::new()), "a document that is no longer public disappears");
 }
 
 /// Returns which operations of a user succeed on a folder with restricted readers.
@@ -184,7 +184,7 @@ fn folder_operations(
 }
 
 #[test]
-fn readers_of_a_folder_alone_know_of_it() {
+fn folder_is_visible_to_its_readers_only() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Manager), ("Carol/Acme", AclLevel::Editor)]);
     let set = |folder, names: &[&str]| {
@@ -207,7 +207,7 @@ fn readers_of_a_folder_alone_know_of_it() {
     let delete = |who| world.write(&database, who, |writer| writer.folder_delete(folder));
     assert!(delete(BOB).is_err() && delete(ANN).is_ok());
     let taken = world.write(&database, ANN, |writer| writer.folder_create("G", &[("$Readers", "x")]));
-    assert!(taken.is_err(), "names are no text");
+    assert!(taken.is_err(), "readers must be names");
     let itself: Access<level::Reader> = database.authorize(&server()).unwrap();
     assert!(itself.read().unwrap().folders().unwrap().is_empty());
     assert_sound(&database);

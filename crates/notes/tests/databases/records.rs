@@ -64,35 +64,37 @@ fn keywords() -> impl Strategy<Value = Vec<Keyword>> {
 
 fn header() -> impl Strategy<Value = Header> {
     let times = any::<[i64; 4]>();
-    let place =
+    let membership =
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
-    let places = prop::collection::vec(place, 0..FOLDERS_PER_NOTE_MAX);
+    let memberships = prop::collection::vec(membership, 0..FOLDERS_PER_NOTE_MAX);
     // The stored form uses the bit 0x10.
     let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x0010));
     let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
     let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
     let names = (any::<[u8; 16]>(), prop::option::of(any::<[u8; 16]>()));
-    (names, numbers, times, sizes, keywords(), places).prop_map(|(names, numbers, times, sizes, keywords, folders)| {
-        let (class, flags, sequence, modseq, marks) = numbers;
-        Header {
-            note: NoteId(7),
-            unid: Unid(names.0),
-            class: NoteClass(class),
-            flags,
-            sequence,
-            sequence_time: Timestamp(times[0]),
-            created: Timestamp(times[1]),
-            modified: Timestamp(times[2]),
-            modseq: Modseq(modseq),
-            parent: names.1.map(Unid),
-            received: Timestamp(times[3]),
-            size: sizes.0,
-            crlf_growth: sizes.1,
-            marks: Marks(marks),
-            keywords,
-            folders,
-        }
-    })
+    (names, numbers, times, sizes, keywords(), memberships).prop_map(
+        |(names, numbers, times, sizes, keywords, folders)| {
+            let (class, flags, sequence, modseq, marks) = numbers;
+            Header {
+                note: NoteId(7),
+                unid: Unid(names.0),
+                class: NoteClass(class),
+                flags,
+                sequence,
+                sequence_time: Timestamp(times[0]),
+                created: Timestamp(times[1]),
+                modified: Timestamp(times[2]),
+                modseq: Modseq(modseq),
+                parent: names.1.map(Unid),
+                received: Timestamp(times[3]),
+                size: sizes.0,
+                crlf_growth: sizes.1,
+                marks: Marks(marks),
+                keywords,
+                folders,
+            }
+        },
+    )
 }
 
 fn options() -> impl Strategy<Value = DatabaseOptions> {
@@ -120,7 +122,7 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
 
 proptest! {
     #[test]
-    fn items_read_back_owned_and_lent(items in prop::collection::vec(item(), 0..6)) {
+    fn items_read_back_owned_and_borrowed(items in prop::collection::vec(item(), 0..6)) {
         let mut out = Encoder::new();
         encode_items(&mut out, items.iter());
         let stored = out.finish();
@@ -141,12 +143,12 @@ proptest! {
         let summary = Summary { items, body: body.collect(), blobs: blobs.map(BlobId).to_vec() };
         let stored = summary.encode();
         check(&stored, &summary, Summary::decode)?;
-        let lent = summary_items(&stored).expect("it is whole");
+        let lent = summary_items(&stored).expect("the record is complete");
         prop_assert_eq!(lent.iter().map(|item| item.to_item()).collect::<Vec<_>>(), summary.items);
     }
 
     #[test]
-    fn lengths_are_told_without_writing(items in prop::collection::vec(item(), 0..6)) {
+    fn encoded_lengths_are_computed_without_encoding(items in prop::collection::vec(item(), 0..6)) {
         let length = |item: &Item| {
             let mut out = Encoder::new();
             item.encode(&mut out);
@@ -166,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn entries_of_folders_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
+    fn folder_entries_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // An entry uses the two upper bits of the byte of marks.
         let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
         let entry = FolderEntry::of(&header, Uid(uid), Timestamp(saved));
@@ -183,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn records_of_databases_read_back(options in options(), structure in 1_u16..4, number in any::<u32>(), replica in any::<u64>(), kind in 0_usize..4, texts in any::<[i64; 1]>()) {
+    fn database_records_read_back(options in options(), structure in 1_u16..4, number in any::<u32>(), replica in any::<u64>(), kind in 0_usize..4, texts in any::<[i64; 1]>()) {
         let kinds = [DatabaseKind::Standard, DatabaseKind::Mail, DatabaseKind::MailBox, DatabaseKind::Directory];
         let record = DatabaseRecord {
             number: DbNumber(number),
@@ -211,7 +213,7 @@ proptest! {
             out.text(name);
         }
         let stored = out.finish();
-        let keywords = Keywords::decode(&stored).expect("it is whole");
+        let keywords = Keywords::decode(&stored).expect("the record is complete");
         prop_assert_eq!(keywords.encode(), stored.clone());
         check(&stored, &keywords, Keywords::decode)?;
         for (number, name) in names.iter().enumerate() {
@@ -222,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn counters_read_back_and_are_in_order(numbers in any::<[u64; 6]>(), next_note in 1_u32.., uid_validity in any::<u32>()) {
+    fn counters_read_back_and_are_validated(numbers in any::<[u64; 6]>(), next_note in 1_u32.., uid_validity in any::<u32>()) {
         let modseq = numbers[0];
         let counters = Counters {
             next_note: NoteId(next_note),
@@ -237,21 +239,21 @@ proptest! {
         let stored = counters.encode();
         check(&stored, &counters, Counters::decode)?;
         // The numbers are at fixed offsets: version, next note, then the three modseqs.
-        let changed = |place: usize, bytes: &[u8]| {
+        let changed = |offset: usize, bytes: &[u8]| {
             let mut wrong = stored.clone();
-            wrong[place..place + bytes.len()].copy_from_slice(bytes);
+            wrong[offset..offset + bytes.len()].copy_from_slice(bytes);
             Counters::decode(&wrong)
         };
         prop_assert!(changed(1, &[0; 4]).is_err(), "note numbers start at 1");
         if let Some(later) = modseq.checked_add(1) {
             prop_assert!(changed(13, &later.to_be_bytes()).is_err(), "the design changed after the last change");
-            prop_assert!(changed(21, &later.to_be_bytes()).is_err(), "what is to come was forgotten");
+            prop_assert!(changed(21, &later.to_be_bytes()).is_err(), "changes cannot be purged before they happen");
         }
     }
 }
 
 #[test]
-fn another_version_is_refused() {
+fn unknown_versions_are_refused() {
     let header = Header { flags: NoteFlags::STUB, ..any_header() };
     let records =
         [header.encode(), Summary::default().encode(), Counters::START.encode(), Keywords::default().encode()];
@@ -270,10 +272,10 @@ fn another_version_is_refused() {
 }
 
 #[test]
-fn more_than_there_may_be_is_refused() {
-    let place = Membership { folder: ViewId(1), uid: Uid(1) };
+fn values_beyond_the_limits_are_refused() {
+    let membership = Membership { folder: ViewId(1), uid: Uid(1) };
     let header = |folders: usize, keywords: usize| Header {
-        folders: vec![place; folders],
+        folders: vec![membership; folders],
         keywords: vec![Keyword(1); keywords],
         ..any_header()
     };

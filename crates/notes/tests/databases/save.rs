@@ -20,7 +20,7 @@ fn items(text: &str) -> Vec<Item> {
 }
 
 fn read(database: &Arc<Database>, note: NoteId) -> Note {
-    reader(database, ANN).unwrap().read().unwrap().note(note).unwrap().expect("the mail file exists")
+    reader(database, ANN).unwrap().read().unwrap().note(note).unwrap().expect("the note exists")
 }
 
 fn text_of(note: &Note) -> String {
@@ -42,22 +42,22 @@ fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<SaveO
         ..SaveOptions::default()
     };
     let saved = world.write(&database, BOB, |writer| writer.note_save(note, 1, (&items(bob), &[]), &options));
-    let mut told = vec![text_of(&read(&database, note))];
+    let mut texts = vec![text_of(&read(&database, note))];
     let unid = read(&database, note).header.unid;
     for child in reader(&database, ANN).unwrap().read().unwrap().children(unid).unwrap() {
         let loser = read(&database, child);
         assert!(loser.header.flags.contains(NoteFlags::CONFLICT));
-        told.push(text_of(&loser));
+        texts.push(text_of(&loser));
     }
     assert_sound(&database);
-    (saved, told)
+    (saved, texts)
 }
 
 #[test]
-fn a_conflict_ends_as_the_document_wants() {
+fn conflict_is_resolved_as_the_document_requests() {
     let check = |base: &str, ann: &str, bob: &str, shows_base, expected: &[&str]| {
-        let (saved, told) = conflict(base, ann, bob, shows_base);
-        assert_eq!(told, expected, "{base} | {ann} | {bob}");
+        let (saved, texts) = conflict(base, ann, bob, shows_base);
+        assert_eq!(texts, expected, "{base} | {ann} | {bob}");
         saved
     };
     let kept = check("a=1 b=1", "a=2 b=1", "a=1 b=2", true, &["a=2 b=1", "a=1 b=2"]);
@@ -84,7 +84,7 @@ fn a_conflict_ends_as_the_document_wants() {
 }
 
 #[test]
-fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
+fn conflict_documents_are_limited_and_require_change_rights() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Author)]);
     let mut protected = Item::text("Salary", "1");
@@ -99,8 +99,8 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
     let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
     let save =
         |note, items: &[Item]| world.write(&database, BOB, |writer| writer.note_save(note, 1, (items, &[]), &options));
-    assert!(save(other, &items("a=2")).is_err(), "he is no author");
-    assert!(save(note, &items("Salary=2")).is_err(), "a loser is no way around protected items");
+    assert!(save(other, &items("a=2")).is_err(), "Bob is not an author");
+    assert!(save(note, &items("Salary=2")).is_err(), "a conflict document cannot change protected items");
     for _ in 0..notes::limits::CONFLICTS_PER_NOTE_MAX {
         assert!(matches!(save(note, &first), Ok(SaveOutcome::Conflict { .. })));
     }
@@ -112,7 +112,7 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
 }
 
 #[test]
-fn what_is_put_together_keeps_no_content_that_nothing_names() {
+fn merge_drops_unreferenced_content() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let file = |writer: &mut Writer<'_, '_>, name: &str, note| {
@@ -147,7 +147,7 @@ fn what_is_put_together_keeps_no_content_that_nothing_names() {
 }
 
 #[test]
-fn only_documents_have_losers() {
+fn only_documents_have_conflict_documents() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let form = NewNote::of_class(NoteClass::FORM, items("a=1"));
@@ -159,7 +159,7 @@ fn only_documents_have_losers() {
 }
 
 #[test]
-fn who_saved_is_noted_down_where_it_is_asked_for() {
+fn editors_are_recorded_on_request() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
     let names = |note| {

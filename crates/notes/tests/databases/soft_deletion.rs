@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn set_retention(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "Documents", options).expect("she may");
+    world.notes.database_options_set(&access, "Documents", options).expect("Ann may");
 }
 
 struct Case {
@@ -35,7 +35,7 @@ fn case(bob: AclLevel, more: Vec<Item>) -> Case {
     let world = TestServer::new();
     let database = world.database(&[(BOB, bob)]);
     set_retention(&world, &database, Some(2));
-    let made = world.write(&database, ANN, |writer| {
+    let created = world.write(&database, ANN, |writer| {
         let folders = [writer.folder_create("F", &[])?, writer.folder_create("G", &[])?];
         let blob = writer.blob_put(&[7; 5_000])?;
         let body = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
@@ -49,7 +49,7 @@ fn case(bob: AclLevel, more: Vec<Item>) -> Case {
         })?;
         Ok((folders, note, blob))
     });
-    let (folders, note, blob) = made.expect("Ann may");
+    let (folders, note, blob) = created.expect("Ann may");
     Case { world, database, folders, note, blob }
 }
 
@@ -78,7 +78,7 @@ impl Case {
         let mut paged = Vec::new();
         while let Some(from) = after {
             let page = reading.deleted_page(from, 10, 1).expect("a sound database");
-            assert!(page.next.is_none_or(|next| next > from), "a page goes on");
+            assert!(page.next.is_none_or(|next| next > from), "a page advances");
             paged.extend(page.notes);
             after = page.next;
         }
@@ -105,13 +105,13 @@ impl Case {
 
     /// Returns the changes that a reader gets.
     fn changes_since(&self, since: Modseq) -> Vec<Change> {
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         let each = &mut |entry: notes::change_log::ChangeEntry| {
-            told.push(entry.change);
+            changes.push(entry.change);
             Ok(())
         };
         reader(&self.database, ANN).unwrap().read().unwrap().changes(since, each).unwrap();
-        told
+        changes
     }
 
     fn counters(&self) -> notes::counters::Counters {
@@ -120,17 +120,21 @@ impl Case {
 }
 
 #[test]
-fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
+fn soft_deleted_document_is_hidden_and_restored_unchanged() {
     let case = case(AclLevel::Editor, Vec::new());
     let before = case.counters();
     let since = case.database.modseq();
     case.delete();
     assert_eq!((case.readable_parts(false), case.readable_parts(true)), ([false; 6], [false; 6]));
-    assert_eq!((case.counters().notes, case.counters().bytes), (before.notes - 1, before.bytes), "it takes its space");
+    assert_eq!(
+        (case.counters().notes, case.counters().bytes),
+        (before.notes - 1, before.bytes),
+        "the document still uses its space"
+    );
     assert_eq!(case.restorable(ANN), [case.note]);
     let access = reader(&case.database, ANN).unwrap();
-    let told = case.changes_since(since);
-    assert!(matches!(&told[..], [Change::Deleted { folders, .. }] if folders.len() == 2), "{told:?}");
+    let changes = case.changes_since(since);
+    assert!(matches!(&changes[..], [Change::Deleted { folders, .. }] if folders.len() == 2), "{changes:?}");
     assert!(!case.write(ANN, |writer| writer.note_delete(case.note)).unwrap(), "there is none to delete");
     assert!(case.write(ANN, |writer| writer.note_update(case.note, 2, &[], &[])).is_err());
 
@@ -142,40 +146,40 @@ fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
     assert_eq!((case.readable_parts(false), case.readable_parts(true)), ([true; 6], [true; 6]));
     assert_eq!((case.counters().notes, case.counters().bytes), (before.notes, before.bytes));
-    let header = access.read().unwrap().header(case.note).unwrap().expect("the mail file exists");
+    let header = access.read().unwrap().header(case.note).unwrap().expect("the document exists");
     assert_eq!((header.sequence, header.marks, header.keywords.len()), (3, Marks::FLAGGED, 1));
-    let uids: Vec<Uid> = header.folders.iter().map(|place| place.uid).collect();
+    let uids: Vec<Uid> = header.folders.iter().map(|membership| membership.uid).collect();
     assert_eq!(uids, [Uid(2), Uid(2)], "a UID is never used twice");
     assert_eq!(case.restorable(ANN), []);
-    let told = case.changes_since(since);
-    assert!(matches!(&told[..], [Change::Changed { .. }]), "{told:?}");
+    let changes = case.changes_since(since);
+    assert!(matches!(&changes[..], [Change::Changed { .. }]), "{changes:?}");
     assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err(), "it is not deleted");
 }
 
 #[test]
-fn folders_that_are_gone_are_left_out_when_a_document_comes_back() {
+fn restoring_skips_deleted_folders() {
     let case = case(AclLevel::Editor, Vec::new());
     case.delete();
     case.write(ANN, |writer| writer.folder_delete(case.folders[0])).expect("it is empty");
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
     let header =
-        reader(&case.database, ANN).unwrap().read().unwrap().header(case.note).unwrap().expect("the mail file exists");
-    assert_eq!(header.folders.iter().map(|place| place.folder).collect::<Vec<_>>(), [case.folders[1]]);
+        reader(&case.database, ANN).unwrap().read().unwrap().header(case.note).unwrap().expect("the document exists");
+    assert_eq!(header.folders.iter().map(|membership| membership.folder).collect::<Vec<_>>(), [case.folders[1]]);
 }
 
 #[test]
-fn who_may_delete_a_document_may_see_and_restore_it() {
+fn restoring_requires_the_right_to_delete() {
     let check = |level: AclLevel, more: Vec<Item>, expected: bool| {
-        let told = format!("{level} {more:?}");
+        let context = format!("{level} {more:?}");
         let case = case(level, more);
         case.delete();
-        assert_eq!(!case.restorable(BOB).is_empty(), expected, "{told}");
-        assert_eq!(case.write(BOB, |writer| writer.note_restore(case.note)).is_ok(), expected, "{told}");
+        assert_eq!(!case.restorable(BOB).is_empty(), expected, "{context}");
+        assert_eq!(case.write(BOB, |writer| writer.note_restore(case.note)).is_ok(), expected, "{context}");
         if expected {
             case.delete();
         }
         let gone = case.write(BOB, |writer| writer.note_delete_permanently(case.note));
-        assert_eq!(gone.unwrap_or(false), expected, "{told}");
+        assert_eq!(gone.unwrap_or(false), expected, "{context}");
     };
     check(AclLevel::Reader, Vec::new(), false);
     check(AclLevel::Author, Vec::new(), false);
@@ -185,7 +189,7 @@ fn who_may_delete_a_document_may_see_and_restore_it() {
 }
 
 #[test]
-fn what_is_deleted_for_good_frees_its_space() {
+fn permanent_deletion_frees_space() {
     for is_deleted in [false, true] {
         let case = case(AclLevel::Editor, Vec::new());
         if is_deleted {
@@ -204,7 +208,7 @@ fn what_is_deleted_for_good_frees_its_space() {
 }
 
 #[test]
-fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
+fn design_and_databases_without_retention_delete_permanently() {
     let case = case(AclLevel::Editor, Vec::new());
     let form = NewNote::of_class(notes::NoteClass::FORM, Vec::new());
     let form = case.write(ANN, |writer| writer.note_create(form)).unwrap();
@@ -219,33 +223,33 @@ fn is_known_to(case: &Case, who: &str, unid: Unid) -> bool {
     let access = reader(&case.database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let page = reading.changes_page(ChangeCursor::default(), 1_000).expect("sound");
-    let is_told = page.entries.iter().any(|entry| entry.note == case.note);
+    let is_in_changes = page.entries.iter().any(|entry| entry.note == case.note);
     let by_unid = reading.find(unid).expect("sound").is_some();
     let has_header = reading.header(case.note).expect("sound").is_some();
-    assert!(is_told == by_unid && by_unid == has_header, "{who}: {is_told} {by_unid} {has_header}");
-    is_told
+    assert!(is_in_changes == by_unid && by_unid == has_header, "{who}: {is_in_changes} {by_unid} {has_header}");
+    is_in_changes
 }
 
 #[test]
-fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
-    for (keeps, way) in [(false, "at once"), (true, "for good, later"), (true, "when its time was over")] {
+fn hidden_document_stays_hidden_after_deletion() {
+    for (keeps, way) in [(false, "immediately"), (true, "permanently, later"), (true, "after the retention period")] {
         let case = case(AclLevel::Reader, vec![Item::readers("Readers", vec![ANN.into()])]);
         let unid = reader(&case.database, ANN).expect("a reader").read().expect("a snapshot").header(case.note);
         let unid = unid.expect("sound").expect("hers").unid;
         set_retention(&case.world, &case.database, keeps.then_some(2));
         case.delete();
         match way {
-            "for good, later" => {
+            "permanently, later" => {
                 case.write(ANN, |writer| writer.note_delete_permanently(case.note)).expect("hers");
             }
-            "when its time was over" => {
+            "after the retention period" => {
                 case.world.clock.advance(3 * HOUR);
                 assert_eq!(purge_deleted(&case.database).expect("sound"), 1);
                 assert_sound(&case.database);
             }
             _ => {}
         }
-        assert!(is_known_to(&case, ANN, unid), "{way}: who might read it learns that it is gone");
+        assert!(is_known_to(&case, ANN, unid), "{way}: a former reader learns of the deletion");
         assert!(!is_known_to(&case, BOB, unid), "{way}");
         let stub = reader(&case.database, ANN).expect("a reader").read().expect("a snapshot").header(case.note);
         assert!(stub.expect("sound").is_some_and(|header| header.is_stub() && !header.has_contents()), "{way}");
@@ -257,7 +261,7 @@ fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
 }
 
 #[test]
-fn the_time_ends() {
+fn retention_period_ends() {
     let case = case(AclLevel::Editor, Vec::new());
     case.delete();
     let modseq = case.database.modseq();
@@ -267,7 +271,11 @@ fn the_time_ends() {
     case.world.clock.advance(HOUR);
     assert_eq!((purge_deleted(&case.database).unwrap(), purge_deleted(&case.database).unwrap()), (1, 0));
     assert_sound(&case.database);
-    assert_eq!((case.restorable(ANN), case.database.modseq()), (Vec::new(), modseq), "nobody learns of it");
+    assert_eq!(
+        (case.restorable(ANN), case.database.modseq()),
+        (Vec::new(), modseq),
+        "the purge is not reported as a change"
+    );
     assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err());
     case.world.clock.advance(HOUR * 24 * 91);
     assert!(notes::purge::purge(&case.database).unwrap() > 0);
@@ -277,7 +285,7 @@ fn the_time_ends() {
 }
 
 #[test]
-fn stubs_go_only_after_what_can_be_restored() {
+fn restorable_documents_are_not_purged_as_stubs() {
     let case = case(AclLevel::Editor, Vec::new());
     set_retention(&case.world, &case.database, Some(24 * 365));
     case.delete();
@@ -291,10 +299,10 @@ fn stubs_go_only_after_what_can_be_restored() {
 }
 
 #[test]
-fn a_document_does_not_come_back_over_a_newer_one() {
+fn restoring_over_a_newer_document_is_refused() {
     let case = case(AclLevel::Editor, Vec::new());
     let access = reader(&case.database, ANN).unwrap();
-    let unid = access.read().unwrap().header(case.note).unwrap().expect("the mail file exists").unid;
+    let unid = access.read().unwrap().header(case.note).unwrap().expect("the document exists").unid;
     case.delete();
     let newer = NewNote { unid: Some(unid), ..NewNote::document(Vec::new()) };
     case.write(ANN, |writer| writer.note_create(newer)).expect("the UNID is free");
@@ -304,7 +312,7 @@ fn a_document_does_not_come_back_over_a_newer_one() {
 }
 
 #[test]
-fn a_repair_lists_what_can_be_restored_again() {
+fn repair_rebuilds_the_list_of_restorable_documents() {
     let case = case(AclLevel::Editor, Vec::new());
     case.delete();
     let number = case.database.number();
@@ -313,10 +321,10 @@ fn a_repair_lists_what_can_be_restored_again() {
     batch.delete(store::Table::Meta, &key(case.note));
     batch.put(store::Table::Meta, &key(NoteId(999)), b"\x01");
     case.world.notes.store().commit(&batch).expect("the store works");
-    let found = notes::fixup::check(&case.database).expect("it runs").findings;
+    let found = notes::fixup::check(&case.database).expect("the check runs").findings;
     let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::SoftDeletedList { note });
     assert_eq!(found, expected);
-    assert!(notes::fixup::repair(&case.database).expect("it runs").repaired);
+    assert!(notes::fixup::repair(&case.database).expect("the check runs").repaired);
     assert_eq!(case.restorable(ANN), [case.note]);
     case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
     assert!(case.readable_parts(false)[0]);

@@ -102,7 +102,7 @@ impl ViewFixture {
         let world = TestServer::new();
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
-        let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
+        let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is created");
         // The world uses the first seeds itself. A distant seed prevents equal UNIDs.
         let random = SeededRandom::new(seed + (1 << 40));
         let documents = BTreeMap::new();
@@ -115,7 +115,7 @@ impl ViewFixture {
         let identity = who.map_or_else(server, identity);
         let access: Access<level::Reader> = self.database.authorize(&identity).expect("a reader");
         let reading = access.read().expect("a snapshot");
-        let view = reading.view(self.view).expect("the view is there");
+        let view = reading.view(self.view).expect("the view exists");
         look(&reading, &view)
     }
 
@@ -163,11 +163,11 @@ impl ViewFixture {
 
     /// Changes the database as the server itself, from which nothing is hidden.
     fn write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> T {
-        self.try_write(change).expect("it may")
+        self.try_write(change).expect("the server may write")
     }
 
     fn try_write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> notes::Result<T> {
-        let access: Access<level::Depositor> = self.database.authorize(&server()).expect("itself");
+        let access: Access<level::Depositor> = self.database.authorize(&server()).expect("the server has access");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("a transaction");
         let outcome = change(&mut transaction.writer(0))?;
@@ -182,7 +182,7 @@ impl ViewFixture {
         let access = reader(&self.database, ANN).expect("a reader");
         let mut acl = Acl::clone(&access.read().expect("a snapshot").acl());
         acl.roles.insert(STAFF.to_owned());
-        let bob = acl.entries.iter_mut().find(|entry| entry.name == Name::new(BOB)).expect("he is in the list");
+        let bob = acl.entries.iter_mut().find(|entry| entry.name == Name::new(BOB)).expect("Bob is in the ACL");
         bob.level = level;
         bob.roles = self.is_staff.then(|| STAFF.to_owned()).into_iter().collect();
         self.write(|writer| writer.acl_set(acl.clone()));
@@ -190,7 +190,7 @@ impl ViewFixture {
 
     fn delete(&mut self, note: NoteId) {
         self.write(|writer| writer.note_delete(note));
-        let document = self.documents.remove(&note).expect("it was there");
+        let document = self.documents.remove(&note).expect("the document exists");
         self.unids_with_responses.push(document.unid);
     }
 
@@ -234,18 +234,18 @@ impl ViewFixture {
         self.draw(&mut document);
         let items = document.items();
         let new = |parent| NewNote { unid: Some(unid), parent, ..NewNote::document(items.clone()) };
-        let made = self.try_write(|writer| writer.note_create(new(parent)));
-        document.note = match made {
+        let created = self.try_write(|writer| writer.note_create(new(parent)));
+        document.note = match created {
             Err(Error::Limit { .. }) => {
                 document.parent = None;
                 self.write(|writer| writer.note_create(new(None)))
             }
-            made => made.expect("it may"),
+            created => created.expect("the server may write"),
         };
         // A document with the UNID of a deleted one continues its sequence numbers.
-        let access: Access<level::Reader> = self.database.authorize(&server()).expect("itself");
+        let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server has access");
         let header = access.read().and_then(|reading| reading.header(document.note)).expect("sound");
-        document.sequence = header.expect("it was just made").sequence;
+        document.sequence = header.expect("the note exists").sequence;
         self.documents.insert(document.note, document);
     }
 
@@ -266,7 +266,7 @@ impl ViewFixture {
 
     /// Rebuilds the index with hardly any memory for sorting. The build is stopped at once or runs to its end.
     fn rebuild(&self) {
-        let access: Access<level::Designer> = self.database.authorize(&server()).expect("itself");
+        let access: Access<level::Designer> = self.database.authorize(&server()).expect("the server has access");
         let folder = tempfile::tempdir().expect("a folder");
         let options = BuildOptions { folder: folder.path().to_owned(), memory: self.random.below(4_000) as usize };
         let is_broken_off = self.random.below(3) == 0;
@@ -284,7 +284,7 @@ impl ViewFixture {
     /// Restarts with the loss of everything in memory. The index is on the disk or late.
     fn restart(&mut self) {
         self.world = self.world.restarted();
-        self.database = self.world.notes.database_open("docs.nsf").expect("the mail file exists");
+        self.database = self.world.notes.database_open("docs.nsf").expect("the database exists");
     }
 
     /// Returns the rows of an order as text, with the counts of categories, as a user sees them.
@@ -339,7 +339,7 @@ fn check_tumblers(reader: &ViewReader<'_>, lines: &[String]) {
         above.last_mut().expect("the view itself").1 += 1;
         let expected = Tumbler(above.iter().map(|(_, number)| *number).collect());
         above.push((depth, 0));
-        assert_eq!(reader.tumbler(&row.key).expect("a place"), expected, "{lines:#?}");
+        assert_eq!(reader.tumbler(&row.key).expect("a tumbler"), expected, "{lines:#?}");
         assert_eq!(reader.key_at(&expected).expect("a row").as_ref(), Some(&row.key), "{expected}");
         assert_eq!(reader.position(&row.key).expect("a position"), position as u64);
         assert_eq!(reader.find(&row.key).expect("a row").as_ref(), Some(row));
@@ -390,7 +390,7 @@ impl<'b> NaiveView<'b> {
 
     /// Writes the contents of a category, and returns the prices of all its rows.
     fn folder(&mut self, folder: &NaiveCategory<'b>, depth: Option<usize>) -> Vec<Option<f64>> {
-        let place = self.lines.len();
+        let index = self.lines.len();
         let mut prices = Vec::new();
         self.documents(folder.documents.clone(), 0, &mut prices);
         for below in folder.below.values() {
@@ -399,7 +399,7 @@ impl<'b> NaiveView<'b> {
         if let Some(depth) = depth {
             let name = folder.names.iter().min().expect("a folder has a name");
             let sum = self.sum(&prices);
-            self.lines.insert(place, format!("{}[{name}] {sum}", "  ".repeat(depth)));
+            self.lines.insert(index, format!("{}[{name}] {sum}", "  ".repeat(depth)));
         }
         prices
     }
@@ -475,7 +475,7 @@ fn check_rows(bench: &ViewFixture, who: Option<&'static str>, is_descending: boo
 }
 
 #[test]
-fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
+fn rows_equal_a_naive_evaluation_after_random_changes() {
     for seed in seeds(0) {
         let random = SeededRandom::new(seed);
         let inclusion = [SelectedResponses::None, SelectedResponses::Children, SelectedResponses::Descendants]
@@ -484,9 +484,10 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
     }
 }
 
-/// In such views, the rows to remove are computed from the previous versions of documents.
+/// Checks views whose rows depend only on the document itself: the rows to remove are computed from the previous
+/// versions of documents.
 #[test]
-fn rows_that_follow_from_the_document_alone_are_no_others() {
+fn rows_of_document_only_views_equal_naive_evaluation() {
     for seed in seeds(1_000_000) {
         check_random_changes(seed, false, SelectedResponses::None);
     }
@@ -523,7 +524,7 @@ fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) ->
 fn check_both_ways(bench: &ViewFixture, when: &str) {
     bench.catch_up();
     check_rows(bench, None, false, &format!("{when}: followed"));
-    let access: Access<level::Designer> = bench.database.authorize(&server()).expect("itself");
+    let access: Access<level::Designer> = bench.database.authorize(&server()).expect("the server has access");
     let folder = tempfile::tempdir().expect("a folder");
     let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 16 };
     access.view_rebuild(bench.view, &options, &mut |_, _| ControlFlow::Continue(())).expect("built").expect("whole");
@@ -531,7 +532,7 @@ fn check_both_ways(bench: &ViewFixture, when: &str) {
 }
 
 #[test]
-fn responses_made_before_what_they_answer_come_with_it() {
+fn responses_created_before_their_parent_are_selected_with_it() {
     for inclusion in [SelectedResponses::Children, SelectedResponses::Descendants] {
         for takes in 0..8 {
             let take = |bit: u8| takes >> bit & 1 == 1;
@@ -540,19 +541,19 @@ fn responses_made_before_what_they_answer_come_with_it() {
             let ring = [(4, Some(3), false), (1, Some(2), take(0)), (2, Some(3), take(1)), (3, Some(1), take(2))];
             check_both_ways(&bench_of(inclusion, &ring), &format!("a ring with one beneath, {takes:03b}"));
             let itself = [(2, Some(1), take(0)), (3, Some(2), take(1)), (1, Some(1), take(2))];
-            check_both_ways(&bench_of(inclusion, &itself), &format!("what answers itself, {takes:03b}"));
+            check_both_ways(&bench_of(inclusion, &itself), &format!("a document that answers itself, {takes:03b}"));
         }
     }
 }
 
 #[test]
-fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
+fn closed_cycle_is_not_an_ancestor_until_it_opens() {
     let mut bench =
         bench_of(SelectedResponses::Descendants, &[(1, Some(2), false), (3, Some(1), false), (2, Some(9), true)]);
     check_both_ways(&bench, "open");
     let at = |bench: &ViewFixture, number: u8| {
         let found = bench.documents.values().find(|document| document.unid == Unid([number; 16])).cloned();
-        found.expect("the mail file exists")
+        found.expect("the document exists")
     };
     for (step, parent) in [Some(3), Some(9), Some(3), None].into_iter().enumerate() {
         let document = at(&bench, 2);
@@ -568,11 +569,11 @@ fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
     }
     let document = at(&bench, 2);
     bench.delete(document.note);
-    check_both_ways(&bench, "without what was above all");
+    check_both_ways(&bench, "without the topmost document");
 }
 
 #[test]
-fn a_member_of_a_cycle_that_is_taken_no_more_is_held_by_nobody() {
+fn deselected_cycle_member_keeps_no_document_selected() {
     let mut bench =
         bench_of(SelectedResponses::Descendants, &[(3, Some(2), false), (1, Some(2), true), (2, Some(1), false)]);
     check_both_ways(&bench, "one is taken");
@@ -616,7 +617,7 @@ fn check_random_changes(seed: u64, responses: bool, inclusion: SelectedResponses
         bench.delete(note);
     });
     bench.catch_up();
-    assert_eq!(bench.rows(None, 0), ["0 0"], "nothing is left of what is gone");
+    assert_eq!(bench.rows(None, 0), ["0 0"], "deleted documents leave no rows");
     assert_eq!(bench.rows(None, 1), ["0 0"]);
 }
 
@@ -697,8 +698,8 @@ fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator,
             descendants: (index + 1..list.rows.len()).filter(beneath).count() as u64,
         };
         assert_eq!((row.counts, row.position), (Some(counts), Some(index as u64)), "{navigator:?} at {index}");
-        let place = entries.rows().tumbler(&row.key).expect("sound");
-        assert_eq!(row.tumbler, Some(place), "{navigator:?} at {index}");
+        let tumbler = entries.rows().tumbler(&row.key).expect("sound");
+        assert_eq!(row.tumbler, Some(tumbler), "{navigator:?} at {index}");
     }
 }
 

@@ -50,7 +50,7 @@ fn world() -> (TestServer, Arc<Database>) {
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     for (customer, article, price) in ORDERS {
         let new = NewNote::document(order(customer, article, price));
-        world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+        world.write(&database, ANN, |writer| writer.note_create(new)).expect("created");
     }
     (world, database)
 }
@@ -109,9 +109,9 @@ const ALL: [&str; 11] = [
 ];
 
 #[test]
-fn a_view_shows_what_it_says() {
+fn view_shows_categories_totals_and_documents() {
     let (world, database) = world();
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let check = |request: &Request, expected: &[&str]| {
         let entries = read(&database, BOB, "by customer", request).expect("a view");
         assert_eq!(lines(&entries), expected, "{request:?}");
@@ -119,7 +119,7 @@ fn a_view_shows_what_it_says() {
     };
     check(&request(Start::Beginning, Navigator::Next, 100), &ALL);
     check(&request(Start::Position(3), Navigator::Next, 2), &ALL[3..5]);
-    check(&request("3.2.1".parse().map(Start::Tumbler).expect("a place"), Navigator::Next, 100), &ALL[9..]);
+    check(&request("3.2.1".parse().map(Start::Tumbler).expect("a tumbler"), Navigator::Next, 100), &ALL[9..]);
     check(&request(Start::End, Navigator::Previous, 2), &[ALL[10], ALL[9]]);
     let collapsed = Arc::new(Expansion::none_but(HashSet::new()).expect("none"));
     let closed = Request { expansion: collapsed, ..request(Start::Beginning, Navigator::NextExpanded, 100) };
@@ -138,9 +138,9 @@ fn a_view_shows_what_it_says() {
 }
 
 #[test]
-fn an_answer_says_where_to_go_on() {
+fn reading_continues_at_the_returned_key() {
     let (world, database) = world();
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let mut found = Vec::new();
     let mut start = Start::Beginning;
     loop {
@@ -155,17 +155,17 @@ fn an_answer_says_where_to_go_on() {
 }
 
 #[test]
-fn a_mask_says_what_is_told_of_each_row() {
+fn mask_selects_the_details_of_each_row() {
     let (world, database) = world();
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
     let whole = Request { mask, ..request(Start::Beginning, Navigator::Next, 100) };
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
-    let places: Vec<String> =
+    let tumblers: Vec<String> =
         entries.rows.iter().map(|row| row.tumbler.as_ref().map_or_else(String::new, ToString::to_string)).collect();
-    assert_eq!(places, ["1", "1.1", "2", "2.1", "2.2", "3", "3.1", "3.1.1", "3.2", "3.2.1", "3.2.2"]);
+    assert_eq!(tumblers, ["1", "1.1", "2", "2.1", "2.2", "3", "3.1", "3.1.1", "3.2", "3.2.1", "3.2.2"]);
     assert!((0..).zip(&entries.rows).all(|(number, row)| row.position == Some(number)));
-    let counts = entries.rows[5].counts.expect("asked for");
+    let counts = entries.rows[5].counts.expect("requested");
     assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
     let EntryContents::Row(RowContents::Document { note, .. }) = entries.rows[1].content else { panic!("a document") };
@@ -182,7 +182,7 @@ fn rows_are_found_by_the_values_of_their_columns() {
     let down =
         view("Down", vec![column("Customer"), Column { sort: Some(SortDirection::Descending), ..column("Article") }]);
     for view in [by_customer(), flat, down] {
-        world.write(&database, ANN, |writer| writer.view_create(&view)).expect("made");
+        world.write(&database, ANN, |writer| writer.view_create(&view)).expect("created");
     }
     let check = |name: &str, values: &[CellValue<'_>], partial: bool, expected: Option<(u64, u64)>| {
         refresh(&database, BOB, name).expect("a view");
@@ -210,11 +210,11 @@ fn rows_are_found_by_the_values_of_their_columns() {
 }
 
 #[test]
-fn a_click_on_a_column_gives_another_order() {
+fn clicked_column_changes_the_sort_order() {
     let (world, database) = world();
     let clicks = ClickSorts { ascending: false, descending: true };
     let clicked = view("Flat", vec![sorted("Customer"), Column { clicks, ..column("Article") }]);
-    world.write(&database, ANN, |writer| writer.view_create(&clicked)).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&clicked)).expect("created");
     refresh(&database, BOB, "Flat").expect("a view");
     let access = reader(&database, BOB).expect("a reader");
     let reading = access.read().expect("a snapshot");
@@ -228,9 +228,9 @@ fn a_click_on_a_column_gives_another_order() {
 }
 
 #[test]
-fn a_changed_design_shows_nothing_of_the_old_index() {
+fn changed_design_hides_the_old_index() {
     let (world, database) = world();
-    let note = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let note = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let whole = request(Start::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL);
     let changed = ViewNote { title: "Cheap".into(), selection: "SELECT Price < 3".into(), ..by_customer() };
@@ -247,7 +247,8 @@ fn a_changed_design_shows_nothing_of_the_old_index() {
     world.write(&database, ANN, |writer| writer.view_delete(note)).expect("deleted");
     assert!(matches!(read(&database, BOB, "cheap", &whole), Err(Error::NotFound { .. })));
     assert_sound(&database);
-    let access: notes::Access<notes::level::Reader> = database.authorize(&crate::fixture::server()).expect("itself");
+    let access: notes::Access<notes::level::Reader> =
+        database.authorize(&crate::fixture::server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
     let snapshot = reading.snapshot().expect("the server itself");
     for table in [store::Table::View, store::Table::Tree, store::Table::ViewBack] {
@@ -258,10 +259,10 @@ fn a_changed_design_shows_nothing_of_the_old_index() {
 }
 
 #[test]
-fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
+fn view_is_visible_to_the_readers_of_its_design() {
     let (world, database) = world();
     let secret = ViewNote { readers: vec![ANN.into()], ..by_customer() };
-    let note = world.write(&database, ANN, |writer| writer.view_create(&secret)).expect("made");
+    let note = world.write(&database, ANN, |writer| writer.view_create(&secret)).expect("created");
     let whole = request(Start::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, ANN, "By Customer", &whole).expect("a view")), ALL);
     let bob = reader(&database, BOB).expect("a reader");
@@ -283,44 +284,44 @@ fn refreshed_view(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u
 }
 
 #[test]
-fn a_view_that_asks_for_the_time_holds_for_a_moment() {
+fn view_using_the_time_is_valid_for_a_minute() {
     let (world, database) = world();
     let selection = "SELECT @Created <= @Adjust(@Now; 0; 0; 0; -1; 0; 0)".to_owned();
     let old = ViewNote { title: "Old".into(), selection, ..by_customer() };
-    let note = world.write(&database, ANN, |writer| writer.view_create(&old)).expect("made");
+    let note = world.write(&database, ANN, |writer| writer.view_create(&old)).expect("created");
     let access = reader(&database, BOB).expect("a reader");
     let rows = || refreshed_view(&access, note).1;
     assert_eq!(rows(), 0);
     world.clock.advance(Duration::from_secs(59));
-    assert_eq!(rows(), 0, "what was evaluated holds for a minute");
+    assert_eq!(rows(), 0, "an evaluation is valid for a minute");
     world.clock.advance(Duration::from_secs(3_600));
     assert_eq!(rows(), ORDERS.len() as u64);
     assert_sound(&database);
 }
 
 #[test]
-fn a_view_that_asks_for_the_day_holds_until_midnight() {
+fn view_using_the_date_is_valid_until_midnight() {
     let (world, database) = world();
     let past = ViewNote { title: "Past".into(), selection: "SELECT @Created < @Today".to_owned(), ..by_customer() };
-    let note = world.write(&database, ANN, |writer| writer.view_create(&past)).expect("made");
+    let note = world.write(&database, ANN, |writer| writer.view_create(&past)).expect("created");
     let access = reader(&database, BOB).expect("a reader");
     let state = || refreshed_view(&access, note);
     let to_midnight = 86_400 - world.clock.now().seconds().rem_euclid(86_400);
     let (first, documents) = state();
     assert_eq!(documents, 0);
     world.clock.advance(Duration::from_secs(to_midnight as u64 - 1));
-    assert_eq!(state(), (first, 0), "it was not built anew");
+    assert_eq!(state(), (first, 0), "the view was not rebuilt");
     world.clock.advance(Duration::from_secs(1));
     let (second, documents) = state();
     assert_eq!((documents, second > first), (ORDERS.len() as u64, true));
 }
 
 #[test]
-fn designs_are_made_by_those_who_may_and_by_one_name() {
+fn view_creation_requires_rights_and_a_unique_name() {
     let (world, database) = world();
     let refused = world.write(&database, BOB, |writer| writer.view_create(&by_customer()));
     assert!(refused.is_err());
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let again = world.write(&database, ANN, |writer| writer.view_create(&by_customer()));
     assert!(matches!(again, Err(Error::Exists { .. })));
     let wrong = ViewNote { title: "Wrong".into(), selection: "SELECT @Zork(1)".into(), ..by_customer() };
@@ -329,9 +330,9 @@ fn designs_are_made_by_those_who_may_and_by_one_name() {
 }
 
 #[test]
-fn a_folder_with_columns_shows_what_lies_in_it() {
+fn folder_with_columns_shows_its_documents() {
     let (world, database) = world();
-    let folder = world.write(&database, ANN, |writer| writer.folder_create("Urgent", &[])).expect("made");
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("Urgent", &[])).expect("created");
     let kind = ViewKind { folder: true, ..ViewKind::default() };
     let design = ViewNote { title: "Urgent".into(), kind, selection: String::new(), ..by_customer() };
     let note = base::NoteId(folder.0);
@@ -339,9 +340,9 @@ fn a_folder_with_columns_shows_what_lies_in_it() {
     let whole = request(Start::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), [""; 0]);
     let new = NewNote { folders: vec![folder], ..NewNote::document(order("Elan", "dinghy", 9.0)) };
-    let made = world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    let created = world.write(&database, ANN, |writer| writer.note_create(new)).expect("created");
     assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), ["[Elan] 9", "  dinghy"]);
-    world.write(&database, ANN, |writer| writer.note_delete(made)).expect("deleted");
+    world.write(&database, ANN, |writer| writer.note_delete(created)).expect("deleted");
     assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), [""; 0]);
     assert!(world.write(&database, ANN, |writer| writer.view_delete(note)).is_err(), "it is deleted as a folder");
     world.write(&database, ANN, |writer| writer.folder_delete(folder)).expect("deleted");
@@ -349,7 +350,7 @@ fn a_folder_with_columns_shows_what_lies_in_it() {
 }
 
 #[test]
-fn a_calendar_tells_what_happens_in_some_days() {
+fn calendar_lists_the_entries_of_a_range_of_days() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let time = |hours: i64| Timestamp::from_seconds(hours * 3_600);
@@ -357,12 +358,12 @@ fn a_calendar_tells_what_happens_in_some_days() {
         let mut items = order("", article, 0.0);
         items.push(Item::summary("Begin", Value::Time(time(from))));
         items.push(Item::summary("End", Value::Time(time(to))));
-        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("made");
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("created");
     }
     let mut calendar = view("Calendar", vec![sorted("Begin"), column("End"), column("Article")]);
     calendar.kind.calendar = true;
     calendar.design.range = Some((0, 1));
-    world.write(&database, ANN, |writer| writer.view_create(&calendar)).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&calendar)).expect("created");
     refresh(&database, BOB, "Calendar").expect("a view");
     let access = reader(&database, BOB).expect("a reader");
     let reading = access.read().expect("a snapshot");
@@ -385,8 +386,8 @@ fn a_calendar_tells_what_happens_in_some_days() {
     assert_sound(&database);
 }
 
-fn article_of(shown: &RowContents) -> String {
-    match shown {
+fn article_of(contents: &RowContents) -> String {
+    match contents {
         RowContents::Document { row, .. } => match row.cells[2].one(0) {
             CellValue::Text(text) => text.to_owned(),
             other => panic!("{other:?} is no article"),
@@ -396,9 +397,9 @@ fn article_of(shown: &RowContents) -> String {
 }
 
 #[test]
-fn deletions_that_were_forgotten_are_found() {
+fn purged_deletions_are_removed_from_the_view() {
     let (world, database) = world();
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
@@ -412,16 +413,16 @@ fn deletions_that_were_forgotten_are_found() {
 }
 
 #[test]
-fn columns_that_tell_names_follow_them() {
+fn columns_with_titles_follow_renames() {
     let (world, database) = world();
     let named = |title: &str, formula: &str| {
-        let told = Column { formula: Some(formula.into()), ..column("Told") };
-        view(title, vec![sorted("Customer"), told])
+        let formula_column = Column { formula: Some(formula.into()), ..column("Told") };
+        view(title, vec![sorted("Customer"), formula_column])
     };
-    let make = |view: &ViewNote| world.write(&database, ANN, |writer| writer.view_create(view)).expect("made");
+    let make = |view: &ViewNote| world.write(&database, ANN, |writer| writer.view_create(view)).expect("created");
     let notes =
         [make(&named("Titles", "@ViewTitle + \" of \" + @DbTitle")), make(&named("Plain", "\"@ViewTitle @DbTitle\""))];
-    let shown = |note: base::NoteId| {
+    let first_value = |note: base::NoteId| {
         let access = reader(&database, BOB).expect("a reader");
         while !access.view_refresh(note, 100).expect("sound").complete {}
         let reading = access.read().expect("a snapshot");
@@ -429,24 +430,24 @@ fn columns_that_tell_names_follow_them() {
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
         assert_eq!(rows.len(), ORDERS.len());
         let RowContents::Document { row, .. } = &rows[0].contents else { panic!("a document") };
-        let CellValue::Text(told) = row.cells[1].one(0) else { panic!("a text") };
-        (told.to_owned(), view.index.id())
+        let CellValue::Text(text) = row.cells[1].one(0) else { panic!("a text") };
+        (text.to_owned(), view.index.id())
     };
-    let [(told, first), (_, plain)] = notes.map(shown);
-    assert_eq!(told, "Titles of Documents");
+    let [(text, first), (_, plain)] = notes.map(first_value);
+    assert_eq!(text, "Titles of Documents");
     let renamed = named("Names", "@ViewTitle + \" of \" + @DbTitle");
     world.write(&database, ANN, |writer| writer.view_update(notes[0], 1, &renamed)).expect("renamed");
     let other = named("Other", "\"@ViewTitle @DbTitle\"");
     world.write(&database, ANN, |writer| writer.view_update(notes[1], 1, &other)).expect("renamed");
-    let [(told, second), (_, still)] = notes.map(shown);
-    assert_eq!((told.as_str(), still), ("Names of Documents", plain));
+    let [(text, second), (_, still)] = notes.map(first_value);
+    assert_eq!((text.as_str(), still), ("Names of Documents", plain));
     assert_ne!(first, second);
     let manager: notes::Access<notes::level::Manager> =
-        database.authorize(&crate::fixture::identity(ANN)).expect("she");
+        database.authorize(&crate::fixture::identity(ANN)).expect("Ann is the manager");
     world.notes.database_options_set(&manager, "Papers", database.record().options).expect("renamed");
-    let [(told, third), (_, still)] = notes.map(shown);
-    assert_eq!((told.as_str(), still), ("Names of Papers", plain));
-    assert_eq!(notes.map(shown).map(|(_, index)| index), [third, plain], "nothing is made anew without need");
+    let [(text, third), (_, still)] = notes.map(first_value);
+    assert_eq!((text.as_str(), still), ("Names of Papers", plain));
+    assert_eq!(notes.map(first_value).map(|(_, index)| index), [third, plain], "indexes are rebuilt only if needed");
     assert_sound(&database);
 }
 
@@ -470,13 +471,13 @@ fn assert_rebuild_is_equal(database: &Arc<Database>, name: &str) {
         let reading = access.read().expect("a snapshot");
         let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 10_000).expect("sound");
-        let shown = |row: notes::view::reader::ViewRow| match row.contents {
+        let describe = |row: notes::view::reader::ViewRow| match row.contents {
             RowContents::Category { level, tally } => {
                 (row.key, format!("{level} {} {}", tally.name(), tally.documents), Vec::new())
             }
             RowContents::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
         };
-        rows.into_iter().map(shown).collect::<Vec<_>>()
+        rows.into_iter().map(describe).collect::<Vec<_>>()
     };
     let followed = rows();
     assert_sound(database);
@@ -487,12 +488,12 @@ fn assert_rebuild_is_equal(database: &Arc<Database>, name: &str) {
     let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
     let built = access.view_rebuild(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("built");
     assert!(built.is_some());
-    assert!(followed == rows(), "{name} is built as it was followed");
+    assert!(followed == rows(), "{name}: the rebuilt rows equal the updated rows");
     assert_sound(database);
 }
 
 #[test]
-fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
+fn rows_of_a_large_document_have_bounded_size() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let kinds: Vec<String> = (0..1_024).map(|number| format!("kind {number:04}")).collect();
@@ -505,9 +506,9 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     let price = Column { total: Total::Sum, ..column("Price") };
     world
         .write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))
-        .expect("made");
+        .expect("created");
     for _ in 0..12 {
-        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items()))).expect("made");
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items()))).expect("created");
     }
     let access = reader(&database, ANN).expect("a reader");
     let note = access.read().and_then(|reading| reading.view_find("Kinds")).expect("there").note;
@@ -529,20 +530,20 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
 }
 
 #[test]
-fn threads_of_long_subjects_have_all_their_levels() {
+fn threads_with_long_subjects_keep_all_levels() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let date = Column { formula: Some("@Created".into()), ..sorted("Date") };
     let mut threads = view("Threads", vec![date, sorted("Article")]);
     threads.design.shows_response_hierarchy = true;
-    world.write(&database, ANN, |writer| writer.view_create(&threads)).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&threads)).expect("created");
     let mut parent = None;
     for level in 0..=31 {
         let subject = format!("{} {level:02}", "A subject that is quite long, as people write them ".repeat(4));
         let unid = base::Unid([level + 1; 16]);
         let new = NewNote { unid: Some(unid), parent, ..NewNote::document(order("", &subject, 1.0)) };
-        let made = world.write(&database, ANN, |writer| writer.note_create(new));
-        assert_eq!(made.is_ok(), usize::from(level) < base::limits::RESPONSE_DEPTH_MAX, "level {level}");
+        let created = world.write(&database, ANN, |writer| writer.note_create(new));
+        assert_eq!(created.is_ok(), usize::from(level) < base::limits::RESPONSE_DEPTH_MAX, "level {level}");
         parent = Some(unid);
     }
     assert_rebuild_is_equal(&database, "Threads");
@@ -564,12 +565,12 @@ fn many_long_columns_hide_no_document() {
     let database = world.database(&[]);
     let names: Vec<String> = (0..9).map(|number| format!("Text{number}")).collect();
     let columns = names.iter().map(|name| sorted(name)).collect();
-    world.write(&database, ANN, |writer| writer.view_create(&view("Wide", columns))).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&view("Wide", columns))).expect("created");
     for last in ["b", "a", "c"] {
         let mut items = order("", last, 1.0);
         let text = |number: usize| if number == 0 { format!("{last}{}", "語".repeat(300)) } else { "語".repeat(300) };
         items.extend(names.iter().enumerate().map(|(number, name)| Item::text(name.clone(), text(number))));
-        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("made");
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("created");
     }
     assert_rebuild_is_equal(&database, "Wide");
     let access = reader(&database, ANN).expect("a reader");
@@ -589,16 +590,16 @@ fn many_long_columns_hide_no_document() {
 /// Returns one of many spellings of a word: each bit of `number` makes a letter a capital.
 fn spelling(number: usize) -> String {
     let letter =
-        |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
+        |(index, letter): (usize, char)| if number >> index & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
     "customers".chars().enumerate().map(letter).collect()
 }
 
 #[test]
-fn a_category_with_many_spellings_is_called_by_the_smallest() {
+fn category_shows_its_smallest_spelling() {
     let world = TestServer::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
-    let mut there: Vec<(base::NoteId, String)> = Vec::new();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
+    let mut remaining: Vec<(base::NoteId, String)> = Vec::new();
     let name = || {
         refresh(&database, BOB, "By Customer").expect("a view");
         let access = reader(&database, BOB).expect("a reader");
@@ -612,17 +613,20 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
     };
     // Smaller spellings are created last and deleted first.
     for number in 0..300 {
-        let made = NewNote::document(order(&spelling(number), "boat", 1.0));
-        there.push((world.write(&database, ANN, |writer| writer.note_create(made)).expect("made"), spelling(number)));
+        let new_note = NewNote::document(order(&spelling(number), "boat", 1.0));
+        remaining.push((
+            world.write(&database, ANN, |writer| writer.note_create(new_note)).expect("created"),
+            spelling(number),
+        ));
     }
     assert_rebuild_is_equal(&database, "By Customer");
-    there.sort_by(|one, other| other.1.cmp(&one.1));
-    while there.len() > 1 {
-        let (note, _) = there.pop().expect("some are left");
+    remaining.sort_by(|one, other| other.1.cmp(&one.1));
+    while remaining.len() > 1 {
+        let (note, _) = remaining.pop().expect("some are left");
         world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
-        let smallest = there.last().expect("one is left").1.clone();
-        assert_eq!(name(), (smallest, there.len() as u64));
-        if there.len().is_multiple_of(50) {
+        let smallest = remaining.last().expect("one is left").1.clone();
+        assert_eq!(name(), (smallest, remaining.len() as u64));
+        if remaining.len().is_multiple_of(50) {
             assert_rebuild_is_equal(&database, "By Customer");
         }
     }
@@ -630,12 +634,12 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
 }
 
 #[test]
-fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
+fn permanent_deletion_after_soft_deletion_leaves_the_view_unchanged() {
     let (world, database) = world();
     let access = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: Some(2), ..DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "Documents", options).expect("she may");
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.notes.database_options_set(&access, "Documents", options).expect("Ann may");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let whole = request(Start::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
@@ -648,20 +652,20 @@ fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     }
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
     for note in deleted.into_iter().skip(1) {
-        assert!(world.write(&database, ANN, |writer| writer.note_delete_permanently(note)).expect("she may"));
+        assert!(world.write(&database, ANN, |writer| writer.note_delete_permanently(note)).expect("Ann may"));
         assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2], "without {note}");
     }
     assert_sound(&database);
 }
 
 #[test]
-fn no_position_is_too_great_to_be_asked_for() {
+fn positions_beyond_the_end_return_no_rows() {
     let (world, database) = world();
-    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let closed = [order("Zed\\West", "zebra", 1.0), vec![Item::readers("Readers", vec![ANN.into()])]].concat();
     for _ in 0..3 {
         let new = NewNote::document(closed.clone());
-        world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+        world.write(&database, ANN, |writer| writer.note_create(new)).expect("created");
     }
     for behind in 0..6 {
         for start in [Start::Position(u64::MAX - behind), Start::Tumbler(Tumbler(vec![3, u64::MAX - behind, 1]))] {
@@ -672,9 +676,9 @@ fn no_position_is_too_great_to_be_asked_for() {
 }
 
 #[test]
-fn a_view_that_is_late_shows_no_document_that_was_closed_since() {
+fn outdated_view_hides_newly_restricted_documents() {
     let (world, database) = world();
-    let view = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let view = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     refresh(&database, BOB, "By Customer").expect("a view");
     let access = reader(&database, BOB).expect("a reader");
     let first = access.read().expect("a snapshot");
@@ -696,13 +700,13 @@ fn a_view_that_is_late_shows_no_document_that_was_closed_since() {
 }
 
 #[test]
-fn a_fixup_finds_what_is_wrong_with_an_index_and_it_is_built_anew() {
+fn fixup_detects_and_rebuilds_a_damaged_index() {
     use store::{Direction, KeyRange, Read, Table};
     let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, true));
     // In the last case the record of a note still names the same number of rows, but one of them does not exist.
     for (table, is_gone) in tables.into_iter().chain([(Table::ViewBack, false)]) {
         let (world, database) = world();
-        world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+        world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
         let whole = request(Start::Beginning, Navigator::Next, 100);
         read(&database, BOB, "By Customer", &whole).expect("a view");
         assert_sound(&database);

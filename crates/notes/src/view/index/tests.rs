@@ -68,15 +68,15 @@ fn rows_follow_the_rules() {
     let mut digest = blake3::Hasher::new();
     for design in designs() {
         design.check().expect("a sound design");
-        let question =
+        let compiled =
             CompiledView::of_view("SELECT Form = \"Memo\" | @Contains(Subject; \"a\")", &design).expect("it compiles");
-        assert!(question.is_steady());
+        assert!(compiled.is_steady());
         let index = ViewIndex::new(DbNumber(1), ViewId(1), design);
         for number in 1..=24 {
             let header = header(number);
             let items = items(number as usize);
             let subject = Subject::new(&header, items.iter().map(Item::lend).collect());
-            for (key, row) in index.place(&question, &subject, ParentPosition::Nothing).rows.into_iter().flatten() {
+            for (key, row) in index.place(&compiled, &subject, ParentPosition::Nothing).rows.into_iter().flatten() {
                 digest.update(&key).update(&row.encode());
             }
         }
@@ -85,17 +85,17 @@ fn rows_follow_the_rules() {
     assert_eq!(
         (ROW_RULES, digest),
         (2, "332d31023aea77b7"),
-        "documents get other rows than before: raise ROW_RULES, and write both down here"
+        "documents have other rows than before: raise ROW_RULES, and update both values here"
     );
 }
 
 #[test]
-fn a_question_to_the_host_is_not_steady() {
+fn view_with_external_inputs_is_not_steady() {
     for (formula, is_steady) in
         [("@DbTitle", false), ("@ViewTitle", false), ("@UserName", false), ("@Text(Price)", true)]
     {
         let design = ViewDesign { columns: vec![column(formula, None)], ..ViewDesign::default() };
-        let question = CompiledView::of_view("SELECT @All", &design).expect("it compiles");
-        assert_eq!(question.is_steady(), is_steady, "{formula}");
+        let compiled = CompiledView::of_view("SELECT @All", &design).expect("it compiles");
+        assert_eq!(compiled.is_steady(), is_steady, "{formula}");
     }
 }
