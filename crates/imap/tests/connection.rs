@@ -31,7 +31,7 @@ impl Connection {
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = Decoder::new(session.mode());
-        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, lines: VecDeque::new() }
+        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, resumed: 0, lines: VecDeque::new() }
     }
 
     /// Returns an error if there are lines that have not been consumed.

@@ -440,7 +440,7 @@ impl ModelRun {
         if comes_back {
             let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
             let response = client.send(&line);
-            client.resynchronise(&response);
+            client.resynchronize(&response);
         } else {
             client.selected = mailbox;
             let response = client.send(&format!("SELECT {name}"));
@@ -536,7 +536,7 @@ impl Client {
     }
 
     /// Processes the response to SELECT with QRESYNC: the vanished messages, and those that are new or changed.
-    fn resynchronise(&mut self, response: &[String]) {
+    fn resynchronize(&mut self, response: &[String]) {
         let mut exists = 0;
         for line in response {
             self.highest_modseq = after(line, "[HIGHESTMODSEQ ").unwrap_or(self.highest_modseq);

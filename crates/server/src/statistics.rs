@@ -376,6 +376,6 @@ mod tests {
         let (full, _folder) = statistics(Sample { instance, folder });
         let reason = full.ready().expect_err("the reserve exceeds every disk");
         assert!(reason.contains("store.disk_reserve"), "{reason}");
-        assert!(scrape(full).contains("doublet_store_refuses 1\n"));
+        assert!(scrape(full).contains("doublet_store_read_only 1\n"));
     }
 }

@@ -292,7 +292,11 @@ fn empty_values_keep_their_position_in_text_lists() {
 fn mapping_to_response_reference_is_refused() {
     let (answer, documents) = check("rows.csv", "Name\nx\n", |request| request.map = vec!["Name=$ref".to_owned()]);
     let answer = answer.expect("an answer");
-    assert!(answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")), "{:?}", answer.data);
+    assert!(
+        answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")),
+        "{:?}",
+        answer.data
+    );
     assert!(documents.is_empty());
 }
 
@@ -465,7 +469,8 @@ fn rows_beyond_document_limits_are_refused_alone() {
         });
         let data = answer.expect("the others are taken").data;
         let refusals = data["rejected_rows"].as_array().expect("a list");
-        let refused: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["reason"].as_str().unwrap())).collect();
+        let refused: Vec<_> =
+            refusals.iter().map(|one| (one["row"].as_u64(), one["reason"].as_str().unwrap())).collect();
         assert!(refused[0].1.starts_with("column \"xxx") && refused[0].1.len() < 300, "{}", refused[0].1);
         let limit = |max: usize, what: &str| format!("limit exceeded: at most {max} {what}");
         let expected = [(3, limit(1_000_000, "values of an item"))];

@@ -464,8 +464,10 @@ mod tests {
     fn opening_an_entry_opens_its_parents() {
         let positions =
             |texts: &[&str]| texts.iter().map(|text| parse_position(text).expect("a position")).collect::<Vec<_>>();
-        let part = |collapsed, open: &[&str], close: &[&str]| {
-            let part = EntryRange { from: 1, at: None, collapsed, open: positions(open), close: positions(close) };
+        let part = |collapsed, expand: &[&str], collapse: &[&str]| {
+            let expand = positions(expand);
+            let collapse = positions(collapse);
+            let part = EntryRange { from: 1, at: None, collapsed, expand, collapse };
             let expansion = part.expansion();
             (expansion.collapsed, expansion.exceptions.iter().map(position_text).collect::<Vec<_>>())
         };
@@ -476,8 +478,8 @@ mod tests {
 
     #[test]
     fn stale_index_is_explained() {
-        let check = |late_now, build, expected: Option<&str>| {
-            let reason = stale_reason(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
+        let check = |incomplete, build, expected: Option<&str>| {
+            let reason = stale_reason(&v1::Collection { incomplete, build, ..v1::Collection::default() });
             assert!(
                 expected.map_or(reason.is_none(), |text| reason.clone().is_some_and(|reason| reason.contains(text))),
                 "{reason:?}"

@@ -37,7 +37,7 @@ async fn create(client: &Client) -> v1::SavedNote {
 #[test]
 fn soft_deleted_notes_can_be_restored() {
     let (folder, server) = plan(&[("ann", "editor"), ("bob", "author")]);
-    let soft = |number, soft, for_good| v1::DeleteNoteRequest {
+    let soft = |number, soft, permanent| v1::DeleteNoteRequest {
         database: database(PLAN),
         note: note(number),
         soft,

@@ -46,7 +46,7 @@ impl Shop {
         let profile = [Item::text("Greeting", "Hello")];
         let created = shop.world.write(&shop.database, ANN, |writer| writer.profile_set("Office", None, &profile, &[]));
         created.expect("Ann may");
-        let kinds = Column { categorised: true, ..sorted("Kind") };
+        let kinds = Column { categorized: true, ..sorted("Kind") };
         shop.design(&view("Goods", vec![kinds, sorted("Name"), column("Price"), column("Tags")]));
         shop.design(&view("Names", vec![sorted("Name"), column("Price")]));
         shop
@@ -102,8 +102,8 @@ fn lookups_return_only_readable_data() {
     }
 }
 
-/// Checks that look-ups in large views stay within the limits: a view has few categories, however many documents it
-/// has, and a look-up by key reads only the rows with that key.
+/// Checks that lookups in large views stay within the limits: a view has few categories, however many documents it
+/// has, and a lookup by key reads only the rows with that key.
 #[test]
 fn large_views_are_looked_up_by_category_and_by_key() {
     let shop = Shop::new();
@@ -120,7 +120,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
         orders.iter().try_for_each(|order| writer.note_create(order.clone()).map(drop))
     });
     created.expect("Ann may");
-    let category = |item: &str| Column { categorised: true, ..sorted(item) };
+    let category = |item: &str| Column { categorized: true, ..sorted(item) };
     shop.design(&view("Colors", vec![category("Color"), sorted("Number")]));
     shop.design(&view("Years", vec![category("Year"), sorted("Number")]));
     shop.design(&view("Numbers", vec![sorted("Number"), column("Color")]));

@@ -22,10 +22,13 @@ const HOT_FRACTION: f64 = 0.25;
 /// Approximate memory of an entry without its content.
 const OVERHEAD_BYTES: usize = 128;
 
-/// A cache of chunks by blob and chunk number.
+/// A blob and the number of a chunk of it.
+type ChunkKey = (BlobId, u32);
+
+/// A cache of chunks.
 pub(super) struct ContentCache {
     /// `None` if the cache has no memory.
-    chunks: Option<Cache<(BlobId, u32), Arc<[u8]>, ChunkWeighter>>,
+    chunks: Option<Cache<ChunkKey, Arc<[u8]>, ChunkWeighter>>,
 }
 
 impl ContentCache {
@@ -60,8 +63,8 @@ impl ContentCache {
 #[derive(Clone)]
 struct ChunkWeighter;
 
-impl Weighter<(BlobId, u32), Arc<[u8]>> for ChunkWeighter {
-    fn weight(&self, _: &(BlobId, u32), content: &Arc<[u8]>) -> u64 {
+impl Weighter<ChunkKey, Arc<[u8]>> for ChunkWeighter {
+    fn weight(&self, _: &ChunkKey, content: &Arc<[u8]>) -> u64 {
         (OVERHEAD_BYTES + content.len()) as u64
     }
 }

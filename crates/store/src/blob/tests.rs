@@ -138,6 +138,23 @@ fn range_read_touches_only_its_chunks() {
 }
 
 #[test]
+fn batch_refers_once_to_content_that_it_adds() {
+    let world = world();
+    let writer = world.store.blobs().writer();
+    let mut batch = Batch::new();
+    let id = writer.put(&mut batch, owner(1), b"content").expect("added");
+    let length = batch.len();
+    writer.add_user(&mut batch, owner(1), &id).expect("the batch adds it");
+    assert_eq!(batch.len(), length, "the same note");
+    writer.add_user(&mut batch, owner(2), &id).expect("the batch adds it");
+    assert_eq!(batch.len(), length + 1, "another note");
+    world.store.commit(&batch).expect("written");
+    drop(writer);
+    let report = world.store.blobs().report(&world.store).expect("sound");
+    assert_eq!((report.count, report.references), (1, 2));
+}
+
+#[test]
 fn equal_content_is_stored_once() {
     let world = world();
     let content = text(1, 50_000);
