@@ -336,7 +336,7 @@ fn clear_contents(header: &mut Header) {
     header.keywords.clear();
 }
 
-/// Permanently deletes the documents whose time is over, or all soft-deleted ones if the database no longer keeps
+/// Deletes permanently the documents whose time is over, or all soft-deleted ones if the database no longer keeps
 /// deleted documents.
 ///
 /// Returns their number, which is bounded per call. Call again until it returns 0. Durable on return. The change log

@@ -90,6 +90,15 @@ pub struct Blobs {
     content: ContentCache,
 }
 
+/// A part of a chunk of an attachment.
+struct ChunkPart<'blob> {
+    id: &'blob BlobId,
+    head: &'blob BlobHead,
+    number: u32,
+    /// The bytes, counted from the start of the chunk.
+    bytes: Range<u64>,
+}
+
 impl Blobs {
     /// Opens the attachments of an engine. Refuses a key other than the one they were written with.
     pub fn open(engine: Arc<dyn Engine>, options: &BlobOptions) -> Result<Self> {
@@ -138,8 +147,8 @@ impl Blobs {
         for number in first..=last {
             let start = head.chunk_start(number);
             let chunk_end = start + u64::from(head.chunk_length(number));
-            let part = range.start.max(start) - start..end.min(chunk_end) - start;
-            self.append_chunk(reader, (id, &head, number), part, &mut content)?;
+            let bytes = range.start.max(start) - start..end.min(chunk_end) - start;
+            self.append_chunk(reader, &ChunkPart { id, head: &head, number, bytes }, &mut content)?;
         }
         assert_eq!(content.len() as u64, end - range.start, "the chunks have the length given in the head");
         Ok(content)
@@ -184,17 +193,12 @@ impl Blobs {
         head.map(Some).map_err(|why| Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.to_string() })
     }
 
-    /// Appends a part of a chunk, whose bytes are counted from the start of the chunk.
-    fn append_chunk(
-        &self,
-        reader: &dyn Read,
-        (id, head, number): (&BlobId, &BlobHead, u32),
-        part: Range<u64>,
-        content: &mut Vec<u8>,
-    ) -> Result<()> {
+    /// Appends a part of a chunk.
+    fn append_chunk(&self, reader: &dyn Read, part: &ChunkPart<'_>, content: &mut Vec<u8>) -> Result<()> {
+        let ChunkPart { id, head, number, ref bytes } = *part;
         let length = head.chunk_length(number);
-        assert!(part.start <= part.end && part.end <= u64::from(length), "the part lies within its chunk");
-        let bytes = part.start as usize..part.end as usize;
+        assert!(bytes.start <= bytes.end && bytes.end <= u64::from(length), "the part lies within its chunk");
+        let bytes = bytes.start as usize..bytes.end as usize;
         if let Some(chunk) = self.content.get(id, number, length) {
             content.extend_from_slice(&chunk[bytes]);
             return Ok(());

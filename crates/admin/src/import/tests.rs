@@ -351,7 +351,7 @@ fn cancel(sample: &Sample, request: &ImportRequest, steps: usize) {
     });
     let failure = outcome.expect_err("the import is cancelled").to_string();
     assert!(
-        failure.contains("interrupted; what was done") && failure.contains("continues where it stopped"),
+        failure.contains("interrupted; completed work is kept") && failure.contains("continues where it stopped"),
         "{failure}"
     );
 }

@@ -207,7 +207,7 @@ fn access_is_listed_and_changed() {
         (&"editor".into(), &"person".into(), &"no-delete".into())
     );
     folder.check(&["db", "acl", "plans.nsf", "remove", "ann"], "The entry ann/acme.test was removed");
-    folder.check(&["db", "acl", "--help"], "depositor  may put documents in");
+    folder.check(&["db", "acl", "--help"], "depositor  may create documents");
     folder.check(
         &["db", "set", "plans.nsf", "--title", "Plans", "--purge-interval", "30d", "--unread-marks", "off"],
         "changed",

@@ -191,5 +191,5 @@ fn help_shows_an_example_of_a_view_file() {
     for word in ["title = ", "selection = ", "columns = ["] {
         assert!(example.contains(word), "{help}");
     }
-    assert!(text(&folder.run(&["folder", "--help"], "").stdout).contains("Takes notes out of a folder"));
+    assert!(text(&folder.run(&["folder", "--help"], "").stdout).contains("Removes notes from a folder"));
 }

@@ -141,7 +141,10 @@ fn encrypted_store_is_restored_from_its_backup_alone() {
         other.check_fails(&[words, &["--without-keys"]].concat(), "without their key they cannot be read");
     }
     assert!(!other.data().join("store").exists() && !other.data().join("keys").exists());
-    other.check(&["restore", "saved", "--verify", "--passphrase-file", "passphrase"], "The key is the one");
+    other.check(
+        &["restore", "saved", "--verify", "--passphrase-file", "passphrase"],
+        "The key matches its encrypted attachments",
+    );
     let words = ["restore", "saved", "--passphrase-file", "-"];
     other.check_input(&words, "seven brass monkeys\n", "set blobs.encryption = true");
     other.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
@@ -171,7 +174,10 @@ fn restore_without_keys_requires_a_copy_of_the_key() {
     fs::remove_dir_all(folder.data()).expect("it is ours");
     folder.check_fails(&["restore", "saved", "--verify"], "name a copy of keys/blobs.key with --key-file");
     folder.check_fails(&["restore", "saved", "--key-file", "other.key"], "this is not the key");
-    folder.check(&["restore", "saved", "--verify", "--key-file", "copy.key"], "The key is the one");
+    folder.check(
+        &["restore", "saved", "--verify", "--key-file", "copy.key"],
+        "The key matches its encrypted attachments",
+    );
     fs::create_dir_all(folder.data().join("keys")).expect("the folder is writable");
     fs::write(folder.data().join("keys/blobs.key"), "7".repeat(64)).expect("the folder is writable");
     folder.check_fails(&["restore", "saved", "--key-file", "copy.key"], "move it away");

@@ -133,7 +133,7 @@ fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
             "Unauthenticated login the channel binding",
         ],
         Outcome::NotOffered => {
-            ["a NO [CANNOT] ", "-ERR this authentication mechanism", "504 5.5.4 ", "Unimplemented missing "]
+            ["a NO [CANNOT] ", "-ERR this authentication mechanism", "504 5.5.4 ", "Unimplemented unsupported "]
         }
         Outcome::Cancelled => ["a BAD authentication was cancelled", "-ERR authentication", "501 5.7.0 ", "none"],
     };

@@ -136,13 +136,22 @@ mod tests {
     fn cached_texts_are_limited_to_the_head_size() {
         let raw = b"Subject: x\r\n\r\n";
         let structure = crate::mime::parse(raw);
-        let head = MessageHead { structure, bytes: vec![0; 100], header_start: 20, texts: Default::default() };
-        head.keep_text(HeadText::BodyStructure, &[b'b'; 101]);
-        assert_eq!(head.text(HeadText::BodyStructure), None);
-        head.keep_text(HeadText::Envelope, &[b'e'; 60]);
-        head.keep_text(HeadText::BodyStructure, &[b'b'; 41]);
-        assert_eq!((head.text(HeadText::Envelope), head.text(HeadText::BodyStructure)), (Some(&[b'e'; 60][..]), None));
-        head.keep_text(HeadText::BodyStructure, &[b'b'; 40]);
-        assert_eq!(head.text(HeadText::BodyStructure), Some(&[b'b'; 40][..]));
+        let head = |length| MessageHead {
+            structure: structure.clone(),
+            bytes: vec![0; length],
+            header_start: 20,
+            texts: Default::default(),
+        };
+        for (length, bytes_max) in [(100, TEXTS_BYTES_MIN), (3_000, 3_000)] {
+            let head = head(length);
+            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max + 1]);
+            assert_eq!(head.text(HeadText::BodyStructure), None);
+            head.keep_text(HeadText::Envelope, &[b'e'; 60]);
+            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 59]);
+            assert_eq!(head.text(HeadText::BodyStructure), None);
+            assert_eq!(head.text(HeadText::Envelope), Some(&[b'e'; 60][..]));
+            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 60]);
+            assert_eq!(head.text(HeadText::BodyStructure).map(<[u8]>::len), Some(bytes_max - 60));
+        }
     }
 }

@@ -215,8 +215,8 @@ fn set_separate_values(options: &mut rocksdb::Options) {
     options.set_min_blob_size(limits::SEPARATE_VALUE_BYTES_MIN);
     options.set_blob_file_size(256 << 20);
     options.set_blob_compression_type(DBCompressionType::None);
-    // While it is enabled, every compaction rewrites all values that it meets, and the engine compacts by itself where a
-    // quarter of a file is garbage. `reclaim` enables it only while there is much garbage.
+    // While it is enabled, every compaction rewrites all values that it meets, and the engine compacts by itself where
+    // a quarter of a file is garbage. `reclaim` enables it only while there is much garbage.
     options.set_enable_blob_gc(false);
     options.set_blob_gc_age_cutoff(1.0);
     options.set_blob_gc_force_threshold(0.25);
