@@ -3,13 +3,16 @@
 //! The options of the native protocol are parsed anywhere on the command line, but they are shown and effective only
 //! for commands that go to a server as a user ([`USER_COMMANDS`]). All other commands reject them before doing
 //! anything: `--user` asks for the rights of that user, while an operator has all rights.
+//!
+//! `--set` may be given at every level of the command line, and the values of all levels apply: those of the outer
+//! levels first, so that the last value of a key on the line wins.
 
 use std::process::ExitCode;
 
 use admin::Request;
 use admin::request::DbRequest;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use instance::pdf;
 
 use crate::failure::{ExitStatus, Failure};
@@ -62,12 +65,15 @@ const STALE_EXIT_CODE: u8 = 3;
 const USER_COMMANDS: [&[&str]; 7] =
     [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"], &["db", "create"]];
 
+/// The argument that sets a key of the configuration, as clap identifies it.
+const SET: &str = "set";
+
 /// Runs the program.
 #[must_use]
 pub fn run(server: &Server) -> ExitCode {
     let mut command = command();
     let matches = command.clone().get_matches();
-    let line = match CommandLine::from_arg_matches(&matches) {
+    let line = match parsed(&matches) {
         Ok(line) => line,
         Err(error) => error.format(&mut command).exit(),
     };
@@ -84,14 +90,30 @@ pub fn run(server: &Server) -> ExitCode {
     }
 }
 
+/// Returns the parsed command line, with the values of `--set` of all levels.
+fn parsed(matches: &ArgMatches) -> Result<CommandLine, clap::Error> {
+    let mut line = CommandLine::from_arg_matches(matches)?;
+    let levels = std::iter::successors(Some(matches), |level| level.subcommand().map(|(_, below)| below));
+    let values = levels.filter_map(|level| level.try_get_many::<String>(SET).ok().flatten());
+    line.place.set = values.flatten().cloned().collect();
+    Ok(line)
+}
+
 /// Returns the definition of the command line for clap.
 fn command() -> clap::Command {
     let command = CommandLine::command();
+    let set = command.get_arguments().find(|argument| argument.get_id() == SET).cloned();
+    let command = set.iter().fold(command, add_below);
     let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
     let shown: Vec<clap::Arg> =
         command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
     let command = USER_COMMANDS.iter().fold(command, |command, path| show(command, path, &shown));
     command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::with_stdout_help))
+}
+
+/// Adds an argument to the subcommands of a command, at every level.
+fn add_below(command: clap::Command, argument: &clap::Arg) -> clap::Command {
+    command.mut_subcommands(|below| add_below(below.arg(argument.clone()), argument))
 }
 
 /// Shows arguments in the help of a command and of its subcommands.
@@ -154,7 +176,7 @@ mod tests {
 
     fn read(words: &str) -> CommandLine {
         let matches = command().try_get_matches_from(words.split(' ')).expect(words);
-        CommandLine::from_arg_matches(&matches).expect(words)
+        parsed(&matches).expect(words)
     }
 
     #[test]
@@ -187,6 +209,24 @@ mod tests {
         let user = |words: &str| read(words).place.remote.user;
         assert_eq!(user("doublet --user ann note list a.nsf").as_deref(), Some("ann"));
         assert_eq!(user("doublet db open a.nsf --user ann").as_deref(), Some("ann"));
+    }
+
+    #[test]
+    fn assignments_of_all_levels_apply_in_order() {
+        let check = |words: &str, expected: &[&str]| assert_eq!(read(words).place.set, expected, "{words}");
+        check("doublet --set a=1 db --set b=2 list --set c=3", &["a=1", "b=2", "c=3"]);
+        check("doublet --set a=1 --set b=2 serve --set a=3", &["a=1", "b=2", "a=3"]);
+        check("doublet note profile get a.nsf P --set a=1", &["a=1"]);
+        check("doublet --set a=1 status", &["a=1"]);
+        check("doublet status", &[]);
+    }
+
+    #[test]
+    fn help_of_every_command_shows_set() {
+        for words in ["doublet", "doublet serve", "doublet db", "doublet db list", "doublet note profile get"] {
+            let help = command().try_get_matches_from(format!("{words} --help").split(' ')).expect_err("it is help");
+            assert!(help.to_string().contains("--set <KEY=VALUE>"), "{words}: {help}");
+        }
     }
 
     #[test]

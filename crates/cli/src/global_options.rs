@@ -18,7 +18,9 @@ pub struct GlobalOptions {
     #[arg(long, short, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Sets one key of the configuration, for example --set listen.imap=127.0.0.1:1143. May be given several times.
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    // Not global for clap, which would keep only the values at the deepest level. `command_line` adds it to every
+    // subcommand and collects the values of all levels.
+    #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Prints results as JSON.
     #[arg(long, global = true)]
