@@ -38,14 +38,16 @@ pub fn fields(header: &[u8]) -> Fields<'_> {
     Fields { rest: header }
 }
 
-/// Returns the leading fields of a message with their ranges. They end at the blank line, at the first stray line, or
-/// after [`HEADER_BYTES_MAX`].
+/// Returns the leading fields of a message with their ranges. They end at the blank line, at the first stray line, at
+/// the first line that begins with `--`, or after [`HEADER_BYTES_MAX`].
 ///
 /// Submission and the protocols examine only these fields: a stray line ends the header for some programs and not for
-/// others, so no decision may depend on a field after it.
+/// others, so no decision may depend on a field after it. The same holds for a line such as `--a:b`, which has the form
+/// of a field and may be a boundary.
 pub fn leading_fields(message: &[u8]) -> impl Iterator<Item = (Range<usize>, Field<'_>)> {
     let mut start = 0;
-    let leading = fields(message.get(..HEADER_BYTES_MAX).unwrap_or(message)).take_while(|field| !field.name.is_empty());
+    let is_leading = |field: &Field<'_>| !field.name.is_empty() && !field.name.starts_with(b"--");
+    let leading = fields(message.get(..HEADER_BYTES_MAX).unwrap_or(message)).take_while(is_leading);
     leading.map(move |field| {
         let range = start..start + field.raw.len();
         start = range.end;
@@ -168,6 +170,7 @@ mod tests {
         check("A: 1\r\nB : 2\r\n 3\r\n\t4\r\n\r\nC: 5\r\n", &["A: 1\r\n", "B : 2\r\n 3\r\n\t4\r\n"]);
         check("A:", &["A:"]);
         check("A: 1\r\nno field\r\nB: 2\r\n", &["A: 1\r\n"]);
+        check("A: 1\r\n-B: 2\r\n--a:b\r\nC: 3\r\n", &["A: 1\r\n", "-B: 2\r\n"]);
         for text in ["\r\nA: 1\r\n", " A: 1\r\n", "", ": 1\r\n", "\u{c4}: 1\r\n"] {
             check(text, &[]);
         }

@@ -10,7 +10,8 @@
 //!
 //! A header ends with its blank line. Without a blank line it ends before a boundary, or before two consecutive lines
 //! of which neither is a field. A single stray line among fields is part of the header; mail from mbox files and
-//! careless filters has such lines.
+//! careless filters has such lines. A boundary that contains a colon has the form of a field, so it is recognized
+//! first; a stray line directly before it is not part of the header, like one before any other boundary.
 //!
 //! Every byte is examined a fixed number of times, and a line that begins with `--` is compared with at most
 //! `MIME_DEPTH_MAX` boundaries. [`ScanEffort`] counts these steps for the tests.
@@ -222,6 +223,7 @@ impl<'a> Scanner<'a> {
         let mut own_boundary = OwnBoundary::Unknown;
         let mut position = start;
         let mut at_field = false;
+        let mut stray_line = None;
         let end = loop {
             if position >= raw.len() {
                 break raw.len();
@@ -239,18 +241,20 @@ impl<'a> Scanner<'a> {
             if is_blank_line(line) {
                 break next;
             }
+            if line.starts_with(b"--") && (own_boundary.is(line, &fields) || self.delimiter_at(position).is_some()) {
+                break stray_line.unwrap_or(position);
+            }
             match split_name(line) {
                 Some((name_length, colon)) => {
                     field = ContentField::of(&line[..name_length]).map(|field| (field, position + colon + 1));
                     at_field = true;
-                }
-                None if line.starts_with(b"--")
-                    && (own_boundary.is(line, &fields) || self.delimiter_at(position).is_some()) =>
-                {
-                    break position;
+                    stray_line = None;
                 }
                 None if self.body_begins(next) => break position,
-                None => at_field = false,
+                None => {
+                    at_field = false;
+                    stray_line = Some(position);
+                }
             }
             position = next;
         };

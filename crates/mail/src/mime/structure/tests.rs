@@ -120,6 +120,20 @@ fn headers_without_a_blank_line_are_parsed() {
     check("A: 1\r\r\nContent-Type: text/html\r\r\n\r\r\nx", &["text/html \"x\""]);
 }
 
+const COLON: &str = "Content-Type: multipart/mixed; boundary=\"a:b\"\n";
+
+#[test]
+fn boundary_with_a_colon_is_not_a_field() {
+    check(&format!("{COLON}--a:b\nContent-Type: text/html\n\n1\n--a:b--"), &["multipart/mixed", ".text/html \"1\""]);
+    check(
+        &format!("{COLON}\n--a:b\nContent-Type: text/html\n--a:b\n\n2\n--a:b--"),
+        &["multipart/mixed", ".text/html \"\"", ".text/plain \"2\""],
+    );
+    // The line before the boundary is text, although the line after it has the form of a field.
+    check(&format!("{COLON}\n--a:b\none\n--a:b--"), &["multipart/mixed", ".text/plain \"one\""]);
+    check("--a: b\nContent-Type: text/html\n\nbody", &["text/html \"body\""]);
+}
+
 #[test]
 fn structure_with_empty_parts_round_trips() {
     // The line end before the boundary is the blank line of the header.
@@ -297,6 +311,10 @@ fn hostile_messages_take_proportional_time() {
     );
     check_effort("stray lines", MIXED, "x\nA: 1\n", 200_000);
     check_effort("own boundaries that are none", MIXED, "--bb\nA: 1\n", 200_000);
+    check_effort("own boundaries with a colon that are none", COLON, "--a:bb\n", 200_000);
+    check_effort("parts of one line", COLON, "\nx\n--a:b", 100_000);
+    let header = nested.split_inclusive('\n').take(3 * (MIME_DEPTH_MAX - 2)).collect::<String>();
+    check_effort("header lines that may be boundaries", &header, "--b:\n", 100_000);
     check_effort("fields in a row", "", "Content-Type: a/b;", 100_000);
     check_effort("header lines", "", "Content-Type: a/b\n", 100_000);
     check_effort("comments", "Content-Type: a/b; ", "(", 1_000_000);
