@@ -100,8 +100,7 @@ impl<'q> Parser<'q> {
 
     fn parse_not(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
-        let ends = |next: char| next.is_whitespace() || matches!(next, ')' | '|' | ',');
-        let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !ends(next));
+        let follows = |scan: &Scanner<'_>| scan.peek().is_some_and(|next| !ends_term(next));
         let mut ahead = self.scan;
         let is_sign = (ahead.take("!") || ahead.take("-")) && follows(&ahead);
         if !is_sign {
@@ -238,7 +237,7 @@ impl<'q> Parser<'q> {
         let begins = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '$' | '_'));
         if begins {
             let mut ahead = self.scan;
-            if ahead.take(":") && ahead.peek().is_some_and(|next| !next.is_whitespace() && next != '/') {
+            if ahead.take(":") && ahead.peek().is_some_and(|next| !ends_term(next) && next != '/') {
                 self.scan = ahead;
                 return match fact(name) {
                     Some(fact) => self.fact(fact, Comparison::Equal),
@@ -423,6 +422,11 @@ fn fact(name: &str) -> Option<NoteProperty> {
 fn alias(name: &str) -> &str {
     let names = [("to", "SendTo"), ("cc", "CopyTo"), ("attachment", "$FILE"), ("file", "$FILE")];
     names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(name, |(_, item)| item)
+}
+
+/// Returns `true` if a character ends a term, so that a sign or a colon before it has no operand.
+fn ends_term(next: char) -> bool {
+    next.is_whitespace() || matches!(next, ')' | '|' | ',')
 }
 
 fn is_name(character: char) -> bool {

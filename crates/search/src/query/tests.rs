@@ -90,6 +90,10 @@ fn fields() {
     check("subject:x body:y to:z", "(and subject:x body:y sendto:z)");
     check("subject:(a -b)", "(and subject:a (not subject:b))");
     check("attachment:report", "$file:report");
+    check("x subject: ", "(and x subject)");
+    check("(x subject:)", "(and x subject)");
+    check("subject:|a", "(or subject a)");
+    check("size:, a", "(or size a)");
     check("FIELD Amount > 5", "amount#5!..");
     check("[Amount]=5", "(or amount#5..5 amount:5)");
     check("[Due]>=1970-01-02", "due@86400..");
