@@ -128,6 +128,9 @@ pub fn list(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     } else {
         vec![scanner.list_pattern()?]
     };
+    if patterns.is_empty() {
+        return Err(SyntaxError::Expected("a mailbox pattern"));
+    }
     let patterns = patterns.into_iter().flatten().collect();
     let mut returns = ListReturns::default();
     if !scanner.is_at_end() {
