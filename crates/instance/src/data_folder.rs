@@ -206,10 +206,13 @@ pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
 }
 
 /// Writes a file that only the current user can access. The file is replaced as a whole or not at all.
+///
+/// The file survives a power failure after the call: the folder with its name is synced, and if that folder is new, the
+/// folder around it as well. Otherwise encrypted attachments could be on disk without their key.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
-    if let Some(folder) = path.parent() {
-        create_private_folder(folder)?;
-    }
+    let folder = folder_of(path);
+    let is_new = !folder.exists();
+    create_private_folder(folder)?;
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
     let fresh = PathBuf::from(fresh);
@@ -219,9 +222,17 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&fresh)?;
         file.write_all(content)?;
         file.sync_all()?;
-        std::fs::rename(&fresh, path)
+        std::fs::rename(&fresh, path)?;
+        File::open(folder)?.sync_all()?;
+        if is_new { File::open(folder_of(folder))?.sync_all() } else { Ok(()) }
     };
     write().map_err(DataError::io("write", path))
+}
+
+/// Returns the folder that contains the name of a file or folder.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().unwrap_or(path);
+    if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
 }
 
 /// Reads a file of at most `size_bytes_max` bytes. A longer file is an error.
@@ -286,6 +297,15 @@ mod tests {
         std::fs::write(outer.path().join("lock"), b"nobody knows").expect("the folder is writable");
         let error = folder.lock().expect_err("it is held");
         assert!(error.to_string().ends_with("another doublet"), "{error}");
+    }
+
+    #[test]
+    fn folder_to_sync_is_the_one_with_the_name() {
+        let check = |path: &str, expected: &str| assert_eq!(folder_of(Path::new(path)), Path::new(expected), "{path}");
+        check("/data/keys/blobs.key", "/data/keys");
+        check("keys/blobs.key", "keys");
+        check("blobs.key", ".");
+        check("/", "/");
     }
 
     #[test]
