@@ -20,7 +20,7 @@ use store::blob::BlobCipher;
 use store::limits::DATA_FILE_BYTES_MAX;
 
 use super::Failure;
-use super::request::BackupRequest;
+use super::request::{BackupRequest, Secret};
 
 /// Folders of the data folder whose files are encrypted in a backup.
 const KEY_FOLDERS: [&str; 2] = ["keys", "tls"];
@@ -95,7 +95,7 @@ fn files_of(data: &Path, folder: &str) -> Result<Vec<DataFile>, Failure> {
 #[derive(Debug, Default)]
 pub struct KeySources {
     /// The passphrase of the key files.
-    pub passphrase: Option<String>,
+    pub passphrase: Option<Secret>,
     /// A copy of the key of encrypted attachments.
     pub key_file: Option<PathBuf>,
     /// Set if the key files of the backup are to be left out.
@@ -119,7 +119,7 @@ impl RestorableFiles {
         let sealed = files.iter().position(|file| file.name == KEY_FILES).map(|index| files.remove(index));
         if let Some(sealed) = sealed.filter(|_| !sources.without_keys) {
             let passphrase = sources.passphrase.as_ref().ok_or_else(|| passphrase_missing(number))?;
-            files.extend(decrypt_key_files(&sealed.content, passphrase).map_err(refused)?);
+            files.extend(decrypt_key_files(&sealed.content, &passphrase.0).map_err(refused)?);
         }
         if let Some(path) = &sources.key_file {
             let content = read_limited(path, BLOB_KEY_FILE_BYTES_MAX).map_err(refused)?;
@@ -203,6 +203,13 @@ mod tests {
     use config::ConfigSources;
 
     use super::*;
+
+    #[test]
+    fn passphrase_is_not_in_the_debug_form() {
+        let passphrase = Some(Secret("seven brass monkeys".to_owned()));
+        let form = format!("{:?}", KeySources { passphrase, ..KeySources::default() });
+        assert!(form.contains("passphrase") && !form.contains("brass"), "{form}");
+    }
 
     #[test]
     fn files_are_restored_only_into_their_folders() {
