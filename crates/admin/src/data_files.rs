@@ -109,13 +109,15 @@ pub struct RestorableFiles {
     pub number: u32,
     /// Set if the attachments of the store are encrypted. Their key is among the files.
     pub encrypted: bool,
+    /// Set if the backup does not say whether the attachments are encrypted, because an older program made it.
+    pub encryption_unknown: bool,
     files: Vec<DataFile>,
 }
 
 impl RestorableFiles {
     /// Decrypts the key files of a backup. Fails if the key of encrypted attachments is missing or not the right one.
     pub fn open(found: DataFiles, sources: &KeySources) -> Result<Self, Failure> {
-        let DataFiles { number, mut files, key_fingerprint } = found;
+        let DataFiles { number, mut files, key_fingerprint, encryption_unknown } = found;
         let sealed = files.iter().position(|file| file.name == KEY_FILES).map(|index| files.remove(index));
         if let Some(sealed) = sealed.filter(|_| !sources.without_keys) {
             let passphrase = sources.passphrase.as_ref().ok_or_else(|| passphrase_missing(number))?;
@@ -126,7 +128,7 @@ impl RestorableFiles {
             files.retain(|file| file.name != BLOB_KEY);
             files.push(DataFile { name: BLOB_KEY.to_owned(), content });
         }
-        let this = Self { number, encrypted: key_fingerprint.is_some(), files };
+        let this = Self { number, encrypted: key_fingerprint.is_some(), encryption_unknown, files };
         key_fingerprint.map_or(Ok(()), |fingerprint| this.check_blob_key(fingerprint))?;
         Ok(this)
     }

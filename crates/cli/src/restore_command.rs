@@ -85,14 +85,21 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
     let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
         let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
     });
-    let checked = checked.map_err(Failure::of)?;
+    Ok(verified(&checked.map_err(Failure::of)?, &data_files))
+}
+
+/// Returns the answer about a backup that is intact.
+fn verified(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
     let files = counted(checked.files, "file", "files");
     let bytes = counted(checked.bytes, "byte", "bytes");
     let intact = Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number));
-    Ok(match data_files.encrypted {
-        true => intact.with_message("The key matches its encrypted attachments."),
-        false => intact,
-    })
+    match (data_files.encrypted, data_files.encryption_unknown) {
+        (true, _) => intact.with_message("The key matches its encrypted attachments."),
+        (false, true) => intact.with_message(
+            "An older program made it, and it does not say whether its attachments are encrypted: if they are, keep a copy of their key (keys/blobs.key), which was not compared.",
+        ),
+        (false, false) => intact,
+    }
 }
 
 fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
@@ -154,4 +161,25 @@ fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Resu
     let key_file = command.key_file.clone().or(known_key.filter(|_| !is_locked));
     let sources = KeySources { passphrase: passphrase.map(Secret), key_file, without_keys: command.without_keys };
     RestorableFiles::open(found, &sources).map_err(Failure::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use store::backup::{Backup, DataFiles};
+
+    use super::*;
+
+    #[test]
+    fn verification_of_an_old_backup_does_not_vouch_for_its_key() {
+        let check = |encryption_unknown: bool, expected: &[&str]| {
+            let found = DataFiles { number: 1, files: Vec::new(), key_fingerprint: None, encryption_unknown };
+            let data_files = RestorableFiles::open(found, &KeySources::default()).expect("it has no key files");
+            let checked = Backup { number: 1, files: 2, bytes: 3, copied_bytes: 0, encrypted: false, has_keys: false };
+            let says = verified(&checked, &data_files).says;
+            let begins = says.iter().zip(expected).all(|(text, begin)| text.starts_with(begin));
+            assert!(says.len() == expected.len() && begins, "{says:?}");
+        };
+        check(false, &["Backup 1 is intact: 2 files, 3 bytes."]);
+        check(true, &["Backup 1 is intact: 2 files, 3 bytes.", "An older program made it"]);
+    }
 }

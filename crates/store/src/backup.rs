@@ -108,6 +108,8 @@ pub struct DataFiles {
     pub files: Vec<DataFile>,
     /// The fingerprint of the key of encrypted attachments, or `None` if they are not encrypted.
     pub key_fingerprint: Option<[u8; 32]>,
+    /// Set if the backup does not say whether attachments are encrypted, because an older program made it.
+    pub encryption_unknown: bool,
 }
 
 /// Copies a running store and files beside it into a target. Creates the target if it does not exist.
@@ -160,7 +162,8 @@ pub fn backup(
     }
     let number = numbers.last().map_or(1, |last| last + 1);
     let data_files = target.write_data_files(data_files)?;
-    let manifest = Manifest { files: entries, data_files, key_fingerprint: store.blobs().key_fingerprint() };
+    let key_fingerprint = store.blobs().key_fingerprint();
+    let manifest = Manifest { files: entries, data_files, key_fingerprint, encryption_unknown: false };
     target.write_manifest(number, &manifest)?;
     Ok(Backup::of(number, &manifest, copied_bytes))
 }
@@ -196,7 +199,8 @@ pub fn data_files(target: &Path, number: Option<u32>) -> Result<DataFiles> {
         Ok(DataFile { name: entry.name.clone(), content })
     };
     let files = manifest.data_files.iter().map(read).collect::<Result<_>>()?;
-    Ok(DataFiles { number, files, key_fingerprint: manifest.key_fingerprint })
+    let Manifest { key_fingerprint, encryption_unknown, .. } = manifest;
+    Ok(DataFiles { number, files, key_fingerprint, encryption_unknown })
 }
 
 /// The destination of a restore.

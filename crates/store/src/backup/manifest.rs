@@ -47,6 +47,8 @@ pub struct Manifest {
     pub data_files: Vec<ManifestEntry>,
     /// The fingerprint of the key of encrypted attachments, or `None` if they are not encrypted.
     pub key_fingerprint: Option<[u8; 32]>,
+    /// Set if the manifest does not say whether attachments are encrypted: it is of version 1. Never encoded.
+    pub encryption_unknown: bool,
 }
 
 impl Manifest {
@@ -122,6 +124,7 @@ pub fn decode_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
         return Err(ManifestError::Damaged);
     }
     let mut manifest = Manifest { files: decode_entries(&mut decoder, is_plain)?, ..Manifest::default() };
+    manifest.encryption_unknown = version == VERSION_WITHOUT_DATA_FILES;
     if version == VERSION {
         manifest.data_files = decode_entries(&mut decoder, is_relative_path)?;
         manifest.key_fingerprint = match decoder.bytes()? {

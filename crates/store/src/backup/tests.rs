@@ -362,7 +362,7 @@ proptest! {
         offset: prop::sample::Index,
         bit in 0_u8..8,
     ) {
-        let manifest = Manifest { files, data_files, key_fingerprint };
+        let manifest = Manifest { files, data_files, key_fingerprint, encryption_unknown: false };
         let bytes = manifest.encode();
         prop_assert_eq!(decode_manifest(&bytes), Ok(manifest));
         let mut broken = bytes.clone();
@@ -392,9 +392,26 @@ fn framed(version: u8, content: &[u8]) -> Vec<u8> {
 fn manifest_of_version_1_has_no_data_files() {
     let bytes = Manifest::default().encode();
     assert_eq!(bytes[8..12], [2, 0, 0, 0], "no files, none beside the store, no fingerprint");
-    assert_eq!(decode_manifest(&framed(1, &[0])), Ok(Manifest::default()));
+    let old = Manifest { encryption_unknown: true, ..Manifest::default() };
+    assert_eq!(decode_manifest(&framed(1, &[0])), Ok(old));
     assert_eq!(decode_manifest(&framed(1, &[0, 0, 0])), Err(ManifestError::Damaged));
     assert_eq!(decode_manifest(&framed(3, &[0, 0, 0])), Err(ManifestError::Unknown));
+}
+
+#[test]
+fn backup_of_version_1_does_not_say_whether_attachments_are_encrypted() {
+    let world = World::new();
+    let store = Store::open(&world.path("store"), &small()).expect("a store");
+    world.backup(&store);
+    let target = world.path("backup");
+    assert!(!data_files(&target, None).expect("read").encryption_unknown);
+    let path = target.join(BACKUPS).join("000001");
+    let bytes = fs::read(&path).expect("read");
+    // The content of version 1 ends before the two bytes of an empty list and an empty fingerprint, and the hash.
+    fs::write(&path, framed(1, &bytes[9..bytes.len() - 34])).expect("written");
+    let found = data_files(&target, None).expect("read");
+    assert_eq!((found.key_fingerprint, found.encryption_unknown), (None, true));
+    verify(&target, None, &mut |_| {}).expect("sound");
 }
 
 #[test]
