@@ -212,11 +212,17 @@ mod tests {
         let body = |text, partial| FetchAttribute::BodySection { section: section(text), partial, peek: true };
         check(body(SectionText::Text, None), "BODY[TEXT] {4}\r\nc??d");
         check(body(SectionText::Text, Some(Partial { start: 2, length: 2 })), "BODY[TEXT]<2> {2}\r\n?d");
+        let first = Section { part: PartPath(vec![1]), text: SectionText::Whole };
+        let first = |partial| FetchAttribute::BodySection { section: first.clone(), partial, peek: true };
+        check(first(None), "BODY[1] {4}\r\nc??d");
+        check(first(Some(Partial { start: 1, length: 2 })), "BODY[1]<1> {2}\r\n??");
         check(
             body(SectionText::HeaderFields(vec!["Subject".into()]), None),
             "BODY[HEADER.FIELDS (Subject)] {16}\r\nSubject: a?b\r\n\r\n",
         );
         check(FetchAttribute::Rfc822Text, "RFC822.TEXT {4}\r\nc??d");
+        let text = BINARY.replace('\0', "?");
+        check(FetchAttribute::Rfc822, &format!("RFC822 {{{}}}\r\n{text}", BINARY.len()));
         check(
             FetchAttribute::Binary { part: PartPath(vec![1]), partial: None, peek: true },
             "BINARY[1] ~{4}\r\nc\0\0d",
