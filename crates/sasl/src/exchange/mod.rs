@@ -13,7 +13,8 @@
 //! | OAUTHBEARER, XOAUTH2 | token; after a failure the dummy response | token |
 //!
 //! Cancelling an exchange means dropping it. In base64 line protocols, [`Exchange::step_line`] recognizes the `*` of a
-//! client that cancels.
+//! client that cancels. A client whose token was refused can no longer cancel: whatever it sends, the exchange fails
+//! with the reason of the refusal, so that the attempt counts.
 
 mod check;
 mod gs2;
@@ -116,19 +117,34 @@ impl Exchange {
         }
     }
 
-    /// Processes a line of the client in base64. Returns [`Step::Failed`] for the reasons of [`decode_line`].
+    /// Processes a line of the client in base64. [Fails](Exchange::fail) for the reasons of [`decode_line`].
     #[must_use]
     pub fn step_line(self, line: &[u8]) -> Step {
-        decode_line(line).map_or_else(Step::Failed, |response| self.step(&response))
+        match decode_line(line) {
+            Ok(response) => self.step(&response),
+            Err(error) => self.fail(error),
+        }
     }
 
     /// Processes a response of the client.
     #[must_use]
     pub fn step(self, response: &[u8]) -> Step {
         if response.len() > RESPONSE_BYTES_MAX {
-            return Step::Failed(LoginError::TooLong);
+            return self.fail(LoginError::TooLong);
         }
         self.advance(response).unwrap_or_else(Step::Failed)
+    }
+
+    /// Ends the exchange because of a line or response that cannot be decoded. A protocol calls it for a line that it
+    /// cannot read.
+    ///
+    /// Returns [`Step::Failed`] with this error, or with the reason of the refusal if the client's token was refused.
+    #[must_use]
+    pub fn fail(self, error: LoginError) -> Step {
+        match self.state {
+            State::Refused(reason) => Step::Failed(reason),
+            _ => Step::Failed(error),
+        }
     }
 
     /// Returns the mechanism.

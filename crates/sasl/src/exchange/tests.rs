@@ -102,6 +102,38 @@ fn client_can_cancel_after_a_challenge() {
 }
 
 #[test]
+fn refused_token_fails_with_its_reason_after_any_line() {
+    let refused = || {
+        let message: &[u8] = b"n,,\x01auth=Bearer wrong\x01\x01";
+        let context = Arc::new(context(LoginProtocol::Imap));
+        let Step::Check(check) = Exchange::begin(Mechanism::OAuthBearer, Some(message), context) else {
+            panic!("a token is checked");
+        };
+        match check.run(&Accounts) {
+            Step::Challenge { exchange, .. } => exchange,
+            step => panic!("an error message is sent: {step:?}"),
+        }
+    };
+    let check = |step: Step| assert!(matches!(step, Step::Failed(LoginError::InvalidCredentials)), "{step:?}");
+    for line in ["AQ==", "", "*", "!!!"] {
+        check(refused().step_line(line.as_bytes()));
+    }
+    check(refused().step_line(&vec![b'A'; crate::limits::LINE_BYTES_MAX + 4]));
+    check(refused().step(&vec![b'x'; RESPONSE_BYTES_MAX + 1]));
+    check(refused().fail(LoginError::TooLong));
+}
+
+#[test]
+fn unreadable_line_ends_the_exchange_with_its_error() {
+    let Step::Challenge { exchange, .. } =
+        Exchange::begin(Mechanism::Plain, None, Arc::new(context(LoginProtocol::Pop3)))
+    else {
+        panic!("PLAIN asks for the message");
+    };
+    assert!(matches!(exchange.fail(LoginError::TooLong), Step::Failed(LoginError::TooLong)));
+}
+
+#[test]
 fn exchange_begins_from_a_command_line() {
     let check = |mechanism: &str, initial_response: Option<&str>, expected: LoginError| {
         let context = Context { mechanisms: vec![Mechanism::Plain], ..context(LoginProtocol::Imap) };
