@@ -106,11 +106,12 @@ impl Session {
         }
     }
 
-    /// Processes a line that the codec refused.
+    /// Processes a line that the codec refused. Within an exchange it ends the exchange.
     pub fn refused_line(&mut self, error: LineError) -> Step {
-        match error {
-            LineError::TooLong => Step::Close(err("the line is too long")),
-            LineError::NotText => self.error("the line contains invalid characters"),
+        match (error, self.exchange.take()) {
+            (LineError::TooLong, _) => Step::Close(err("the line is too long")),
+            (LineError::NotText, Some(exchange)) => self.proceed(exchange.fail(LoginError::NotBase64)),
+            (LineError::NotText, None) => self.error("the line contains invalid characters"),
         }
     }
 

@@ -582,6 +582,26 @@ async fn account_change_ends_the_session_and_removes_nothing() {
     assert_eq!(world.inbox().len(), 1, "only QUIT removes");
 }
 
+#[tokio::test]
+async fn line_with_invalid_bytes_ends_the_exchange() {
+    let world = world(&[]);
+    for line in [&b"AGFu\0bg=="[..], b"AGFu\rbg==", b"\xff\xfe"] {
+        let (client, server) = Stream::duplex(1 << 16);
+        tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
+        let mut client = Client { stream: client, received_bytes: Vec::new() };
+        let commands = b"\r\nUSER ann@acme.test\r\nPASS sesame\r\n";
+        let input = [&b"AUTH PLAIN\r\n"[..], line, commands].concat();
+        client.stream.write_all(&input).await.expect("the server reads");
+        client.stream.flush().await.expect("the server reads");
+        let mut replies = Vec::new();
+        for _ in 0..5 {
+            replies.push(client.line().await);
+        }
+        let expected = ["+", "-ERR expected base64", "+OK send PASS", "+OK 0 messages (0 octets)"];
+        assert_eq!(replies[1..], expected, "{line:?}");
+    }
+}
+
 /// Sets Ann's level in her mail file.
 fn set_acl_level(world: &World, level: AclLevel) {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
