@@ -180,7 +180,10 @@ impl Connection {
         loop {
             match self.work.decoder.decode_line() {
                 Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
-                Some(Err(_)) => return Ok(None),
+                Some(Err(_)) => {
+                    self.work.session.refuse_line(&mut self.work.out);
+                    return Ok(None);
+                }
                 None => {}
             }
             self.flush().await?;
@@ -197,7 +200,10 @@ impl Connection {
         loop {
             match self.work.decoder.decode_line() {
                 Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
-                Some(Err(_)) => return Ok(None),
+                Some(Err(_)) => {
+                    self.work.session.refuse_line(&mut self.work.out);
+                    return Ok(None);
+                }
                 None => {}
             }
             let listener = self.work.session.listen();

@@ -126,6 +126,25 @@ async fn pipelined_commands_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn long_line_after_a_continuation_request_ends_the_connection() {
+    let server = server().await;
+    let long = vec![b'A'; imap::limits::CONTINUATION_BYTES_MAX + 1];
+    let goodbye = "* BYE the line is too long\r\n";
+    let mut client = Client::connect(&server).await;
+    client.send(b"a AUTHENTICATE PLAIN\r\n").await;
+    client.until("+ \r\n").await;
+    client.send(&long).await;
+    assert_eq!(client.until(goodbye).await, format!("a BAD the response is too long\r\n{goodbye}"));
+    assert!(client.closed().await);
+    let mut client = Client::logged_in(&server).await;
+    client.send(b"a IDLE\r\n").await;
+    client.until("+ idling\r\n").await;
+    client.send(&long).await;
+    assert_eq!(client.until(goodbye).await, goodbye);
+    assert!(client.closed().await);
+}
+
+#[tokio::test]
 async fn large_message_is_appended_and_fetched_whole() {
     let server = server().await;
     let mut client = Client::logged_in(&server).await;

@@ -107,9 +107,15 @@ impl Session {
     }
 
     /// Processes a line that the codec refused. Within an exchange it ends the exchange.
+    ///
+    /// A line that is too long also ends the connection, because the codec does not look for its end.
     pub fn refused_line(&mut self, error: LineError) -> Step {
         match (error, self.exchange.take()) {
-            (LineError::TooLong, _) => Step::Close(err("the line is too long")),
+            (LineError::TooLong, Some(exchange)) => match self.proceed(exchange.fail(LoginError::TooLong)) {
+                Step::Reply(text) => Step::Close(text),
+                step => step,
+            },
+            (LineError::TooLong, None) => Step::Close(err("the line is too long")),
             (LineError::NotText, Some(exchange)) => self.proceed(exchange.fail(LoginError::NotBase64)),
             (LineError::NotText, None) => self.error("the line contains invalid characters"),
         }

@@ -602,6 +602,14 @@ async fn line_with_invalid_bytes_ends_the_exchange() {
     }
 }
 
+#[tokio::test]
+async fn long_line_ends_the_exchange_and_the_connection() {
+    let world = world(&[]);
+    let line = "A".repeat(pop3::limits::AUTH_LINE_BYTES_MAX);
+    let dialogue = format!("S: +OK *\nC: AUTH PLAIN\nS: +\nC: {line}\nS: -ERR the response is too long\nEND");
+    check(&world, Peer::local(), &dialogue).await;
+}
+
 /// Sets Ann's level in her mail file.
 fn set_acl_level(world: &World, level: AclLevel) {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");

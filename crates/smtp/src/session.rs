@@ -382,8 +382,10 @@ impl Session {
             Line::BareLineEnd(taken) => (taken, self.refuse_line_end(out)),
             Line::TooLong(taken) => {
                 let ended = input.get(..taken).and_then(<[u8]>::last) == Some(&b'\n');
-                self.phase = if ended { Phase::Command } else { Phase::SkipLine };
-                (taken, self.refuse(out, 500, Status(5, 5, 6), "Authentication line too long"))
+                let next = if ended { Phase::Command } else { Phase::SkipLine };
+                let phase = std::mem::replace(&mut self.phase, next);
+                let Phase::Auth(exchange) = phase else { return (taken, NextAction::Close) };
+                (taken, cmd::auth::refuse_line(self, exchange, out))
             }
         }
     }

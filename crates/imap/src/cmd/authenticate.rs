@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sasl::{Exchange, Step, encode_line};
+use sasl::{Exchange, LoginError, Step, encode_line};
 
 use super::login;
 use crate::codec::Writer;
@@ -25,6 +25,11 @@ pub fn authenticate(
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
 pub fn continue_exchange(session: &mut Session, exchange: Exchange, line: &[u8], out: &mut Writer) -> CommandOutcome {
     proceed(session, exchange.step_line(line), out)
+}
+
+/// Ends the exchange with a line that is too long.
+pub fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut Writer) -> CommandOutcome {
+    proceed(session, exchange.fail(LoginError::TooLong), out)
 }
 
 fn proceed(session: &mut Session, step: Step, out: &mut Writer) -> CommandOutcome {

@@ -39,7 +39,7 @@ pub mod subscribe;
 pub mod thread;
 
 use crate::codec::ast::{Command, CommandBody};
-use crate::codec::{Verb, Writer};
+use crate::codec::{Status, SyntaxError, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Effect, Reply, Session, Task};
 
@@ -67,6 +67,21 @@ impl Session {
             Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
         };
         self.proceed(next, out)
+    }
+
+    /// Refuses a line after a continuation request that is too long: ends an exchange with its tagged reply, and sends
+    /// BYE. The connection must close, because the end of the line is unknown.
+    pub fn refuse_line(&mut self, out: &mut Writer) {
+        let effect = match self.task.take() {
+            Some(Task::Sasl(exchange)) => {
+                let failed = authenticate::refuse_line(self, exchange, out);
+                self.proceed(Ok(failed), out)
+            }
+            _ => Effect::Ready,
+        };
+        if effect != Effect::Close {
+            out.untagged_status(Status::Bye, &SyntaxError::LineTooLong.to_string());
+        }
     }
 }
 

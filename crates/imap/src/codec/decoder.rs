@@ -201,13 +201,17 @@ impl Decoder {
     /// Returns the next line without its line end: the client's answer to a continuation request of AUTHENTICATE or
     /// IDLE.
     ///
-    /// Returns `None` if more bytes are needed.
+    /// Returns `None` if more bytes are needed. Returns an error for a line that is too long, whether its end has
+    /// arrived or not.
     pub fn decode_line(&mut self) -> Option<Result<Vec<u8>, SyntaxError>> {
-        let Some(end) = self.find_line_end() else {
-            let too_long = self.input.len().saturating_sub(self.consumed) > limits::CONTINUATION_BYTES_MAX;
-            return too_long.then_some(Err(SyntaxError::LineTooLong));
-        };
-        let line = without_line_end(self.input.get(self.consumed..end).unwrap_or_default()).to_vec();
+        let end = self.find_line_end();
+        let available = self.input.get(self.consumed..end.unwrap_or(self.input.len())).unwrap_or_default();
+        let line = without_line_end(available);
+        if line.len() > limits::CONTINUATION_BYTES_MAX {
+            return Some(Err(SyntaxError::LineTooLong));
+        }
+        let end = end?;
+        let line = line.to_vec();
         self.consumed = end;
         self.release_memory();
         Some(Ok(line))

@@ -536,6 +536,15 @@ fn continuation_lines_are_returned_undecoded() {
     assert_eq!(decoder.decode_line(), None);
     decoder.feed(&vec![b'x'; 20_000]);
     assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
+    decoder.feed(b"\r\n");
+    assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
+    let longest = vec![b'x'; crate::limits::CONTINUATION_BYTES_MAX];
+    let mut decoder = Decoder::new(logged_in());
+    decoder.feed(&longest);
+    decoder.feed(b"\r");
+    assert_eq!(decoder.decode_line(), None);
+    decoder.feed(b"\n");
+    assert_eq!(decoder.decode_line(), Some(Ok(longest)));
 }
 
 /// Generates pieces of commands. A random sequence of them is a more or less sensible input.

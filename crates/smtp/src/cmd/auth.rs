@@ -42,6 +42,11 @@ pub(crate) fn take_line(session: &mut Session, exchange: Exchange, line: &[u8], 
     proceed(session, exchange.step_line(line), out)
 }
 
+/// Ends the exchange with a line that is too long.
+pub(crate) fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut Vec<u8>) -> NextAction {
+    proceed(session, exchange.fail(LoginError::TooLong), out)
+}
+
 /// Performs a step of the exchange.
 pub(crate) fn proceed(session: &mut Session, step: Step, out: &mut Vec<u8>) -> NextAction {
     match step {

@@ -20,6 +20,7 @@ use mail::submission::Submission;
 use sasl::Mechanism;
 use smtp::backend::{Acceptor as _, Recipients as _};
 use smtp::codec::parameters::Body;
+use smtp::limits::AUTH_LINE_BYTES_MAX;
 use smtp::listener_rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
@@ -104,6 +105,27 @@ fn sessions_follow_the_dialogues() {
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn long_lines_within_auth_count_as_failed_logins() {
+    let long = [vec![b'A'; AUTH_LINE_BYTES_MAX], b"\r\n".to_vec()].concat();
+    // The end of the line arrives with the line, or after its refusal.
+    for piece_bytes in [long.len(), AUTH_LINE_BYTES_MAX] {
+        let mut driver = SessionDriver::new(ListenerRules::submission("mx.example", "b.example"), Peer::local());
+        driver.send(b"HELO c.example\r\n");
+        driver.out.clear();
+        for _ in 0..3 {
+            driver.send(b"AUTH PLAIN\r\n");
+            for piece in long.chunks(piece_bytes) {
+                driver.send(piece);
+            }
+        }
+        let refusals = "334 \r\n500 5.5.6 Authentication line too long\r\n".repeat(3);
+        let expected = refusals + "421 4.7.0 Too many failures, closing connection\r\n";
+        assert_eq!(String::from_utf8_lossy(&driver.out), expected, "in pieces of {piece_bytes} bytes");
+        assert!(driver.closed);
+    }
 }
 
 /// Plays the dialogues of a file, each of which begins with `rules:`.
