@@ -105,14 +105,14 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Deletes a folder, which must be empty.
+    /// Deletes a folder, which must be empty. Fails with [`Error::NotEmpty`] otherwise.
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
         self.check_may_design_view(NoteId(folder.0))?;
         self.require_folder_visible(folder)?;
         // Documents that are hidden from the caller also count.
         let gets_a_note = self.part.pending.values().any(|pending| pending.after.uid_in(folder).is_some());
         if gets_a_note || FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
-            return Err(Error::invalid(format!("folder {folder}"), "not empty"));
+            return Err(Error::NotEmpty { what: format!("folder {folder}") });
         }
         // The step that can be refused comes first: a caller that goes on after an error must not commit half of the
         // deletion.

@@ -31,6 +31,9 @@ pub enum Error {
     /// The named object already exists.
     #[error("{what} exists already")]
     Exists { what: String },
+    /// The named object cannot be deleted while it contains others.
+    #[error("{what} is not empty")]
+    NotEmpty { what: String },
     /// The note was saved by another caller since it was read. The caller reads it again and decides.
     #[error("save conflict: note {unid} was saved since it was read (sequence number {found}, not {expected})")]
     Conflict { unid: Unid, expected: u32, found: u32 },

@@ -181,6 +181,7 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
             let found_sequence = *found;
             (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
         }
+        E::NotEmpty { .. } => (Code::FailedPrecondition, "state", None),
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
         E::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
         E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max as u64)),
@@ -236,6 +237,14 @@ mod tests {
         let detail = details::detail(&status).expect("every error has a detail");
         assert_eq!((status.code(), detail.reason.as_str()), (code, reason));
         assert!(status.message().contains(text), "{:?}", status.message());
+    }
+
+    #[test]
+    fn only_a_folder_that_is_not_empty_is_in_the_wrong_state() {
+        let filled = notes::Error::NotEmpty { what: "folder 7".to_owned() };
+        check(filled.into(), Code::FailedPrecondition, "state", "folder 7 is not empty");
+        let invalid = notes::Error::invalid("folder 7", "the name is too long");
+        check(invalid.into(), Code::InvalidArgument, "invalid", "folder 7: the name is too long");
     }
 
     #[test]

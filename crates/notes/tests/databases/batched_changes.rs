@@ -203,7 +203,7 @@ fn folder_filled_in_the_same_transaction_is_not_empty() {
         writer.folder_add(note, folder)?;
         writer.folder_delete(folder)
     });
-    assert!(matches!(outcome, Err(Error::Invalid { .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::NotEmpty { .. })), "{outcome:?}");
     scenario.world.write(&scenario.database, ANN, |writer| writer.folder_delete(folder)).expect("it is empty");
     assert_sound(&scenario.database);
 }

@@ -43,11 +43,8 @@ pub(crate) fn delete(
 ) -> Result<CallOutcome<v1::DeleteFolderReply>> {
     let folder = open_and_find(context, request.database.clone(), request.folder)?;
     design(context, request.database, |writer| {
-        match writer.folder_delete(folder.view) {
-            Err(notes::Error::Invalid { .. }) => Err(Error::State("the folder is not empty".to_owned())),
-            outcome => Ok(outcome?),
-        }
-        .map(|()| v1::DeleteFolderReply {})
+        writer.folder_delete(folder.view)?;
+        Ok(v1::DeleteFolderReply {})
     })
 }
 
