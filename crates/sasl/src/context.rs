@@ -14,10 +14,12 @@ use crate::protocol::LoginOrigin;
 pub struct Context {
     /// The origin of the login.
     pub origin: LoginOrigin,
-    /// The mechanisms that are enabled, in any order. Empty if the protocol allows no login on this connection.
+    /// The mechanisms that are enabled, in any order.
     pub mechanisms: Vec<Mechanism>,
     /// Set if secrets may be sent: the connection is encrypted or does not leave the machine.
     pub is_private: bool,
+    /// Set if every mechanism requires a private connection, and not only those that send secrets in clear.
+    pub requires_privacy: bool,
     /// The channel bindings of the TLS connection. Empty without TLS.
     pub channel_bindings: Vec<ChannelBinding>,
     /// The client's certificate in DER form, if the TLS layer has verified one.
@@ -43,6 +45,7 @@ impl Context {
             origin,
             mechanisms: mechanisms.to_vec(),
             is_private: false,
+            requires_privacy: false,
             channel_bindings: Vec::new(),
             certificate: None,
             oauth: OAuthDiscovery::default(),
@@ -60,12 +63,18 @@ impl Context {
         self.check(mechanism).is_ok()
     }
 
+    /// Checks that the connection is private if every mechanism requires it. Returns [`LoginError::TlsRequired`] if not.
+    pub fn check_privacy(&self) -> Result<(), LoginError> {
+        if self.requires_privacy && !self.is_private { Err(LoginError::TlsRequired) } else { Ok(()) }
+    }
+
     /// Checks that a mechanism is offered on this connection.
     ///
-    /// Returns [`LoginError::TlsRequired`] if it would be offered with encryption, and
+    /// Returns [`LoginError::TlsRequired`] if the connection must be private for it and is not, and
     /// [`LoginError::MechanismNotOffered`] if it is not enabled, or if the connection lacks the channel binding or the
-    /// certificate that it needs.
+    /// certificate that it needs. Without [`Context::check_privacy`] the reason is the same for every mechanism.
     pub fn check(&self, mechanism: Mechanism) -> Result<(), LoginError> {
+        self.check_privacy()?;
         if !self.mechanisms.contains(&mechanism) {
             return Err(LoginError::MechanismNotOffered);
         }

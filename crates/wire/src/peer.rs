@@ -59,11 +59,11 @@ impl Peer {
         LoginOrigin { protocol, address: self.address, connection: self.connection }
     }
 
-    /// Returns the context of logins over this connection. Without [`Peer::is_private`] it offers no mechanism.
+    /// Returns the context of logins over this connection. Every mechanism requires [`Peer::is_private`].
     #[must_use]
     pub fn login_context(&self, protocol: LoginProtocol, mechanisms: &[Mechanism]) -> Context {
-        let enabled = if self.is_private() { mechanisms } else { &[] };
-        Context { is_private: self.is_private(), ..Context::new(self.login_origin(protocol), enabled) }
+        let context = Context::new(self.login_origin(protocol), mechanisms);
+        Context { is_private: self.is_private(), requires_privacy: true, ..context }
     }
 
     /// Returns the IP address, or the loopback address for a peer without an address.

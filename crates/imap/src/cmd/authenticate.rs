@@ -15,9 +15,6 @@ pub fn authenticate(
     initial_response: Option<&[u8]>,
     out: &mut Writer,
 ) -> CommandOutcome {
-    if let Err(error) = login::check_privacy(session) {
-        return login::login_failed(session, error);
-    }
     let context = Arc::new(session.login_context());
     proceed(session, Exchange::begin_line(mechanism, initial_response, context), out)
 }

@@ -10,16 +10,10 @@ use crate::session::{Account, CommandOutcome, Reply, Session};
 
 /// Logs in with a password.
 pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
-    match check_privacy(session).and_then(|()| check_password(session, user, password)) {
+    match check_password(session, user, password) {
         Ok(login) => logged_in(session, login),
         Err(error) => login_failed(session, error),
     }
-}
-
-/// Returns an error unless the connection is encrypted or local, so that credentials are not sent where others can read
-/// them.
-pub fn check_privacy(session: &Session) -> Result<(), LoginError> {
-    if session.peer.is_private() { Ok(()) } else { Err(LoginError::TlsRequired) }
 }
 
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
@@ -43,7 +37,11 @@ pub fn login_failed(session: &mut Session, error: LoginError) -> CommandOutcome 
     Reply { status, ..Reply::ok(text) }.into()
 }
 
+/// Checks a password. Returns [`LoginError::TlsRequired`] if others could read it on this connection.
 fn check_password(session: &Session, user: &str, password: &[u8]) -> Result<Login, LoginError> {
+    if !session.peer.is_private() {
+        return Err(LoginError::TlsRequired);
+    }
     let request = PasswordRequest::without_sasl(user.as_bytes(), password)?;
     session.site.accounts.check_password(&session.peer.login_origin(LoginProtocol::Imap), &request)
 }

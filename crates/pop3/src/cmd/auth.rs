@@ -10,12 +10,12 @@ use crate::codec::Command;
 use crate::session::{Session, Step, ok};
 
 pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
-    if !session.peer.is_private() {
-        return session.refused(LoginError::TlsRequired);
-    }
     let context = session.login_context();
     let mut words = command.words();
     let Some(mechanism) = words.next() else {
+        if let Err(error) = context.check_privacy() {
+            return session.refused(error);
+        }
         let lines: String = context.offered().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
         return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");
     };

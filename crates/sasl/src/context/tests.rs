@@ -22,6 +22,19 @@ fn offered_mechanisms_depend_on_the_connection() {
 }
 
 #[test]
+fn required_privacy_refuses_every_mechanism_in_clear() {
+    let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &[Mechanism::ScramSha256]);
+    let strict = Context { requires_privacy: true, ..open };
+    check(&strict, "");
+    for mechanism in Mechanism::ALL {
+        assert_eq!(strict.check(mechanism), Err(LoginError::TlsRequired), "{mechanism}");
+    }
+    let private = Context { is_private: true, ..strict };
+    check(&private, "SCRAM-SHA-256");
+    assert_eq!(private.check(Mechanism::Plain), Err(LoginError::MechanismNotOffered));
+}
+
+#[test]
 fn check_returns_the_reason_for_a_refused_mechanism() {
     let open = Context::new(LoginOrigin::local(LoginProtocol::Imap), &Mechanism::ALL);
     let check = |context: &Context, mechanism: Mechanism, expected: Result<(), LoginError>| {

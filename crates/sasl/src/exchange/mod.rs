@@ -102,17 +102,12 @@ impl Exchange {
     /// Begins an exchange in a protocol with base64 lines, with the name of the mechanism and the initial response as
     /// they were sent with the command.
     ///
-    /// Returns [`Step::Failed`] for the reasons of [`Exchange::begin`] and [`decode_initial_response`]. The mechanism
-    /// is checked first.
+    /// Returns [`Step::Failed`] for the reasons of [`Exchange::begin`] and [`decode_initial_response`]. The connection
+    /// is checked first, and then the mechanism.
     #[must_use]
     pub fn begin_line(mechanism: &str, initial_response: Option<&[u8]>, context: Arc<Context>) -> Step {
-        let Some(mechanism) = Mechanism::parse(mechanism) else {
-            return Step::Failed(LoginError::MechanismNotOffered);
-        };
-        let response =
-            context.check(mechanism).and_then(|()| initial_response.map(decode_initial_response).transpose());
-        match response {
-            Ok(response) => Self::begin(mechanism, response.as_deref(), context),
+        match parse_command(mechanism, initial_response, &context) {
+            Ok((mechanism, response)) => Self::begin(mechanism, response.as_deref(), context),
             Err(error) => Step::Failed(error),
         }
     }
@@ -176,6 +171,19 @@ impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").field("mechanism", &self.mechanism).finish_non_exhaustive()
     }
+}
+
+/// Parses the name of a mechanism that the connection offers, and the initial response.
+fn parse_command(
+    mechanism: &str,
+    initial_response: Option<&[u8]>,
+    context: &Context,
+) -> Result<(Mechanism, Option<Vec<u8>>), LoginError> {
+    context.check_privacy()?;
+    let mechanism = Mechanism::parse(mechanism).ok_or(LoginError::MechanismNotOffered)?;
+    context.check(mechanism)?;
+    let response = initial_response.map(decode_initial_response).transpose()?;
+    Ok((mechanism, response))
 }
 
 /// Returns the challenge for a client that sent no initial response.

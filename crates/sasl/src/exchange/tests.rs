@@ -148,6 +148,11 @@ fn exchange_begins_from_a_command_line() {
     assert!(matches!(step, Step::Check(Check::Password(_))));
     let step = Exchange::begin_line("plain", None, Arc::new(context(LoginProtocol::Imap)));
     assert!(matches!(step, Step::Challenge { .. }));
+    for mechanism in ["SCRAM-SHA-256", "LOGIN", "CRAM-MD5"] {
+        let in_clear = Context { is_private: false, requires_privacy: true, ..context(LoginProtocol::Imap) };
+        let step = Exchange::begin_line(mechanism, Some(b"!"), Arc::new(in_clear));
+        assert!(matches!(step, Step::Failed(LoginError::TlsRequired)), "{mechanism}: {step:?}");
+    }
 }
 
 #[test]

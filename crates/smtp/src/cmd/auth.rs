@@ -18,9 +18,6 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     if session.rules.authentication == Authentication::Off {
         return session.refuse(call.out, 502, Status(5, 5, 1), "AUTH is not available");
     }
-    if !session.peer.is_private() {
-        return refuse_login(session, LoginError::TlsRequired, call.out);
-    }
     if session.helo.is_none() || session.login.is_some() || session.transaction.is_some() {
         return session.refuse(call.out, 503, Status(5, 5, 1), "AUTH is not possible now");
     }
