@@ -72,11 +72,20 @@ pub async fn serve(
     let input = Vec::new();
     let out = Vec::new();
     let connection = Connection { stream, session, service, termination, input, used: 0, out, ends_at };
-    tokio::select! {
+    tracing::debug!(target: "smtp", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
+    let outcome = tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
         outcome = connection.run(peer, &shutdown) => outcome,
-    }
+    };
+    tracing::debug!(
+        target: "smtp",
+        connection = peer.connection,
+        %peer,
+        error = outcome.as_ref().err().map(tracing::field::display),
+        "connection closed"
+    );
+    outcome
 }
 
 struct Connection {
@@ -324,6 +333,6 @@ impl ListenerServices {
 }
 
 fn unavailable(error: &wire::PoolError) -> Refusal {
-    tracing::error!(%error, "cannot run a job for an SMTP session");
+    tracing::error!(target: "smtp", %error, "cannot run a job for an SMTP session");
     Refusal::temporary()
 }

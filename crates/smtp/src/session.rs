@@ -4,7 +4,7 @@
 //! [`Session::step`] processes input until it needs more, or until it needs an answer from the rest of the server
 //! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The
 //! caller passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that
-//! the replies to a pipelined group are sent together.
+//! the replies to a pipelined group are sent together. `debug_events` reports them to the log.
 //!
 //! Invariants:
 //!
@@ -30,6 +30,7 @@ use crate::error::{Refusal, Status};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
 
+mod debug_events;
 mod transaction;
 
 pub(crate) use transaction::{Chunk, Transaction};
@@ -163,6 +164,8 @@ pub struct Session {
     pub(crate) transaction: Option<Transaction>,
     pub(crate) phase: Phase,
     pub(crate) counts: SessionCounters,
+    /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.
+    verb: &'static str,
     /// A random number drawn once per session. Together with the number of a message it forms an identifier.
     serial: u64,
     /// Number of messages that have an identifier.
@@ -183,6 +186,7 @@ impl Session {
             transaction: None,
             phase: Phase::Command,
             counts: SessionCounters::default(),
+            verb: "",
             serial: random.next_u64() >> 16,
             numbered: 0,
         }
@@ -191,7 +195,9 @@ impl Session {
     /// Writes the greeting.
     pub fn greet(&self, out: &mut Vec<u8>) {
         let protocol = if self.rules.role == Role::Lmtp { "LMTP" } else { "ESMTP" };
+        let start = out.len();
         reply::write_lines(out, 220, &[&format!("{} {protocol} Doublet", self.rules.hostname)]);
+        self.log_replies(out, start);
     }
 
     /// Processes input and writes replies. Returns the number of bytes processed and the next action.
@@ -199,7 +205,9 @@ impl Session {
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
+            let start = out.len();
             let (taken, flow) = self.take(rest, out);
+            self.log_replies(out, start);
             used += taken;
             let step = match flow {
                 NextAction::Continue if out.len() > REPLIES_BYTES_MAX => Step::Flush,
@@ -224,6 +232,7 @@ impl Session {
             self.phase = phase;
             return;
         };
+        let start = out.len();
         let flow = match (awaited, answer) {
             (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::on_sender_result(self, verdict, out),
             (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
@@ -244,6 +253,7 @@ impl Session {
                 self.refuse_with(out, &Refusal::temporary())
             }
         };
+        self.log_replies(out, start);
         if matches!(flow, NextAction::Close) {
             self.phase = Phase::Closed;
         }
@@ -261,28 +271,37 @@ impl Session {
 
     /// Ends the session of a peer that sent data before the greeting.
     pub fn refuse_early_talker(&mut self, out: &mut Vec<u8>) {
-        self.end(out, 521, Status(5, 5, 1), "Protocol error: you must wait for the greeting");
+        self.end_without_command(out, 521, Status(5, 5, 1), "Protocol error: you must wait for the greeting");
     }
 
     /// Ends a session that was silent for too long or lasted too long.
     pub fn time_out(&mut self, out: &mut Vec<u8>) {
-        self.end(out, 421, Status(4, 4, 2), "Timeout, closing connection");
+        self.end_without_command(out, 421, Status(4, 4, 2), "Timeout, closing connection");
     }
 
     /// Ends the session because the server is shutting down.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
-        self.end(out, 421, Status(4, 3, 2), "Service shutting down, try again later");
+        self.end_without_command(out, 421, Status(4, 3, 2), "Service shutting down, try again later");
     }
 
     /// Ends the session because the authenticated account has changed.
     pub fn dismiss(&mut self, out: &mut Vec<u8>) {
-        self.end(out, 421, Status(4, 7, 0), "Account disabled, removed or given another password, closing connection");
+        let text = "Account disabled, removed or given another password, closing connection";
+        self.end_without_command(out, 421, Status(4, 7, 0), text);
     }
 
     /// Returns `true` if the session waits for a command and no transaction is in progress.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Command) && self.transaction.is_none()
+    }
+
+    /// Ends the session with a reply that answers no command.
+    fn end_without_command(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) {
+        self.verb = "";
+        let start = out.len();
+        self.end(out, code, status, text);
+        self.log_replies(out, start);
     }
 
     fn end(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) {
@@ -317,6 +336,7 @@ impl Session {
     }
 
     fn take_command(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
+        self.verb = "";
         let (line, taken) = match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
             Line::Complete(line, taken) => (line, taken),
             Line::Incomplete => return (0, NextAction::Read),
@@ -348,6 +368,7 @@ impl Session {
         let Some(verb) = cmd::find(name, self.rules.role) else {
             return self.refuse(out, 500, Status(5, 5, 1), "Command not recognized");
         };
+        self.verb = verb.name;
         if line.len() + 2 > COMMAND_LINE_BYTES_MAX && !verb.long_line {
             return self.refuse(out, 500, Status(5, 5, 2), "Line too long");
         }

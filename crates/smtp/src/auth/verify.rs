@@ -227,11 +227,11 @@ async fn run_with_timeout(
     match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
         Ok(Ok(outcome)) => Some(outcome),
         Ok(Err(_)) => {
-            tracing::warn!(limit = ?VERIFY_TIME_MAX, "the checks of an incoming message took too long");
+            tracing::warn!(target: "smtp", limit = ?VERIFY_TIME_MAX, "the checks of an incoming message took too long");
             None
         }
         Err(error) => {
-            tracing::error!(%error, "the checks of an incoming message failed");
+            tracing::error!(target: "smtp", %error, "the checks of an incoming message failed");
             None
         }
     }

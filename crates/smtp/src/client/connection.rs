@@ -2,6 +2,9 @@
 //!
 //! After STARTTLS all earlier information from the server is discarded (RFC 3207 §4.2), and data sent in the clear
 //! after its reply to STARTTLS is an error. A server that identifies itself with this server's name is a mail loop.
+//!
+//! Each reply is a debug event of the target `smtp`, with the server's name, the verb of the command and the reply
+//! code. A verb is logged only if it is one of [`LOGGED_VERBS`], because other lines may be a part of a login.
 
 use std::time::Duration;
 
@@ -16,6 +19,9 @@ use crate::client::reply::{ParseResult, Reply};
 use crate::client::route::ServerAddress;
 use crate::client::{ClientProtocol, Failure, Options, Outcome, Security};
 use crate::error::Status;
+
+/// The verbs that the log may name.
+const LOGGED_VERBS: &[&str] = &["EHLO", "HELO", "LHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "RSET", "QUIT"];
 
 /// The reason why a session or a transaction failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,7 +159,7 @@ impl Connection {
         if let Security::Implicit(tls) = &target.security {
             connection = connection.start_tls(tls).await?;
         }
-        let greeting = connection.reply(limits.greeting).await?;
+        let greeting = connection.reply("", limits.greeting).await?;
         if !greeting.is_positive() {
             return Err(TransferError::Refused(greeting));
         }
@@ -171,10 +177,10 @@ impl Connection {
         self.stream.is_tls()
     }
 
-    /// Sends a command (without CRLF) and waits for the reply.
+    /// Sends a command (without CRLF) and waits for the reply. The command begins with its verb in upper case.
     pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<Reply, TransferError> {
         self.write(format!("{line}\r\n").as_bytes(), limit).await?;
-        self.reply(limit).await
+        self.reply(logged_verb(line), limit).await
     }
 
     /// Sends bytes unchanged.
@@ -190,11 +196,13 @@ impl Connection {
         }
     }
 
-    /// Waits for the next reply.
-    pub(crate) async fn reply(&mut self, limit: Duration) -> Result<Reply, TransferError> {
-        timeout(limit, self.receive_reply())
+    /// Waits for the next reply. `verb` is the verb of its command for the log; it is empty for the greeting.
+    pub(crate) async fn reply(&mut self, verb: &'static str, limit: Duration) -> Result<Reply, TransferError> {
+        let reply = timeout(limit, self.receive_reply())
             .await
-            .unwrap_or_else(|_| Err(TransferError::broken("the server did not reply in time")))
+            .unwrap_or_else(|_| Err(TransferError::broken("the server did not reply in time")))?;
+        tracing::debug!(target: "smtp", server = self.name, verb, code = reply.code, "reply received");
+        Ok(reply)
     }
 
     /// Sends QUIT and closes the connection. Errors are ignored.
@@ -304,7 +312,7 @@ impl Connection {
             let mut reply = self.command("AUTH LOGIN", limit).await?;
             for secret in [login, password] {
                 if reply.code == 334 {
-                    reply = self.command(&STANDARD.encode(secret.as_bytes()), limit).await?;
+                    reply = self.answer_challenge(secret, limit).await?;
                 }
             }
             reply
@@ -320,6 +328,20 @@ impl Connection {
             _ => Err(TransferError::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
         }
     }
+
+    /// Sends the response to a challenge of AUTH and waits for the reply. The line is not a command, so it must not be
+    /// searched for a verb.
+    async fn answer_challenge(&mut self, response: &str, limit: Duration) -> Result<Reply, TransferError> {
+        let line = format!("{}\r\n", STANDARD.encode(response.as_bytes()));
+        self.write(line.as_bytes(), limit).await?;
+        self.reply("AUTH", limit).await
+    }
+}
+
+/// Returns the verb of a command for the log, or an empty string if it is not one of [`LOGGED_VERBS`].
+fn logged_verb(line: &str) -> &'static str {
+    let verb = line.split(' ').next().unwrap_or_default();
+    LOGGED_VERBS.iter().copied().find(|known| *known == verb).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -339,6 +361,17 @@ mod tests {
             ..Extensions::default()
         };
         assert_eq!(Extensions::parse(&reply), expected);
+    }
+
+    #[test]
+    fn only_known_verbs_are_logged() {
+        let check = |line: &str, expected: &str| assert_eq!(logged_verb(line), expected, "{line:?}");
+        check("DATA", "DATA");
+        check("MAIL FROM:<a@c.example>", "MAIL");
+        check("AUTH PLAIN AGEAc2VjcmV0", "AUTH");
+        check("c2VjcmV0", "");
+        check("DATAc2Vj", "");
+        check("", "");
     }
 
     #[test]

@@ -320,7 +320,7 @@ impl SmtpClient {
     async fn open(&self, target: &ServerAddress) -> std::result::Result<Connection, TransferError> {
         match Connection::open(target, &self.options, &self.anyone).await {
             Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
-                tracing::debug!(host = %target.name, %why, "TLS failed, sending without TLS");
+                tracing::debug!(target: "smtp", server = %target.name, %why, "TLS failed, sending without TLS");
                 let in_clear = ServerAddress { security: Security::Clear, ..target.clone() };
                 Connection::open(&in_clear, &self.options, &self.anyone).await
             }

@@ -173,10 +173,10 @@ impl Transaction<'_> {
         });
         lines.push_str("DATA\r\n");
         self.connection.write(lines.as_bytes(), limits.command).await?;
-        let mail = self.connection.reply(limits.command).await?;
+        let mail = self.connection.reply("MAIL", limits.command).await?;
         let mut accepted = Vec::new();
         for (index, _) in sayable {
-            let reply = self.connection.reply(limits.command).await?;
+            let reply = self.connection.reply("RCPT", limits.command).await?;
             if !mail.is_positive() {
                 self.settle(*index, &TransferError::Refused(mail.clone()));
             } else if reply.is_positive() {
@@ -185,7 +185,7 @@ impl Transaction<'_> {
                 self.settle(*index, &TransferError::Refused(reply));
             }
         }
-        let data = self.connection.reply(limits.data_begin).await?;
+        let data = self.connection.reply("DATA", limits.data_begin).await?;
         if !mail.is_positive() && mail.code == 421 {
             return Err(TransferError::broken("the server is closing the connection"));
         }
@@ -227,12 +227,12 @@ impl Transaction<'_> {
         self.connection.write(text, limits.data_block).await.map_err(uncertain)?;
         if self.connection.dialect == ClientProtocol::Lmtp {
             for index in accepted {
-                let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
+                let reply = self.connection.reply("DATA", limits.data_end).await.map_err(uncertain)?;
                 self.settle_by_reply(*index, &reply);
             }
             return Ok(());
         }
-        let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
+        let reply = self.connection.reply("DATA", limits.data_end).await.map_err(uncertain)?;
         accepted.iter().for_each(|index| self.settle_by_reply(*index, &reply));
         Ok(())
     }

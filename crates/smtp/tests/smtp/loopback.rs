@@ -21,11 +21,11 @@ use crate::dns::Zone;
 
 const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n";
 
-fn recipients(addresses: &[&str]) -> Vec<Recipient> {
+pub fn recipients(addresses: &[&str]) -> Vec<Recipient> {
     addresses.iter().map(|address| Recipient::new(address)).collect()
 }
 
-fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> {
+pub fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> {
     let return_content = ReturnContent::Unspecified;
     Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, return_content, smtputf8: false, message }
 }
@@ -64,7 +64,7 @@ struct TestServer {
     certificate: String,
 }
 
-fn service(
+pub fn service(
     rules: ListenerRules,
     verifier: Option<Arc<Verifier>>,
 ) -> (Arc<ListenerServices>, Arc<MemoryBackend>, String) {
@@ -127,7 +127,7 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
     TestServer { backend, address, shutdown, termination, certificate }
 }
 
-async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
+pub async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
     let mut options = Options::new("out.c.example");
     options.port = port;
     change(&mut options);
@@ -417,7 +417,7 @@ async fn account_change_ends_the_session_with_421() {
 ///
 /// A line `> ` is sent by the server, a line `< ` is the beginning of an expected line, `text` receives a message, and
 /// `hang up` closes the connection.
-async fn start_scripted_server(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
+pub async fn start_scripted_server(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let received = Arc::new(Mutex::new(Vec::new()));

@@ -1,6 +1,7 @@
-//! Tests of this crate through its public API: dialogues, smuggling, network, name servers, fuzzing.
+//! Tests of this crate through its public API: dialogues, smuggling, network, name servers, debug events, fuzzing.
 
 mod backend;
+mod debug_log;
 mod dialogues;
 mod dns;
 mod fuzz;
