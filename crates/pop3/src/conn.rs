@@ -49,13 +49,25 @@ pub async fn serve(
     let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
-    let output = greeting.into_bytes();
-    let mut connection = Connection { stream, session, service, termination, input: Vec::new(), output };
-    tokio::select! {
+    let input = Vec::new();
+    let output = Vec::new();
+    let mut connection = Connection { stream, session, service, termination, input, output };
+    tracing::debug!(target: "pop3", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
+    connection.append_reply_without_command(&greeting);
+    let outcome = tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
         outcome = connection.run() => outcome,
-    }
+    };
+    tracing::debug!(
+        target: "pop3",
+        connection = peer.connection,
+        %peer,
+        logged_in = connection.session.is_logged_in(),
+        error = outcome.as_ref().err().map(tracing::field::display),
+        "connection closed"
+    );
+    outcome
 }
 
 struct Connection {
@@ -81,7 +93,8 @@ impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         loop {
             if self.termination.is_terminated() {
-                self.output.extend_from_slice(self.session.dismissal_reply().as_bytes());
+                let reply = self.session.dismissal_reply();
+                self.append_reply_without_command(&reply);
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
@@ -108,26 +121,38 @@ impl Connection {
         loop {
             match step {
                 Step::Reply(text) => {
-                    self.output.extend_from_slice(text.as_bytes());
+                    self.append_reply(&text);
                     return Ok(ConnectionState::Open);
                 }
                 Step::Message(line, outgoing) => {
-                    self.output.extend_from_slice(line.as_bytes());
+                    self.append_reply(&line);
                     self.message(outgoing).await?;
                     return Ok(ConnectionState::Open);
                 }
                 Step::Work(work) => step = self.work(work).await,
                 Step::StartTls(text) => {
-                    self.output.extend_from_slice(text.as_bytes());
+                    self.append_reply(&text);
                     self.start_tls().await?;
                     return Ok(ConnectionState::Open);
                 }
                 Step::Close(text) => {
-                    self.output.extend_from_slice(text.as_bytes());
+                    self.append_reply(&text);
                     return Ok(ConnectionState::Closed);
                 }
             }
         }
+    }
+
+    /// Appends the reply to the current command to the output.
+    fn append_reply(&mut self, reply: &str) {
+        self.session.log_reply(reply);
+        self.output.extend_from_slice(reply.as_bytes());
+    }
+
+    /// Appends a reply that answers no command to the output.
+    fn append_reply_without_command(&mut self, reply: &str) {
+        self.session.log_reply_without_command(reply);
+        self.output.extend_from_slice(reply.as_bytes());
     }
 
     async fn work(&mut self, work: Work) -> Step {
@@ -181,7 +206,8 @@ impl Connection {
                 }
             }
             () = self.service.shutdown.draining() => {
-                self.output.extend_from_slice(self.session.shutdown_reply().as_bytes());
+                let reply = self.session.shutdown_reply();
+                self.append_reply_without_command(&reply);
                 self.send().await?;
                 Ok(ConnectionState::Closed)
             }

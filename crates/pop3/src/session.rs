@@ -3,7 +3,7 @@
 //! RFC 1939 defines three states: before login (*authorization*), with the maildrop open (*transaction*), and the
 //! removal of marked messages (*update*), which is a [`Work`] here. A SASL exchange is a separate state within the
 //! first. The session never blocks. It returns work as a [`Step::Work`], and the outcome comes back through
-//! [`Session::finish`].
+//! [`Session::finish`]. `debug_events` reports replies to the log.
 //!
 //! Invariants: messages are removed only by QUIT in the transaction state; passwords are accepted only if
 //! [`Peer::is_private`] holds.
@@ -17,6 +17,8 @@ use crate::cmd;
 use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
 use crate::work::{Maildrop, MaildropMessage, Outcome, Work};
+
+mod debug_events;
 
 /// The next action of the connection.
 pub enum Step {
@@ -49,6 +51,8 @@ pub struct Session {
     pub(crate) state: State,
     /// The SASL exchange that waits for the client's next line.
     exchange: Option<Exchange>,
+    /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.
+    verb: &'static str,
     failures: u32,
     errors: u32,
 }
@@ -73,7 +77,7 @@ impl Session {
     #[must_use]
     pub fn new(peer: Peer, hostname: &str, offers: Features) -> Self {
         let state = State::Authorization(None);
-        Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, failures: 0, errors: 0 }
+        Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, verb: "", failures: 0, errors: 0 }
     }
 
     /// Returns the greeting.
@@ -100,6 +104,7 @@ impl Session {
             return cmd::auth::continue_exchange(self, exchange, line);
         }
         let command = Command::parse(line);
+        self.verb = cmd::known_name(&command.verb);
         match cmd::find(&command.verb, &self.state) {
             Ok(run) => run(self, &command),
             Err(why) => self.error(why),
@@ -110,6 +115,9 @@ impl Session {
     ///
     /// A line that is too long also ends the connection, because the codec does not look for its end.
     pub fn refused_line(&mut self, error: LineError) -> Step {
+        if self.exchange.is_none() {
+            self.verb = "";
+        }
         match (error, self.exchange.take()) {
             (LineError::TooLong, Some(exchange)) => match self.proceed(exchange.fail(LoginError::TooLong)) {
                 Step::Reply(text) => Step::Close(text),

@@ -51,6 +51,11 @@ const VERBS: [(&str, PermittedState, CommandFn); 16] = [
     ("APOP", PermittedState::Before, user::apop),
 ];
 
+/// Returns the name of a verb, or an empty string if the verb is unknown. The name is not a text of the client.
+pub(crate) fn known_name(verb: &str) -> &'static str {
+    VERBS.iter().map(|(name, _, _)| *name).find(|name| *name == verb).unwrap_or_default()
+}
+
 /// Returns the function of a verb in this state. Returns an error text if the verb is unknown or not permitted.
 pub(crate) fn find(verb: &str, state: &State) -> Result<CommandFn, &'static str> {
     let Some((_, when, run)) = VERBS.iter().find(|(name, _, _)| *name == verb) else {

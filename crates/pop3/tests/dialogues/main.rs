@@ -5,6 +5,8 @@
 //! message in the meantime, `DRAIN` begins the server's shutdown, and `DISMISS` signals that the account has changed.
 //! Consecutive `C:` lines are sent in one write.
 
+mod debug_log;
+
 use std::sync::Arc;
 use std::time::Duration;
 
