@@ -4,13 +4,16 @@
 //! No part of a request's body is read before the caller is known. Only the few calls that need no session accept a
 //! body from an unauthenticated peer, and only a small one. Calls are refused in the way of gRPC: with HTTP status 200
 //! and the reason in the trailers.
+//!
+//! Each call is a debug event of the target `rpc`. It never contains a part of the request except for the path of a
+//! call that exists.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
-use tonic::Status;
+use tonic::{Code, Status};
 use wire::Peer;
 
 use crate::error::{Error, Result};
@@ -104,6 +107,8 @@ pub async fn answer(
     request: Request<hyper::body::Incoming>,
     held: Box<dyn Send>,
 ) -> Response<Body> {
+    let begun = Instant::now();
+    let method = known_method(request.uri().path());
     let mut budget = connection.service.budget.clone();
     let mut is_known = false;
     let outcome = match admit(connection, &request) {
@@ -116,11 +121,33 @@ pub async fn answer(
         Err(Refused::Call(error)) => Status::from(error).into_http(),
         Err(Refused::Unknown) => Status::unimplemented("unknown call").into_http(),
     };
+    log_answered(&connection.peer, method, &outcome, begun);
     let (mut parts, body) = outcome.into_parts();
     if is_known {
         parts.extensions.insert(Authenticated);
     }
     Response::from_parts(parts, Body::new(body, budget, Arc::clone(&connection.reading), held))
+}
+
+/// Reports a call whose reply begins now. The status is known only if it is in the header of the reply, as in most
+/// replies without a message.
+fn log_answered(peer: &Peer, method: Option<&'static str>, reply: &Response<tonic::body::Body>, begun: Instant) {
+    let code = reply.headers().get("grpc-status").map(|code| Code::from_bytes(code.as_bytes()));
+    tracing::debug!(
+        target: "rpc",
+        connection = peer.connection,
+        %peer,
+        path = method,
+        code = code.map(tracing::field::debug),
+        http_status = reply.status().as_u16(),
+        duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
+        "call answered"
+    );
+}
+
+/// Returns the path of a call that exists, or `None` if there is no such call.
+fn known_method(path: &str) -> Option<&'static str> {
+    proto::METHODS.iter().copied().find(|known| *known == path)
 }
 
 enum Refused {
@@ -144,8 +171,7 @@ fn admit(
     if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
         return Err(Refused::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    let path = request.uri().path();
-    let path = *proto::METHODS.iter().find(|known| **known == path).ok_or(Refused::Unknown)?;
+    let path = known_method(request.uri().path()).ok_or(Refused::Unknown)?;
     let session = if CALLS_WITHOUT_SESSION.contains(&path) {
         None
     } else {

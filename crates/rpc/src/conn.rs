@@ -38,11 +38,20 @@ pub async fn serve(
     termination: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
-    tokio::select! {
+    tracing::debug!(target: "rpc", connection = peer.connection, %peer, "connection opened");
+    let outcome = tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
         outcome = run(stream, peer, server, service, termination) => outcome,
-    }
+    };
+    tracing::debug!(
+        target: "rpc",
+        connection = peer.connection,
+        %peer,
+        error = outcome.as_ref().err().map(tracing::field::display),
+        "connection closed"
+    );
+    outcome
 }
 
 async fn run(

@@ -1,7 +1,8 @@
 //! Errors of calls: the gRPC status for the client, with a reason word that programs can act upon.
 //!
-//! Details of store errors are logged here and not sent to the client. The reason words are listed in
-//! `docs/native-protocol.md`.
+//! Details of store errors are logged here and not sent to the client. Of a refusal, only the code and the reason word
+//! are logged, because its message may repeat a formula, a query or an address of the request. The reason words are
+//! listed in `docs/native-protocol.md`.
 
 use formula::source::LineColumn;
 use notes::AclLevel;
@@ -220,7 +221,7 @@ impl From<Error> for Status {
         let (code, reason, detail) = error.status_parts();
         match code {
             Code::Unavailable | Code::DataLoss => tracing::error!(target: "rpc", %error, "a call failed"),
-            _ => tracing::debug!(target: "rpc", %error, reason, "a call was refused"),
+            _ => tracing::debug!(target: "rpc", ?code, reason, "a call was refused"),
         }
         details::status(code, &error.text(), &ErrorDetail { reason: reason.to_owned(), detail })
     }

@@ -14,7 +14,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Name, NoteId, Random};
 use directory::{Directory, NewUser, UserChange};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mail::mailbox::{MailOptions, MailStore};
@@ -332,6 +332,14 @@ impl Client {
     pub async fn create(&self, items: Vec<v1::Item>) -> Result<v1::SavedNote, Status> {
         let request = v1::CreateNoteRequest { database: plan(), items, ..Default::default() };
         self.notes().create_note(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Sends a request without content to a path.
+    pub async fn post(&self, path: &str) -> http::Response<hyper::body::Incoming> {
+        let request = http::Request::post(path).header(CONTENT_TYPE, "application/grpc").body(Body::empty());
+        let request = request.expect("the path is valid");
+        let mut channel = self.channel.clone();
+        tower_service::Service::call(&mut channel, request).await.expect("the server answers")
     }
 
     stubs! {
