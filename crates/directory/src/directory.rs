@@ -87,6 +87,7 @@ pub(crate) enum CachedLookup {
     Record(Record),
     Identity(Arc<Identity>),
     DenyList(Name),
+    DomainNames(Arc<[String]>),
 }
 
 impl MemorySize for CachedLookup {
@@ -99,6 +100,7 @@ impl MemorySize for CachedLookup {
             Self::Record(Record::Settings(settings)) => settings.bytes(),
             Self::Record(Record::Server(server)) => size_of::<Server>() + server.name.canonical().len(),
             Self::DenyList(name) => name.canonical().len(),
+            Self::DomainNames(names) => names.iter().map(|name| name.len() + size_of::<String>()).sum(),
             Self::Identity(identity) => {
                 let names = identity.aliases.iter().chain(&identity.groups).chain(Some(&identity.name));
                 size_of::<Identity>() + names.map(|name| name.canonical().len() + size_of::<Name>()).sum::<usize>()

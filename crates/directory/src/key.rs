@@ -28,6 +28,11 @@ impl Key {
         Self::new('a', &address.domain_first_key())
     }
 
+    /// Creates the key of an address from a domain in ASCII form and a folded local part.
+    pub(crate) fn address_in(domain: &str, local: &str) -> Self {
+        Self::new('a', &format!("{domain}@{local}"))
+    }
+
     /// Creates the common prefix of the keys of all addresses in a domain.
     pub(crate) fn addresses_of(domain: &str) -> Self {
         Self::new('a', &format!("{domain}@"))
@@ -139,6 +144,7 @@ mod tests {
         }
         assert_eq!(Key::listed_by(&Key::name("X")).text(), "mnx");
         assert_eq!(Key::name("x").value(), "x");
+        assert_eq!(Key::address_in("acme.test", "ann"), Key::address_or_name("Ann@acme.test"));
     }
 
     #[test]

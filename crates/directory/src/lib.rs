@@ -8,6 +8,7 @@
 //! | [`resolve`] | resolving an address to the recipients of its mail |
 //! | [`identity`] | the identity of a person for access control lists |
 //! | [`login`] | login with a password or through SCRAM |
+//! | `login_account` | the account that a login name stands for, as far as a peer can observe it |
 //! | [`person`], [`group`], [`domain`], [`settings`] | the notes as values |
 //! | [`address`], [`key`] | normalization and comparison |
 //! | [`expansion`] | expansion of nested groups, a pure algorithm |
@@ -17,7 +18,8 @@
 //! Guarantees:
 //! - A change is durable on return and visible to every lookup that begins after it.
 //! - No address, name, domain or mail file belongs to two notes.
-//! - No measurement by a peer reveals whether an account exists.
+//! - A peer without a valid proof cannot find out whether a login name exists by trying it in all its spellings. The
+//!   limits are described in `login_account`.
 //!
 //! The items, keys and limits are described in `docs/directory.md`. This crate uses neither tokio nor files.
 
@@ -46,6 +48,7 @@ pub mod throttle;
 
 mod index;
 mod items;
+mod login_account;
 mod record;
 mod transaction;
 

@@ -23,6 +23,9 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Maximum length of a login name, in bytes.
 pub const LOGIN_BYTES_MAX: usize = 512;
 
+/// Maximum number of names and aliases of local domains in which another spelling of a login name is searched.
+pub const LOGIN_DOMAINS_MAX: usize = 16;
+
 /// Maximum length of a password, in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
 

@@ -1,9 +1,8 @@
 //! Login with a password or through SCRAM-SHA-256.
 //!
 //! Every kind of login performs the same checks in the same order: throttling for account and network address, then the
-//! proof, and only then whether the account is disabled or on a deny list. So a peer without a valid proof learns
-//! nothing. A name that does not exist takes the same time, is throttled in the same way and gets the same salt each
-//! time.
+//! proof, and only then whether the account is disabled or on a deny list. A name that does not exist is looked up,
+//! hashed and throttled like one that exists, and all its spellings get the same salt (`login_account`).
 //!
 //! A failed login returns an [`AuthError`] for the peer. Logging the attempted name is left to the caller.
 
@@ -15,7 +14,6 @@ use std::time::Duration;
 use base::{Clock, Random};
 use sasl::{ClientFinal, ClientFirst};
 
-use crate::address::fold;
 use crate::directory::{Directory, Options};
 use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
@@ -157,8 +155,9 @@ impl Directory {
         if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
             return Err(AuthError::Refused);
         }
-        let person = self.person(login)?;
-        let account = throttle_account(person.as_deref(), login);
+        let login_account = self.login_account(login)?;
+        let account = login_account.throttle_key();
+        let person = login_account.person;
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttled)?;
         let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
@@ -192,15 +191,13 @@ impl Directory {
         if login.len() > LOGIN_BYTES_MAX {
             return Err(AuthError::Refused);
         }
-        let person = self.person(login)?;
-        let account = throttle_account(person.as_deref(), login);
+        let login_account = self.login_account(login)?;
+        let account = login_account.throttle_key();
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttled)?;
-        let keys = person.as_ref().and_then(|person| person.scram.clone());
-        let keys =
-            keys.unwrap_or_else(|| Keys::decoy(&credentials.scram_secret, &fold(login), credentials.scram_iterations));
+        let keys = login_account.scram_keys(&credentials.scram_secret, credentials.scram_iterations);
         let (check, server_first) = keys.challenge(first, &scram::nonce(self.random()));
-        Ok((ScramExchange { check, person, account, from }, server_first))
+        Ok((ScramExchange { check, person: login_account.person, account, from }, server_first))
     }
 
     /// Completes a SCRAM login with the client's proof. Returns the person and the server's final message.
@@ -264,13 +261,9 @@ impl Directory {
 pub struct ScramExchange {
     check: ProofCheck,
     person: Option<Arc<Person>>,
+    /// Name under which failures are counted.
     account: String,
     from: IpAddr,
-}
-
-/// Returns the account name under which failures are counted. It is the same for all login names of a person.
-fn throttle_account(person: Option<&Person>, login: &str) -> String {
-    person.map_or_else(|| fold(login.trim()), |person| fold(person.name.canonical()))
 }
 
 fn throttled(throttled: Throttled) -> AuthError {

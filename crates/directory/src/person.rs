@@ -241,6 +241,12 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns a text without the characters that [`check_name`] or the hierarchical notation reserves: each becomes a
+/// hyphen.
+pub(crate) fn plain_name(text: &str) -> String {
+    text.replace(['@', '/', '*', '='], "-")
+}
+
 /// Checks a text for display.
 pub(crate) fn check_text(text: &str) -> Result<()> {
     if text.len() > NAME_BYTES_MAX {

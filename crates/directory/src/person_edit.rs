@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::limits::MAIL_FILE_NUMBERS_MAX;
 use crate::password::{self, Secrets};
-use crate::person::{Person, push_address};
+use crate::person::{Person, plain_name, push_address};
 use crate::record::{Kind, Record};
 use crate::transaction::DirectoryTransaction;
 
@@ -311,12 +311,11 @@ fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner
 
 /// Returns a name derived from a local part: the local part alone, or with the domain appended if it is taken.
 pub(crate) fn choose_plain_name(edit: &DirectoryTransaction<'_>, local: &str, address: &Address) -> Result<String> {
-    let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
-    let alone = plain(local);
+    let alone = plain_name(local);
     if edit.is_free(&Key::name(&alone))? {
         return Ok(alone);
     }
-    Ok(plain(&format!("{local}.{}", address.domain())))
+    Ok(plain_name(&format!("{local}.{}", address.domain())))
 }
 
 /// Returns the hierarchical name, and the common name as a second name if it is free.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A peer must not learn whether an account exists. For an unknown account the caller continues with [`Keys::decoy`],
-//! whose salt is always the same for the same name, and the exchange fails at its end, as with a wrong password.
+//! and the exchange fails at its end, as with a wrong password. The salt is always the same for the same name. The
+//! caller passes one name for all spellings, because a known account has one salt for all of them.
 
 use base::Random;
 use base64ct::{Base64, Encoding};
@@ -59,16 +60,21 @@ impl Keys {
     }
 
     /// Creates keys that match no password, for an unknown account. They are always the same for the same secret and
-    /// name.
+    /// canonical login name.
     #[must_use]
-    pub fn decoy(secret: &[u8; 32], login: &str, iterations: u32) -> Self {
-        let derive = |purpose: &str| hmac(secret, format!("{purpose}:{login}").as_bytes());
+    pub fn decoy(secret: &[u8; 32], canonical: &str, iterations: u32) -> Self {
+        let derive = |purpose: &str| hmac(secret, format!("{purpose}:{canonical}").as_bytes());
         Self {
             salt: derive("salt").iter().take(16).copied().collect(),
             iterations: iterations.clamp(SCRAM_ITERATIONS_MIN, SCRAM_ITERATIONS_MAX),
             stored_key: derive("stored key"),
             server_key: derive("server key"),
         }
+    }
+
+    /// Returns these keys with the salt and the iteration count of others, so that both have the same challenge.
+    pub(crate) fn with_challenge_of(self, other: &Self) -> Self {
+        Self { salt: other.salt.clone(), iterations: other.iterations, ..self }
     }
 
     /// Returns the exchange that waits for the client's proof, and the server's first message.

@@ -16,8 +16,9 @@
 //! - Loopback addresses are not counted, because a web server or proxy on this machine may act for many people. The
 //!   accounts are counted even then.
 //!
-//! Memory is bounded: each table drops its least recently used entry. Accounts are counted by the attempted name,
-//! whether it exists or not, so that a lock does not reveal whether the account exists.
+//! Memory is bounded: each table drops its least recently used entry. The caller chooses the name of an account. For a
+//! name that does not exist, it passes one for all spellings too (`login_account`), so that a lock of one spelling does
+//! not reveal whether the account exists.
 //!
 //! Not included: counts are not kept across a restart and not shared between servers.
 

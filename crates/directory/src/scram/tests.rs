@@ -89,6 +89,18 @@ fn unknown_account_gets_a_stable_decoy_challenge() {
 }
 
 #[test]
+fn decoy_with_the_challenge_of_a_known_account_matches_no_password() {
+    let known = Keys { iterations: 5_000, ..keys("pencil") };
+    let decoy = Keys::decoy(&[7; 32], "nobody", 4_096).with_challenge_of(&known);
+    assert_ne!((decoy.stored_key, decoy.server_key), (known.stored_key, known.server_key));
+    let (_, expected) = challenged(known);
+    let (exchange, server_first) = challenged(decoy);
+    assert_eq!(server_first, expected);
+    let last = client_final("pencil", &client_first("user", CLIENT_NONCE), &server_first);
+    assert_eq!(exchange.verify(&last), None);
+}
+
+#[test]
 fn stored_keys_read_back_from_their_text() {
     let keys = keys("pencil");
     let text = keys.to_text();

@@ -1,5 +1,6 @@
 //! Tests of logins with passwords and through SCRAM: valid, invalid, repeated and throttled.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
@@ -17,6 +18,19 @@ const ACME: &str = "domain acme.test
     user carl@acme.test disabled";
 
 const ANN: &str = "ann@acme.test";
+
+/// People whose names are not all derived from one address, in two domains.
+const NAMES: &str = "domain acme.test alias acme.example
+    domain other.test
+    user ann@acme.test alias ann.smith@acme.test
+    user dsmith@acme.test short ds alias dora@acme.example
+    user eve@other.test";
+
+/// A hash of `password`, made by another program.
+const IMPORTED_HASH: &str = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
+
+/// Failures from here are counted for the account only.
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Formats the outcome of a login.
 fn show<T>(outcome: &Result<T, AuthError>) -> String {
@@ -114,12 +128,11 @@ fn changed_password_takes_effect_immediately() {
 #[test]
 fn imported_hash_is_accepted() {
     let world = World::new(ACME);
-    let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
-    let bob = world.directory.password_hash_set("bob", hash).expect("usable");
+    let bob = world.directory.password_hash_set("bob", IMPORTED_HASH).expect("usable");
     assert!(!bob.has_scram());
     check(&world, "bob", b"password", "welcome");
     assert!(world.directory.password_hash_set("bob", "secret").is_err());
-    let new = NewUser { password_hash: Some(hash.to_owned()), ..NewUser::new("dora@acme.test") };
+    let new = NewUser { password_hash: Some(IMPORTED_HASH.to_owned()), ..NewUser::new("dora@acme.test") };
     world.directory.user_add(&new).expect("usable");
     check(&world, "dora", b"password", "welcome");
 }
@@ -141,6 +154,63 @@ fn unknown_account_is_throttled_like_a_known_one() {
     let world = World::new(ACME);
     fail(&world, ACCOUNT_FAILURES_FREE + 1, "nobody");
     check(&world, "nobody", b"wrong", "wait 1");
+}
+
+/// Returns spellings of a login name that belong to the same person if the person exists.
+fn spellings(name: &str) -> Vec<String> {
+    let upper = name.to_uppercase();
+    vec![
+        name.to_owned(),
+        format!("\t{upper} "),
+        format!("{name}@acme.test"),
+        format!(" {upper}@ACME.test. "),
+        format!("\"{name}\"@acme.test"),
+        format!("{name}@acme.example"),
+        format!("{name}/acme.test"),
+        format!("cn={upper} / o=Acme.test"),
+    ]
+}
+
+#[test]
+fn the_spellings_of_a_login_name_are_those_of_one_person() {
+    let world = World::new(NAMES);
+    let person = |login: &str| world.directory.person(login).expect("readable").map(|person| person.note);
+    let ann = person("ann");
+    assert!(ann.is_some());
+    for login in spellings("ann") {
+        assert_eq!(person(&login), ann, "{login:?}");
+    }
+    for login in spellings("nobody") {
+        assert_eq!(person(&login), None, "{login:?}");
+    }
+}
+
+#[test]
+fn a_lock_of_one_spelling_locks_all_of_them() {
+    let world = World::new(NAMES);
+    for name in ["ann", "nobody", "ann.smith", "dora", "eve"] {
+        let spellings = spellings(name);
+        for login in spellings.iter().cycle().take(ACCOUNT_FAILURES_FREE as usize + 1) {
+            let outcome = world.directory.authenticate(login, b"wrong", LOCALHOST);
+            assert_eq!(show(&outcome), "refused", "{login:?}");
+        }
+        for login in &spellings {
+            let outcome = world.directory.authenticate(login, b"wrong", LOCALHOST);
+            assert_eq!(show(&outcome), "wait 1", "{login:?}");
+            let outcome = world.directory.begin_scram(&client_first(login), LOCALHOST).map(drop);
+            assert_eq!(show(&outcome), "wait 1", "{login:?} through SCRAM");
+        }
+        world.clock.advance(Duration::from_secs(24 * 60 * 60));
+    }
+}
+
+#[test]
+fn unknown_names_of_different_people_are_counted_separately() {
+    let world = World::new(NAMES);
+    fail(&world, ACCOUNT_FAILURES_FREE + 1, "nobody");
+    for login in ["somebody", "nobody@far.test", "nobody.else@acme.test", "ann"] {
+        check(&world, login, b"wrong", "refused");
+    }
 }
 
 #[test]
@@ -260,13 +330,49 @@ fn abandoned_scram_exchanges_do_not_lock_the_account() {
     check(&world, "ann", &password_of(ANN), "welcome");
 }
 
+/// Returns salt and iteration count of the server's first message.
+fn salt(world: &World, login: &str) -> String {
+    let (_, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
+    server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
+}
+
+/// The names are unknown; known; known only as an address in the alias of a domain; and known in another domain, but
+/// without SCRAM keys. `ann.smith` is known only as an address.
+#[test]
+fn all_spellings_of_a_name_have_one_salt_whether_it_exists_or_not() {
+    let world = World::new(NAMES);
+    world.directory.password_hash_set("eve", IMPORTED_HASH).expect("usable");
+    let mut salts = Vec::new();
+    for name in ["nobody", "ann", "dora", "eve"] {
+        let expected = salt(&world, name);
+        for login in spellings(name).into_iter().chain([format!("{name}@other.test")]) {
+            assert_eq!(salt(&world, &login), expected, "{login:?}");
+        }
+        salts.push(expected);
+    }
+    for login in spellings("ann.smith") {
+        assert_eq!(salt(&world, &login), salt(&world, "ann"), "{login:?}");
+    }
+    assert_eq!(salt(&world, "dora"), salt(&world, "ds"));
+    salts.push(salt(&world, "nobody@far.test"));
+    salts.sort_unstable();
+    salts.dedup();
+    assert_eq!(salts.len(), 5, "different names have different salts");
+}
+
+#[test]
+fn another_spelling_of_a_known_name_does_not_log_in() {
+    let world = World::new(NAMES);
+    for login in ["ann.smith", "ann@other.test", "eve@acme.test"] {
+        check(&world, login, &password_of(ANN), "refused");
+        check_scram(&world, login, &password_of(ANN), "refused");
+        check_scram(&world, login, &password_of("eve@other.test"), "refused");
+    }
+}
+
 #[test]
 fn the_salt_of_an_unknown_account_never_changes() {
     let world = World::new(ACME);
-    let salt = |world: &World, login: &str| {
-        let (_, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
-        server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
-    };
     let nobody = salt(&world, "nobody");
     let ann = salt(&world, "ann");
     assert_eq!(salt(&world, "NOBODY"), nobody);
