@@ -63,7 +63,8 @@ impl Context {
         self.check(mechanism).is_ok()
     }
 
-    /// Checks that the connection is private if every mechanism requires it. Returns [`LoginError::TlsRequired`] if not.
+    /// Checks that the connection is private if every mechanism requires it. Returns [`LoginError::TlsRequired`] if it
+    /// is not.
     pub fn check_privacy(&self) -> Result<(), LoginError> {
         if self.requires_privacy && !self.is_private { Err(LoginError::TlsRequired) } else { Ok(()) }
     }

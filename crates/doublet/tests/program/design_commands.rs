@@ -160,7 +160,7 @@ fn folders_are_filled_and_emptied() {
     assert_eq!(ann(&["folder", "rename", PLAN, "Urgent/Today", "Now"])["folder"], created["folder"]);
     let entries = ann(&["view", "entries", PLAN, "Now"]);
     assert_eq!(field(&entries, "Subject"), ["Sweep", "Pump"]);
-    let emptied = "the folder is not empty; `doublet folder remove plan.nsf 'Now' NOTE` removes notes from it";
+    let emptied = "is not empty; `doublet folder remove plan.nsf 'Now' NOTE` removes notes from it";
     folder.fails_as_user("ann", &["folder", "delete", PLAN, "Now"], emptied);
 
     // A folder that gets its own columns is still a folder.
