@@ -153,7 +153,7 @@ configuration! {
         format: LogFormat = "human";
         /// The lowest severity that is logged.
         level: LogLevel = "info";
-        /// Different levels for parts of the program, such as `imap=debug,mail::router=trace`.
+        /// Different levels for parts of the program, such as `imap=debug,wire=debug`.
         filter: String = "";
     }
     /// Addresses on which the server listens. Port 0 takes any free port; `listeners.json` in the data folder names the

@@ -19,7 +19,7 @@ pub fn filter(keys: &LogKeys) -> Result<Targets, String> {
         return Ok(Targets::new().with_default(level));
     }
     let exceptions: Targets = keys.filter.parse().map_err(|error| {
-        format!("{:?} is not a valid filter ({error}); write it as in imap=debug,mail::router=trace", keys.filter)
+        format!("{:?} is not a valid filter ({error}); write it as in imap=debug,wire=debug", keys.filter)
     })?;
     Ok(exceptions.with_default(level))
 }

@@ -115,7 +115,7 @@ fn all_errors_are_reported_at_once() {
         "line 2: tls.key: certificate and key belong together: set both or neither\n\
          line 3: [listn]: there is no such section; did you mean [listen]?\n\
          line 5: store.cache: 1B is out of range; it may be 8MiB to 1TiB\n\
-         line 7: log.filter: \"imap=loud\" is not a valid filter (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write it as in imap=debug,mail::router=trace\n\
+         line 7: log.filter: \"imap=loud\" is not a valid filter (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write it as in imap=debug,wire=debug\n\
          line 9: server.name: the value must be a string, a number, true or false, or a list of these\n\
          line 10: [zzz.y]: there is no such section; `doublet config keys` lists all",
     );

@@ -64,7 +64,7 @@ fn invalid_value_causes_no_contradiction() {
             "line 2: log.level: \"loud\" is not one of error warn info debug trace",
             "line 3: log.filter: \"imap=loud\" is not a valid filter (error parsing level filter: expected one of \
              \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write it as in \
-             imap=debug,mail::router=trace",
+             imap=debug,wire=debug",
             "line 5: tls.key: this key takes one value, not a list",
             "line 6: tls.certificate: certificate and key belong together: set both or neither",
         ],
