@@ -1,4 +1,10 @@
 //! The client side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
+//!
+//! The password is prepared with SASLprep (RFC 4013), as the server prepares it before it derives its keys. Otherwise a
+//! password with a decomposed umlaut or a no-break space would be accepted by `Login` and refused here. The login name
+//! is sent as it is: the server normalizes it.
+
+use std::borrow::Cow;
 
 use base::Random;
 use base64ct::{Base64, Encoding};
@@ -11,6 +17,10 @@ use crate::error::Error;
 const HASH_BYTES: usize = 32;
 const NONCE_BYTES: usize = 18;
 
+/// Minimum iteration count that a server may request (RFC 7677 §4). With a smaller one, a server that does not know the
+/// password could cheaply guess it from the client's proof.
+const ITERATIONS_MIN: u32 = 4_096;
+
 /// Maximum iteration count that a server may request. A larger one would be an attack on the client's processor time.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
@@ -19,6 +29,7 @@ const BINDING: &str = "biws";
 
 /// Client state after the first client message.
 pub(crate) struct Scram {
+    /// The prepared password.
     password: String,
     nonce: String,
     first_bare: String,
@@ -41,7 +52,7 @@ impl Scram {
         let login = login.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={login},r={nonce}");
         let message = format!("n,,{first_bare}").into_bytes();
-        (Self { password: password.to_owned(), nonce, first_bare }, message)
+        (Self { password: prepare(password).into_owned(), nonce, first_bare }, message)
     }
 
     /// Answers the server's first message. Fails if the message is malformed, its nonce does not extend the client's,
@@ -60,7 +71,7 @@ impl Scram {
         let (Ok(salt), Ok(iterations)) = (Base64::decode_vec(salt), iterations.parse::<u32>()) else {
             return Err(broken);
         };
-        if iterations == 0 || iterations > ITERATIONS_MAX {
+        if !(ITERATIONS_MIN..=ITERATIONS_MAX).contains(&iterations) {
             return Err(Error::Login("the server's iteration count is out of range"));
         }
         let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, HASH_BYTES>(self.password.as_bytes(), &salt, iterations);
@@ -88,6 +99,12 @@ impl ServerProof {
     }
 }
 
+/// Prepares a password with SASLprep. A password that SASLprep refuses, for example because it contains letters newer
+/// than Unicode 3.2, is used as it is, as by the server.
+fn prepare(password: &str) -> Cow<'_, str> {
+    stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password))
+}
+
 fn hmac(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC accepts keys of any length");
     mac.update(message);
@@ -112,13 +129,36 @@ mod tests {
         assert!(last.check(b"v=AAAA").is_err() && last.check(b"e=other-error").is_err() && last.check(b"").is_err());
     }
 
+    fn is_accepted(challenge: &str) -> bool {
+        let (scram, _) = Scram::with_nonce("a", "b", "abc".to_owned());
+        scram.answer(challenge.as_bytes()).is_ok()
+    }
+
     #[test]
     fn broken_challenges_are_refused() {
-        for challenge in
-            ["", "r=abc,s=,i=1", "r=abcd,s=!,i=1", "r=abcd,s=AAAA,i=0", "r=abcd,s=AAAA,i=99999999", "r=abc"]
-        {
-            let (scram, _) = Scram::with_nonce("a", "b", "abc".to_owned());
-            assert!(scram.answer(challenge.as_bytes()).is_err(), "{challenge}");
+        for challenge in ["", "r=abc,s=AAAA,i=4096", "r=abcd,s=!,i=4096", "r=abcd,s=AAAA,i=", "r=abc"] {
+            assert!(!is_accepted(challenge), "{challenge}");
         }
+    }
+
+    #[test]
+    fn iteration_counts_out_of_range_are_refused() {
+        for iterations in ["0", "1", "4095", "1000001", "99999999"] {
+            assert!(!is_accepted(&format!("r=abcd,s=AAAA,i={iterations}")), "{iterations}");
+        }
+        assert!(is_accepted("r=abcd,s=AAAA,i=4096"));
+    }
+
+    #[test]
+    fn equivalent_spellings_of_a_password_have_the_same_proof() {
+        let proof = |password: &str| {
+            let (scram, _) = Scram::with_nonce("ann", password, "abc".to_owned());
+            scram.answer(b"r=abcd,s=AAAA,i=4096").map(|(_, response)| response).expect("a sound challenge")
+        };
+        assert_eq!(proof("pa\u{308}sswo\u{308}rter"), proof("p\u{e4}ssw\u{f6}rter"));
+        assert_eq!(proof("with\u{a0}blank"), proof("with blank"));
+        assert_eq!(proof("so\u{ad}ft"), proof("soft"));
+        assert_ne!(proof("passworter"), proof("p\u{e4}ssw\u{f6}rter"));
+        assert_ne!(proof("crab \u{1f980}"), proof("crab "), "a password that SASLprep refuses is used as it is");
     }
 }

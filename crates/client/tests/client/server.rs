@@ -27,6 +27,9 @@ pub const PASSWORD: &str = "sesame";
 /// The token of every session.
 pub const TOKEN: &str = "token-of-the-session";
 
+/// Number of iterations of SCRAM-SHA-256: the minimum of RFC 7677.
+const ITERATIONS: u32 = 4_096;
+
 /// Number of bytes of the version in the reply of `GetServer`.
 pub const VERSION_BYTES: usize = 20_000;
 
@@ -264,7 +267,7 @@ impl Exchange {
         let client_first_bare = text.strip_prefix("n,,").expect("no channel binding").to_owned();
         let (_, nonce) = client_first_bare.split_once(",r=").expect("there is a nonce");
         let nonce = if behavior == ScramBehavior::ForeignNonce { "other" } else { nonce };
-        let server_first = format!("r={nonce}server,s={},i=64", Base64::encode_string(b"salt"));
+        let server_first = format!("r={nonce}server,s={},i={ITERATIONS}", Base64::encode_string(b"salt"));
         Self { client_first_bare, server_first }
     }
 
@@ -272,7 +275,7 @@ impl Exchange {
         let text = std::str::from_utf8(message).expect("the message is text");
         let (without_proof, proof) = text.split_once(",p=").expect("there is a proof");
         let password = if behavior == ScramBehavior::WrongSignature { "guess" } else { PASSWORD };
-        let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), b"salt", 64);
+        let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), b"salt", ITERATIONS);
         let transcript = format!("{},{},{without_proof}", self.client_first_bare, self.server_first);
         assert_eq!(Base64::decode_vec(proof).map(|proof| proof.len()), Ok(32));
         let signature = hmac(&hmac(&salted, b"Server Key"), transcript.as_bytes());

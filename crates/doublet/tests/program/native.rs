@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use base::sim::SeededRandom;
 use client::{Client, Code, Options, Trust, v1};
 use serde_json::json;
 
@@ -177,6 +178,27 @@ fn session_ends_on_logout_and_disabled_account() {
         // The next call may arrive before the server has examined the change of the account. Its identity is refused
         // even then.
         assert_eq!(reason_of(whoami_database(&client).await), no_session);
+    });
+    server.stop();
+}
+
+#[test]
+fn equivalent_spellings_of_a_password_log_in_through_scram() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let decomposed = "pa\u{308}sswort with\u{a0}blank";
+    let words = ["user", "set", "ann@acme.test", "--password-stdin"];
+    folder.check_input(&words, &format!("{decomposed}\n"), "was changed");
+    let server = folder.serve();
+    let options = folder.options(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::connect(&options).await.expect("the server is there");
+        let random = SeededRandom::new(1);
+        for password in [decomposed, "p\u{e4}sswort with blank"] {
+            client.login_scram("ann", password, &random).await.expect("the password is right");
+            client.login("ann", password).await.expect("the password is right");
+        }
+        client.login_scram("ann", "passwort with blank", &random).await.expect_err("the password is wrong");
     });
     server.stop();
 }
