@@ -6,7 +6,8 @@
 //! [`Options::scram_iterations`] to `None` disables them.
 //!
 //! Passwords are prepared with SASLprep (RFC 4013) before both derivations. A password that SASLprep refuses, for
-//! example because it contains letters newer than Unicode 3.2, is used as its raw bytes.
+//! example because it contains letters newer than Unicode 3.2, is used as its raw bytes. A password of which the
+//! preparation leaves nothing is empty, and an empty password never matches (RFC 4616 §2).
 //!
 //! Comparisons take constant time. [`Decoy`] makes the check of an unknown account take as much time as that of a known
 //! one. [`HashSemaphore`] bounds the number of hashes computed concurrently.
@@ -36,7 +37,7 @@ pub struct Options {
     pub lanes: u32,
     /// Number of iterations for the SCRAM keys. If `None`, no SCRAM keys are stored.
     pub scram_iterations: Option<u32>,
-    /// Minimum length of a new password, in characters.
+    /// Minimum length of a new password, in characters after the preparation.
     pub characters_min: usize,
     /// Maximum number of hashes computed concurrently at login. Further logins wait, so that memory is bounded.
     pub at_once_max: usize,
@@ -90,27 +91,31 @@ pub struct Secrets {
 
 /// Checks a new password and derives the values to store.
 pub fn derive_secrets(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
-    let text = acceptable(password, options)?;
-    let prepared = prepare(text.as_bytes());
-    let hash = hash(&prepared, options, random)?;
+    let prepared = prepare_new(password, options)?;
+    let prepared = prepared.as_bytes();
+    let hash = hash(prepared, options, random)?;
     let scram = options.scram_iterations.map(|iterations| {
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt);
-        Keys::derive(&prepared, &salt, iterations)
+        Keys::derive(prepared, &salt, iterations)
     });
     Ok(Secrets { hash, scram })
 }
 
-/// Returns `true` if a password matches a stored hash.
+/// Returns `true` if a password matches a stored hash. A password that is empty after the preparation matches none.
 ///
 /// Returns [`PasswordError::Stored`] if the hash cannot be used.
 pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Ok(false);
     }
+    let prepared = prepare(password);
+    if prepared.is_empty() {
+        return Ok(false);
+    }
     let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     check_costs(&parsed)?;
-    match Argon2::default().verify_password(&prepare(password), &parsed) {
+    match Argon2::default().verify_password(&prepared, &parsed) {
         Ok(()) => Ok(true),
         Err(argon2::password_hash::Error::PasswordInvalid) => Ok(false),
         Err(error) => Err(PasswordError::Stored(error.to_string())),
@@ -130,10 +135,9 @@ pub fn prepare(password: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(password) else {
         return Cow::Borrowed(password);
     };
-    match stringprep::saslprep(text) {
-        Ok(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
-        Ok(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-        Err(_) => Cow::Borrowed(password),
+    match prepare_text(text) {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
 }
 
@@ -194,7 +198,13 @@ impl Drop for HashPermit<'_> {
     }
 }
 
-fn acceptable<'a>(password: &'a [u8], options: &Options) -> Result<&'a str, PasswordError> {
+fn prepare_text(text: &str) -> Cow<'_, str> {
+    stringprep::saslprep(text).unwrap_or(Cow::Borrowed(text))
+}
+
+/// Prepares a new password and checks it. Its length is that of the prepared text, because the preparation removes
+/// characters such as soft hyphens.
+fn prepare_new<'a>(password: &'a [u8], options: &Options) -> Result<Cow<'a, str>, PasswordError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(PasswordError::TooLong);
     }
@@ -202,11 +212,12 @@ fn acceptable<'a>(password: &'a [u8], options: &Options) -> Result<&'a str, Pass
     if text.contains('\0') {
         return Err(PasswordError::InvalidCharacters);
     }
+    let prepared = prepare_text(text);
     let characters_min = options.characters_min.max(1);
-    if text.chars().count() < characters_min {
+    if prepared.chars().count() < characters_min {
         return Err(PasswordError::TooShort { characters_min });
     }
-    Ok(text)
+    Ok(prepared)
 }
 
 fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<String, PasswordError> {

@@ -49,6 +49,9 @@ fn characters_unknown_to_saslprep_are_accepted() {
 fn invalid_passwords_are_refused() {
     check_refused(b"short", PasswordError::TooShort { characters_min: 8 });
     check_refused("äöüäöü".as_bytes(), PasswordError::TooShort { characters_min: 8 });
+    check_refused("a\u{308}o\u{308}u\u{308}a\u{308}".as_bytes(), PasswordError::TooShort { characters_min: 8 });
+    check_refused("seven\u{ad}up".as_bytes(), PasswordError::TooShort { characters_min: 8 });
+    check_refused("\u{ad}".repeat(8).as_bytes(), PasswordError::TooShort { characters_min: 8 });
     check_refused(&[b'x'; PASSWORD_BYTES_MAX + 1], PasswordError::TooLong);
     check_refused(b"with a \0 inside", PasswordError::InvalidCharacters);
     check_refused(&[0xFF; 12], PasswordError::InvalidCharacters);
@@ -57,8 +60,12 @@ fn invalid_passwords_are_refused() {
 #[test]
 fn empty_password_is_always_refused() {
     let options = Options { characters_min: 0, ..options() };
-    let outcome = derive_secrets(b"", &options, &SeededRandom::new(1));
-    assert_eq!(outcome.err(), Some(PasswordError::TooShort { characters_min: 1 }));
+    for empty in ["", "\u{ad}", "\u{ad}\u{2060}\u{feff}"] {
+        let outcome = derive_secrets(empty.as_bytes(), &options, &SeededRandom::new(1));
+        assert_eq!(outcome.err(), Some(PasswordError::TooShort { characters_min: 1 }), "{empty:?}");
+        let stored = hash(b"", &options, &SeededRandom::new(1)).expect("the parameters are valid");
+        assert_eq!(verify(&stored, empty.as_bytes()), Ok(false), "{empty:?} against the hash of an empty password");
+    }
 }
 
 #[test]
