@@ -4,7 +4,8 @@
 //! asynchronous caller runs them on a worker thread, or answers a [`crate::Pending`] check by its own means.
 //!
 //! An implementation must:
-//! - prepare names and passwords with SASLprep (RFC 4013);
+//! - prepare passwords with SASLprep (RFC 4013), and compare names like those of accounts (the directory: in NFC and
+//!   lower case);
 //! - throttle repeated failures, and take the same time for unknown and known names;
 //! - decide whether the login may act as the authorization identity, and otherwise return
 //!   [`LoginError::NotAuthorized`] or, if even that would reveal too much, [`LoginError::InvalidCredentials`];

@@ -4,8 +4,8 @@
 //! themselves for logins without SASL: USER and PASS, LOGIN, simple bind, `Authorization: Basic`, `Authorization:
 //! Bearer`.
 //!
-//! Names and passwords are UTF-8 as the client sent them. The directory applies SASLprep (RFC 4013) before it compares
-//! them.
+//! Names and passwords are UTF-8 as the client sent them. The directory normalizes both before it compares them:
+//! passwords with SASLprep (RFC 4013), and names like all names of the directory, to NFC and lower case.
 
 use crate::error::LoginError;
 use crate::limits::SCRAM_PROOF_BYTES;
