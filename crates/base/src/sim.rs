@@ -1,10 +1,14 @@
-//! The simulated environment: a clock that tests advance, and randomness from a seed.
+//! The simulated environment: a clock that tests advance, randomness from a seed, and a recorder of the log's events.
 //!
 //! A failing test prints its seed. A run with that seed repeats the failure exactly, provided that the test is
 //! single-threaded.
 
+mod event_recorder;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+
+pub use event_recorder::{EventRecorder, FieldForm, Recording, assert_absent};
 
 use crate::random::Random;
 use crate::sync::Mutex;

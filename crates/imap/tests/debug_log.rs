@@ -1,84 +1,29 @@
 //! Tests the debug events that `log.filter = "imap=debug"` writes to the log, and that they reveal nothing secret.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use base::sim::{EventRecorder, FieldForm};
 use tokio::io::AsyncWriteExt;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber, subscriber};
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
 use crate::connection::Connection;
 use crate::world::TestServer;
 
-/// Records the events of the target `imap` as lines: the message, then the fields.
-#[derive(Clone, Default)]
-pub struct EventRecorder {
-    lines: Arc<Mutex<Vec<String>>>,
-}
-
-impl EventRecorder {
-    /// Returns the recorded lines and forgets them.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().expect("no test panics while it holds the lock"))
-    }
-}
-
-impl Subscriber for EventRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "imap" && *metadata.level() <= Level::DEBUG
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let line = format!("{}{}", line.message, line.fields);
-        self.lines.lock().expect("no test panics while it holds the lock").push(line);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let written = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            // These are the same in every event.
-            "connection" | "peer" => Ok(()),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
-        written.expect("a string can be written to");
-    }
+/// Returns the form of a field: connection and peer are the same in every event.
+fn field_form(name: &str) -> FieldForm {
+    if matches!(name, "connection" | "peer") { FieldForm::Omitted } else { FieldForm::Full }
 }
 
 /// Plays lines of a client and compares the events that they cause.
 fn check(dialogue: &[(&str, &[&str])]) {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("imap", field_form);
     let world = TestServer::new();
     let mut connection = Connection::new(&world, Peer::local());
-    subscriber::with_default(recorder.clone(), || {
-        for (line, expected) in dialogue {
-            connection.receive(format!("{line}\r\n").as_bytes());
-            assert_eq!(recorder.take(), *expected, "{line}");
-        }
-    });
+    let _recording = recorder.start();
+    for (line, expected) in dialogue {
+        connection.receive(format!("{line}\r\n").as_bytes());
+        assert_eq!(recorder.take(), *expected, "{line}");
+    }
 }
 
 #[test]
@@ -135,44 +80,44 @@ fn commands_and_states_are_logged_without_their_content() {
 
 #[test]
 fn multi_line_command_is_logged_once_with_its_duration() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("imap", field_form);
     let world = TestServer::new();
     let mut connection = Connection::new(&world, Peer::local());
-    subscriber::with_default(recorder.clone(), || {
-        connection.receive(b"a AUTHENTICATE PLAIN\r\n");
-        assert!(recorder.take().is_empty());
-        world.clock.advance(std::time::Duration::from_millis(3));
-        connection.receive(b"AGFsaWNlAHNlY3JldA==\r\n");
-        let logged = recorder.take();
-        assert_eq!(
-            logged[0],
-            r#"command completed tag="a" verb="AUTHENTICATE" status="OK" reply="logged in" duration_us=3000"#
-        );
-        assert_eq!(logged.len(), 2, "{logged:?}");
-        connection.receive(b"b IDLE\r\n");
-        world.clock.advance(std::time::Duration::from_secs(2));
-        connection.receive(b"DONE\r\n");
-        let logged = recorder.take();
-        assert_eq!(logged, [r#"command completed tag="b" verb="IDLE" status="OK" reply="" duration_us=2000000"#]);
-    });
+    let _recording = recorder.start();
+    connection.receive(b"a AUTHENTICATE PLAIN\r\n");
+    assert!(recorder.take().is_empty());
+    world.clock.advance(std::time::Duration::from_millis(3));
+    connection.receive(b"AGFsaWNlAHNlY3JldA==\r\n");
+    let logged = recorder.take();
+    assert_eq!(
+        logged[0],
+        r#"command completed tag="a" verb="AUTHENTICATE" status="OK" reply="logged in" duration_us=3000"#
+    );
+    assert_eq!(logged.len(), 2, "{logged:?}");
+    connection.receive(b"b IDLE\r\n");
+    world.clock.advance(std::time::Duration::from_secs(2));
+    connection.receive(b"DONE\r\n");
+    let logged = recorder.take();
+    assert_eq!(logged, [r#"command completed tag="b" verb="IDLE" status="OK" reply="" duration_us=2000000"#]);
 }
 
 #[test]
 fn session_end_by_mailbox_deletion_is_logged() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("imap", field_form);
     let world = TestServer::new();
     let mut connection = Connection::new(&world, Peer::local());
     let mut other = Connection::new(&world, Peer::local());
     connection.receive(b"a LOGIN alice secret\r\nb SELECT Junk\r\n");
     other.receive(b"a LOGIN alice secret\r\nb DELETE Junk\r\n");
-    subscriber::with_default(recorder.clone(), || connection.receive(b"c NOOP\r\n"));
+    let _recording = recorder.start();
+    connection.receive(b"c NOOP\r\n");
     assert_eq!(recorder.take(), [r#"session ended login="alice" reply="[NONEXISTENT] the mailbox was deleted""#]);
 }
 
 #[tokio::test]
 async fn connection_open_and_close_are_logged() {
-    let recorder = EventRecorder::default();
-    let _guard = subscriber::set_default(recorder.clone());
+    let recorder = EventRecorder::new("imap", field_form);
+    let _recording = recorder.start();
     let world = TestServer::new();
     let clock = Arc::new(base::sim::SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock).expect("threads start");

@@ -1,14 +1,8 @@
 //! Tests the debug events that `log.filter = "pop3=debug"` writes to the log, and that they reveal nothing secret.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
-
+use base::sim::{EventRecorder, FieldForm, assert_absent};
 use sasl::encode_line;
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, SERVER_FINAL, SERVER_FIRST};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Dispatch, Event, Metadata, Subscriber, subscriber};
 use wire::Peer;
 
 use crate::{LETTER, stranger, world};
@@ -17,80 +11,9 @@ use crate::{LETTER, stranger, world};
 /// base64, and the text of a message.
 const SECRETS: &[&str] = &["sesame", "c2VzYW1l", "AGFubkBhY21l", "ann@", "YW5uQGFjbWU", "n=user", "Subject", "octets"];
 
-/// Records the events of the target `pop3` and of its modules as lines: the message, then the fields.
-#[derive(Clone, Default)]
-struct EventRecorder {
-    lines: Arc<Mutex<Vec<String>>>,
-}
-
-impl EventRecorder {
-    /// Records the events of this thread until the result is dropped.
-    ///
-    /// While there is only one subscriber, `tracing` remembers for each event whether the first thread that meets it
-    /// has a subscriber for it. That may be the thread of another test, which has none. A second subscriber prevents
-    /// this.
-    fn start(&self) -> (DefaultGuard, Dispatch) {
-        let guard = subscriber::set_default(self.clone());
-        (guard, Dispatch::new(Self::default()))
-    }
-
-    /// Returns the recorded lines and forgets them.
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().expect("no test panics while it holds the lock"))
-    }
-}
-
-impl Subscriber for EventRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "pop3" || metadata.target().starts_with("pop3::")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let line = format!("{}{}", line.message, line.fields);
-        self.lines.lock().expect("no test panics while it holds the lock").push(line);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let written = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
-        written.expect("a string can be written to");
-    }
-}
-
-/// Checks that none of the texts occurs in an event.
-fn assert_absent(events: &[String], texts: &[&str]) {
-    for text in texts {
-        assert!(!events.iter().any(|event| event.contains(*text)), "{text:?} occurs in {events:#?}");
-    }
-}
-
 /// Plays a dialogue and compares the events of the connection after its greeting and before its end.
 async fn check(dialogue: &str, expected: &[&str]) {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("pop3", |_| FieldForm::Full);
     let _recording = recorder.start();
     let dialogue = format!("S: +OK *\n{dialogue}\nC: QUIT\nS: +OK bye\nEND");
     crate::check(&world(&[LETTER]), Peer::local().numbered(7), &dialogue).await;
@@ -163,7 +86,7 @@ async fn logins_are_logged_without_challenges_and_responses() {
 
 #[tokio::test]
 async fn replies_without_a_command_have_no_verb() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("pop3", |_| FieldForm::Full);
     let _recording = recorder.start();
     let dialogue = "S: +OK *\nC: CAPA\nS: +OK *\nS: TOP\nS: UIDL\nS: RESP-CODES\nS: AUTH-RESP-CODE\nS: PIPELINING\n\
                     S: EXPIRE NEVER\nS: UTF8 USER\nS: STLS\nS: IMPLEMENTATION Doublet\nS: .\nDRAIN\nS: -ERR *\nEND";

@@ -1,15 +1,9 @@
 //! Tests the debug events that `log.filter = "rpc=debug"` writes to the log, and that they reveal nothing secret.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
-
+use base::sim::{EventRecorder, FieldForm, assert_absent};
 use futures_util::stream;
 use proto::v1::{self, deposit_mail_request::Part};
 use tonic::{Code, Status};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Dispatch, Event, Metadata, Subscriber, subscriber};
 
 use crate::world::{Client, PASSWORD, TestServer, plan, refusal, refused, text};
 
@@ -20,77 +14,9 @@ const SECRETS: &[&str] = &[PASSWORD, "c2VzYW1l", "wrong", "ann", "hunter2", "@",
 /// The first fields of all events of a connection.
 const CONNECTION: &str = "connection=0 peer=192.0.2.7:4000";
 
-/// Records the events of the target `rpc` and of its modules as lines: the message, then the fields.
-#[derive(Clone, Default)]
-struct EventRecorder {
-    lines: Arc<Mutex<Vec<String>>>,
-}
-
-impl EventRecorder {
-    /// Records the events of this thread until the result is dropped.
-    ///
-    /// While there is only one subscriber, `tracing` remembers for each event whether the first thread that meets it
-    /// has a subscriber for it. That may be the thread of another test, which has none. A second subscriber prevents
-    /// this.
-    fn start(&self) -> (DefaultGuard, Dispatch) {
-        let guard = subscriber::set_default(self.clone());
-        (guard, Dispatch::new(Self::default()))
-    }
-
-    /// Returns the recorded lines and forgets them.
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().expect("no test panics while it holds the lock"))
-    }
-}
-
-impl Subscriber for EventRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "rpc" || metadata.target().starts_with("rpc::")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let line = format!("{}{}", line.message, line.fields);
-        self.lines.lock().expect("no test panics while it holds the lock").push(line);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let written = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            // It differs each time.
-            "duration_us" => write!(self.fields, " duration_us"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
-        written.expect("a string can be written to");
-    }
-}
-
-/// Checks that none of the texts occurs in an event.
-fn assert_absent(events: &[String], texts: &[&str]) {
-    for text in texts {
-        assert!(!events.iter().any(|event| event.contains(*text)), "{text:?} occurs in {events:#?}");
-    }
+/// Returns the form of a field: a duration differs each time.
+fn field_form(name: &str) -> FieldForm {
+    if name == "duration_us" { FieldForm::Name } else { FieldForm::Full }
 }
 
 /// Returns the event of a call that was answered with a status in the header of its reply, or without one.
@@ -125,7 +51,7 @@ async fn deposit(client: &Client, sender: &str) -> Result<String, Status> {
 
 #[tokio::test]
 async fn logins_are_logged_without_passwords() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("rpc", field_form);
     let _recording = recorder.start();
     let server = TestServer::new();
     let client = server.connect().await;
@@ -149,7 +75,7 @@ async fn logins_are_logged_without_passwords() {
 async fn calls_are_logged_without_their_content() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("rpc", field_form);
     let _recording = recorder.start();
     let formula = refused(Code::InvalidArgument, "formula");
 
@@ -179,7 +105,7 @@ async fn calls_are_logged_without_their_content() {
 
 #[tokio::test]
 async fn unknown_call_and_end_of_connection_are_logged() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("rpc", field_form);
     let _recording = recorder.start();
     let server = TestServer::new();
     let client = server.connect().await;

@@ -1,19 +1,15 @@
 //! Tests the debug events that `log.filter = "smtp=debug"` writes to the log, and that they reveal nothing secret.
 
-use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use base::sim::{EventRecorder, FieldForm, assert_absent};
 use sasl::encode_line;
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST};
 use smtp::client::{ClientProtocol, Route, Security, SmartHost};
 use smtp::connection::serve;
 use smtp::listener_rules::ListenerRules;
 use tokio::io::AsyncWriteExt;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Dispatch, Event, Metadata, Subscriber, subscriber};
 use wire::{Peer, SessionTermination, Stream};
 
 use crate::dialogues::SessionDriver;
@@ -24,80 +20,9 @@ use crate::loopback::{outgoing, recipients, service, start_scripted_server, tran
 /// texts of messages.
 const SECRETS: &[&str] = &["secret", "c2VjcmV0", "AGFsaWNl", "YWxpY2U", "n=user", "@", "client.example", "the words"];
 
-/// Records the events of the target `smtp` and of its modules as lines: the message, then the fields.
-#[derive(Clone, Default)]
-struct EventRecorder {
-    lines: Arc<Mutex<Vec<String>>>,
-}
-
-impl EventRecorder {
-    /// Records the events of this thread until the result is dropped.
-    ///
-    /// While there is only one subscriber, `tracing` remembers for each event whether the first thread that meets it
-    /// has a subscriber for it. That may be the thread of another test, which has none. A second subscriber prevents
-    /// this.
-    fn start(&self) -> (DefaultGuard, Dispatch) {
-        let guard = subscriber::set_default(self.clone());
-        (guard, Dispatch::new(Self::default()))
-    }
-
-    /// Returns the recorded lines and forgets them.
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.lines.lock().expect("no test panics while it holds the lock"))
-    }
-}
-
-impl Subscriber for EventRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "smtp" || metadata.target().starts_with("smtp::")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
-        event.record(&mut line);
-        let line = format!("{}{}", line.message, line.fields);
-        self.lines.lock().expect("no test panics while it holds the lock").push(line);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct Line {
-    message: String,
-    fields: String,
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let written = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, " {name}={value:?}"),
-        };
-        written.expect("a string can be written to");
-    }
-}
-
-/// Checks that none of the texts occurs in an event.
-fn assert_absent(events: &[String], texts: &[&str]) {
-    for text in texts {
-        assert!(!events.iter().any(|event| event.contains(*text)), "{text:?} occurs in {events:#?}");
-    }
-}
-
 /// Sends lines of a client to a server and compares the events of their replies.
 fn check(rules: ListenerRules, dialogue: &[(&str, &[&str])]) {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("smtp", |_| FieldForm::Full);
     let _recording = recorder.start();
     let mut driver = SessionDriver::new(rules, Peer::local().numbered(7));
     let event = |fields: &&str| format!("replied connection=7 peer=local {fields}");
@@ -166,7 +91,7 @@ fn each_reply_after_a_message_is_logged_in_lmtp() {
 
 #[tokio::test]
 async fn connection_open_and_close_are_logged() {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("smtp", |_| FieldForm::Full);
     let _recording = recorder.start();
     let (service, _, _) = service(ListenerRules::reception("mx.b.example", "b.example"), None);
     let (server, mut client) = Stream::duplex(1_024);
@@ -185,7 +110,7 @@ async fn connection_open_and_close_are_logged() {
 
 /// Sends a message to a server that follows a script, and compares the events of its replies.
 async fn check_client(script: &'static str, expected: &[&str]) {
-    let recorder = EventRecorder::default();
+    let recorder = EventRecorder::new("smtp", |_| FieldForm::Full);
     let _recording = recorder.start();
     let (port, _) = start_scripted_server(&[script]).await;
     let transfer = transfer(Zone::default(), port, |options| options.reuse = Duration::ZERO).await;
