@@ -111,7 +111,7 @@ pub async fn answer(
     let method = known_method(request.uri().path());
     let mut budget = connection.service.budget.clone();
     let mut is_known = false;
-    let outcome = match admit(connection, &request) {
+    let outcome = match admit(connection, method, &request) {
         Ok((path, caller)) => {
             is_known = caller.session.is_some();
             budget = caller.budget(&budget);
@@ -159,9 +159,11 @@ enum Refused {
     Call(Error),
 }
 
-/// Determines the call and its caller. Returns the reason if the call is refused.
+/// Determines the call and its caller. `method` is the path of the call if the call exists. Returns the reason if the
+/// call is refused.
 fn admit(
     connection: &ConnectionState,
+    method: Option<&'static str>,
     request: &Request<hyper::body::Incoming>,
 ) -> std::result::Result<(&'static str, Caller), Refused> {
     if request.method() != Method::POST {
@@ -171,7 +173,7 @@ fn admit(
     if !request.headers().get(http::header::CONTENT_TYPE).is_some_and(is_grpc) {
         return Err(Refused::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    let path = known_method(request.uri().path()).ok_or(Refused::Unknown)?;
+    let path = method.ok_or(Refused::Unknown)?;
     let session = if CALLS_WITHOUT_SESSION.contains(&path) {
         None
     } else {
