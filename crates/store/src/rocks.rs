@@ -68,6 +68,8 @@ pub struct RocksEngine {
     ingestion: Mutex<()>,
     /// Known gaps for scans of views.
     gaps: Gaps,
+    /// Whether compactions rewrite separate values at present.
+    rewrites_values: Mutex<bool>,
     /// The record by which the next start detects a missing log.
     last_log: Mutex<LastLog>,
 }
@@ -94,6 +96,7 @@ impl RocksEngine {
             was_torn,
             ingestion: Mutex::new(()),
             gaps: Gaps::new(),
+            rewrites_values: Mutex::new(false),
             last_log: Mutex::new(last_log),
         };
         rocks.check_format()?;
@@ -125,9 +128,16 @@ impl RocksEngine {
 
     /// Sets whether compactions rewrite separate values, so that the files with their garbage can be removed.
     fn rewrite_separate_values(&self, is_wanted: bool) -> Result<()> {
+        let mut rewrites = self.rewrites_values.lock();
+        if *rewrites == is_wanted {
+            // A change writes a file with all options of the engine.
+            return Ok(());
+        }
         let setting = [("enable_blob_garbage_collection", if is_wanted { "true" } else { "false" })];
         let outcome = self.db.set_options_cf(self.family(Table::Blob), &setting);
-        outcome.map_err(|error| failure("change the treatment of removed attachments", &error))
+        outcome.map_err(|error| failure("change the treatment of removed attachments", &error))?;
+        *rewrites = is_wanted;
+        Ok(())
     }
 
     /// Converts an engine error that concerns a key.

@@ -187,7 +187,7 @@ pub(super) const fn is_covered(table: Table) -> bool {
 
 /// Returns how many bytes at the start of a table's keys name the database. Tables of the whole server have one slot
 /// each.
-const fn home_bytes(table: Table) -> usize {
+pub(super) const fn home_bytes(table: Table) -> usize {
     match table {
         Table::Catalog | Table::Blob | Table::BlobRef | Table::BlobFree | Table::Store => 0,
         _ => 4,

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel};
 use rocksdb::{WriteBufferManager, statistics::StatsLevel};
 
+use super::gaps::home_bytes;
 use crate::blob::BlobOptions;
 use crate::commit::SyncMode;
 use crate::engine::Table;
@@ -156,10 +157,11 @@ impl RocksOptions {
         if is_scanned_over_tombstones(table) {
             options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
         }
-        if has_database_number(table) {
-            options = with_insert_hints(&mut options);
+        let mut settings = insert_hints(table);
+        if !self.quiet {
+            settings += &tombstone_flush_trigger();
         }
-        if self.quiet { options } else { set_tombstone_flush_trigger(&mut options) }
+        options.get_options_from_string(settings).expect("the engine has these options")
     }
 
     /// Returns the options of a sorted file to be ingested.
@@ -236,37 +238,27 @@ const fn is_scanned_over_tombstones(table: Table) -> bool {
     }
 }
 
-/// Returns `true` if the keys of a table begin with the number of a database.
-const fn has_database_number(table: Table) -> bool {
-    match table {
-        Table::Summary | Table::Body | Table::Unid | Table::ByModseq | Table::Children | Table::View => true,
-        Table::Tree | Table::ViewBack | Table::Unread | Table::Meta => true,
-        Table::Catalog | Table::Blob | Table::BlobRef | Table::BlobFree | Table::Store => false,
-    }
-}
-
-/// Returns options with which a memtable remembers, for each database, the position of the last insert.
+/// Returns the settings with which a memtable remembers, for each database, the position of the last insert. Empty for
+/// tables of the whole server.
 ///
 /// The next key of the same database is mostly close to it, so the insert searches from there and not from the top of
 /// the skip list. A remembered position takes some 300 bytes of the memtable.
-fn with_insert_hints(options: &mut rocksdb::Options) -> rocksdb::Options {
-    let settings = format!("memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{DATABASE_NUMBER_BYTES}");
-    options.get_options_from_string(settings).expect("the engine has this option")
+fn insert_hints(table: Table) -> String {
+    match home_bytes(table) {
+        0 => String::new(),
+        bytes => format!("memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes};"),
+    }
 }
 
-/// Length of the number of a database at the start of a key.
-const DATABASE_NUMBER_BYTES: usize = 4;
-
-/// Configures the flush of memtables in which scans skip many tombstones.
+/// Returns the settings for the flush of memtables in which scans skip many tombstones.
 ///
 /// A scan skips every tombstone in a memtable. If it skips many for each entry that it finds, the memtable is flushed,
 /// and compaction then drops the tombstones. Otherwise reading a view whose newest documents come and go would become
 /// slower and slower.
-fn set_tombstone_flush_trigger(options: &mut rocksdb::Options) -> rocksdb::Options {
+fn tombstone_flush_trigger() -> String {
     let all = limits::SKIPPED_TOMBSTONES_MAX;
     let each = limits::SKIPPED_TOMBSTONES_MAX / 100;
-    let settings = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
-    options.get_options_from_string(settings).expect("the engine has these options")
+    format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each};")
 }
 
 fn set_files(database: &mut rocksdb::Options, options: &Options) {
