@@ -139,6 +139,9 @@ fn names(source: &Source, findings: &mut Vec<Finding>) {
             format!("`{stem}` attracts whatever has no home: a module is a noun of the domain"),
         ));
     }
+    if source.path.contains("/src/") && source.path.ends_with("/mod.rs") {
+        findings.push(Finding::new("name", &source.path, "`foo/mod.rs` is named `foo.rs`, beside the folder `foo`"));
+    }
     for item in &source.syntax.items {
         let name = match item {
             syn::Item::Mod(item) if BANNED_MODULES.contains(&item.ident.to_string().as_str()) => &item.ident,
