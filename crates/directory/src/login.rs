@@ -233,20 +233,41 @@ impl Directory {
         Ok(text.len() <= LOGIN_BYTES_MAX && self.person(text)?.is_some_and(|other| other.note == person.note))
     }
 
+    /// Returns `true` if a person may log in: the account is neither disabled nor on a deny list.
+    ///
+    /// Every login checks this after the proof. Code that acts for a session checks it again, because a session ends
+    /// some time after its account was changed.
+    pub fn may_log_in(&self, person: &Person) -> Result<bool> {
+        Ok(self.exclusion(person)?.is_none())
+    }
+
+    /// Returns the person with the given login name, name or address, or `None` if there is none or the person may not
+    /// log in ([`Directory::may_log_in`]).
+    pub fn active_person(&self, login_or_address: &str) -> Result<Option<Arc<Person>>> {
+        let Some(person) = self.person(login_or_address)? else { return Ok(None) };
+        Ok(self.may_log_in(&person)?.then_some(person))
+    }
+
     /// Returns the login statistics.
     pub fn login_statistics(&self) -> LoginStatistics {
         self.credentials().counts.read()
     }
 
-    /// Admits an authenticated person unless the account is disabled or on a deny list.
+    /// Admits an authenticated person who may log in.
     fn admit(&self, person: Arc<Person>) -> Result<Arc<Person>, AuthError> {
-        if person.disabled {
-            return Err(AuthError::Disabled);
-        }
-        match self.deny_list_of(&person)? {
-            Some(list) => Err(AuthError::DenyListed { list: list.to_string() }),
+        match self.exclusion(&person)? {
+            Some(reason) => Err(reason),
             None => Ok(person),
         }
+    }
+
+    /// Returns the reason why a person may not log in with any proof, or `None` if the person may log in.
+    fn exclusion(&self, person: &Person) -> Result<Option<AuthError>> {
+        if person.disabled {
+            return Ok(Some(AuthError::Disabled));
+        }
+        let list = self.deny_list_of(person)?;
+        Ok(list.map(|list| AuthError::DenyListed { list: list.to_string() }))
     }
 
     fn remember(&self, proof: Proof, verdict: PasswordCheck) -> PasswordCheck {

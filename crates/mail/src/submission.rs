@@ -364,13 +364,9 @@ impl SubmissionService {
 
     /// Returns the user's person if the user may log in.
     fn account(&self, login: &str) -> Result<Arc<Person>, Refusal> {
-        let failed = |error| self.directory_failure(&error, "Cannot look up the sender now");
-        let person = self.directory.person(login).map_err(failed)?.filter(|person| !person.disabled);
-        let person = person.ok_or(Refusal::AccountClosed)?;
-        match self.directory.deny_list_of(&person).map_err(failed)? {
-            None => Ok(person),
-            Some(_) => Err(Refusal::AccountClosed),
-        }
+        let person = self.directory.active_person(login);
+        let person = person.map_err(|error| self.directory_failure(&error, "Cannot look up the sender now"))?;
+        person.ok_or(Refusal::AccountClosed)
     }
 
     /// Returns `true` if the policy permits a user to send with an address.

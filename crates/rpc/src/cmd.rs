@@ -44,15 +44,11 @@ impl CallContext {
         Self { services, sessions, caller }
     }
 
-    /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the account no
-    /// longer exists, is disabled, or is on a deny list.
+    /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the person no
+    /// longer exists or may no longer log in.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
         let SessionOwner::Person(login) = &self.caller.session()?.who else { return Ok(None) };
-        let directory = &self.services.directory;
-        let person = directory.person(login)?.filter(|person| !person.disabled).ok_or(Error::NoSession)?;
-        if directory.deny_list_of(&person)?.is_some() {
-            return Err(Error::NoSession);
-        }
+        let person = self.services.directory.active_person(login)?.ok_or(Error::NoSession)?;
         Ok(Some(person))
     }
 

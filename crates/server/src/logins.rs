@@ -81,17 +81,13 @@ impl Logins {
     }
 
     fn person(&self, login: &str) -> Result<Arc<Person>, LoginError> {
-        let found = self.gate.directory.person(login).map_err(|error| unavailable("login", &error))?;
-        match found {
-            Some(person) if person.disabled => Err(LoginError::AccountDisabled),
-            Some(person) if person.mail_file.is_empty() => Err(LoginError::AccountDisabled),
-            Some(person) => match self.gate.directory.deny_list_of(&person) {
-                Ok(None) => Ok(person),
-                Ok(Some(_)) => Err(LoginError::AccountDisabled),
-                Err(error) => Err(unavailable("login", &error)),
-            },
-            None => Err(LoginError::InvalidCredentials),
+        let failed = |error: directory::Error| unavailable("login", &error);
+        let found = self.gate.directory.person(login).map_err(failed)?;
+        let person = found.ok_or(LoginError::InvalidCredentials)?;
+        if person.mail_file.is_empty() || !self.gate.directory.may_log_in(&person).map_err(failed)? {
+            return Err(LoginError::AccountDisabled);
         }
+        Ok(person)
     }
 
     fn mail_file(&self, login: &str) -> Result<MailFile, LoginError> {

@@ -60,7 +60,7 @@ impl Account {
 
     fn still_stands(&self, directory: &Directory) -> directory::Result<bool> {
         let Some(person) = directory.person(&self.name)? else { return Ok(false) };
-        Ok(!person.disabled && *self == Self::of(&person) && directory.deny_list_of(&person)?.is_none())
+        Ok(*self == Self::of(&person) && directory.may_log_in(&person)?)
     }
 }
 

@@ -106,6 +106,29 @@ fn deny_list_changes_take_effect_immediately() {
 }
 
 #[test]
+fn disabled_and_deny_listed_people_may_not_log_in() {
+    let world = World::new(&format!("{ACME}\nuser dora@acme.test\ngroup gone deny-list: staff\ngroup staff: bob"));
+    let check_may_log_in = |login: &str, expected: bool| {
+        let person = world.directory.person(login).expect("readable").expect("exists");
+        assert_eq!(world.directory.may_log_in(&person).expect("readable"), expected, "{login}");
+        let active = world.directory.active_person(login).expect("readable");
+        assert_eq!(active.map(|active| active.note), expected.then_some(person.note), "{login}");
+    };
+    check_may_log_in("ann", true);
+    check_may_log_in("Bob@acme.test", false);
+    check_may_log_in("carl", false);
+    assert!(world.directory.active_person("nobody").expect("readable").is_none());
+    world.directory.password_remove("dora").expect("exists");
+    check_may_log_in("dora", true);
+    let enable = UserChange { disabled: Some(false), ..UserChange::default() };
+    world.directory.user_set("carl", &enable).expect("exists");
+    check_may_log_in("carl", true);
+    let other_kind = GroupChange { kind: Some(GroupKind::MailOnly), ..GroupChange::default() };
+    world.directory.group_set("gone", &other_kind).expect("possible");
+    check_may_log_in("bob", true);
+}
+
+#[test]
 fn disabling_an_account_invalidates_cached_logins() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
