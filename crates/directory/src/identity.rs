@@ -47,7 +47,7 @@ impl Directory {
         Ok(Arc::new(identity.as_ref().clone().authenticated(authentication)))
     }
 
-    /// Returns the account is on the deny list that excludes a person from logging in, or `None` if there is none.
+    /// Returns the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
             let found = self.with_current_index(|lookup| load_deny_list(lookup, person))?;
