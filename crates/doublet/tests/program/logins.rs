@@ -1,7 +1,7 @@
 //! The same SASL dialogues over every protocol of a running server, with the replies to every outcome.
 //!
-//! A row of [`DIALOGUES`] is played over every protocol, each time over a connection of its own. Its outcome is
-//! compared with the reply that [`reply`] requires of the protocol.
+//! A row of [`DIALOGUES`] is played over every protocol, with an initial response and without one, each time over a
+//! connection of its own. Its outcome is compared with the reply that [`reply`] requires of the protocol.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,17 +32,31 @@ enum Outcome {
     Cancelled,
 }
 
+/// A dialogue: the name of the mechanism, the client's side, and the outcome.
+type Row = (&'static str, Messages, Outcome);
+
 /// The client's side of a dialogue after the mechanism.
 #[derive(Debug, Clone, Copy)]
 enum Messages {
-    /// These messages before base64; the first one is the initial response.
+    /// These messages before base64.
     Fixed(&'static [&'static str]),
-    /// This line, as it is, after the server's first challenge. The native protocol has no lines.
-    Line(&'static str),
     /// The messages of SCRAM.
     Scram(Scram),
-    /// A first message that is too long.
-    Long,
+    /// These messages before base64, and then one that is too long.
+    Long(&'static [&'static str]),
+    /// This initial response, as it is. The native protocol has no lines.
+    InitialLine(&'static str),
+    /// The initial response before base64, if there is one, and after the challenge this line, as it is.
+    Line(Option<&'static str>, &'static str),
+    /// The initial response before base64, if there is one, and after the challenge a line that is too long.
+    LongLine(Option<&'static str>),
+}
+
+impl Messages {
+    /// Returns `true` for the messages that only protocols with lines of base64 can carry.
+    fn are_lines(self) -> bool {
+        matches!(self, Self::InitialLine(_) | Self::Line(..) | Self::LongLine(_))
+    }
 }
 
 /// The values that a SCRAM client uses.
@@ -60,22 +74,53 @@ struct Scram {
 
 const SCRAM: Scram = Scram { name: "ann", password: "sesame street", header: "n,,", binding: "n,,", nonce_suffix: "" };
 
-const DIALOGUES: &[(&str, Messages, Outcome)] = &[
+/// The first message of [`SCRAM`].
+const CLIENT_FIRST: &str = "n,,n=ann,r=client-nonce";
+
+const DIALOGUES: &[Row] = &[
     ("PLAIN", Messages::Fixed(&["\0ann\0sesame street"]), Outcome::LoggedIn),
     ("plain", Messages::Fixed(&["Ann@acme.test\0ann\0sesame street"]), Outcome::LoggedIn),
+    ("PLAIN", Messages::Fixed(&["CN=ann/O=acme.test\0ann\0sesame street"]), Outcome::LoggedIn),
+    ("PLAIN", Messages::Line(None, "AGFubgBzZXNhbWUgc3RyZWV0"), Outcome::LoggedIn),
     ("PLAIN", Messages::Fixed(&["\0ann\0wrong"]), Outcome::WrongCredentials),
+    ("PLAIN", Messages::Fixed(&["\0ann\0Sesame street"]), Outcome::WrongCredentials),
     ("PLAIN", Messages::Fixed(&["\0nobody\0sesame street"]), Outcome::WrongCredentials),
     ("PLAIN", Messages::Fixed(&["\0eve\0wrong"]), Outcome::WrongCredentials),
     ("PLAIN", Messages::Fixed(&["\0eve\0sesame street"]), Outcome::Disabled),
     ("PLAIN", Messages::Fixed(&["bob\0ann\0sesame street"]), Outcome::NotAuthorized),
+    ("PLAIN", Messages::Fixed(&["nobody\0ann\0sesame street"]), Outcome::NotAuthorized),
     ("PLAIN", Messages::Fixed(&["bob\0ann\0wrong"]), Outcome::WrongCredentials),
+    ("PLAIN", Messages::Fixed(&["bob\0nobody\0sesame street"]), Outcome::WrongCredentials),
+    ("PLAIN", Messages::Fixed(&["bob\0eve\0sesame street"]), Outcome::Disabled),
     ("PLAIN", Messages::Fixed(&["\0ann\0sesame\0street"]), Outcome::Malformed),
+    ("PLAIN", Messages::Fixed(&["\0ann\0sesame street\0"]), Outcome::Malformed),
     ("PLAIN", Messages::Fixed(&["\0\0sesame street"]), Outcome::Malformed),
     ("PLAIN", Messages::Fixed(&["\0ann\0"]), Outcome::Malformed),
     ("PLAIN", Messages::Fixed(&["ann"]), Outcome::Malformed),
-    ("PLAIN", Messages::Line("*"), Outcome::Cancelled),
-    ("PLAIN", Messages::Line("AGFubg"), Outcome::NotBase64),
-    ("LOGIN", Messages::Line("*"), Outcome::Cancelled),
+    ("PLAIN", Messages::Fixed(&[""]), Outcome::Malformed),
+    // The password is the byte FF.
+    ("PLAIN", Messages::Line(None, "AGFubgD/"), Outcome::Malformed),
+    ("PLAIN", Messages::Line(None, "*"), Outcome::Cancelled),
+    ("PLAIN", Messages::InitialLine("AGFubg"), Outcome::NotBase64),
+    ("PLAIN", Messages::Line(None, "AGFubg"), Outcome::NotBase64),
+    ("PLAIN", Messages::Line(None, "AGFubgD_"), Outcome::NotBase64),
+    ("PLAIN", Messages::Line(None, "AGFubgBzZXNhbWUgc3RyZWV0 "), Outcome::NotBase64),
+    ("PLAIN", Messages::LongLine(None), Outcome::TooLong),
+    ("LOGIN", Messages::Fixed(&["ann", "sesame street"]), Outcome::LoggedIn),
+    ("login", Messages::Fixed(&["ANN@acme.test", "sesame street"]), Outcome::LoggedIn),
+    ("LOGIN", Messages::Fixed(&["ann", "wrong"]), Outcome::WrongCredentials),
+    ("LOGIN", Messages::Fixed(&["nobody", "sesame street"]), Outcome::WrongCredentials),
+    ("LOGIN", Messages::Fixed(&["eve", "wrong"]), Outcome::WrongCredentials),
+    ("LOGIN", Messages::Fixed(&["eve", "sesame street"]), Outcome::Disabled),
+    ("LOGIN", Messages::Fixed(&[""]), Outcome::Malformed),
+    ("LOGIN", Messages::Fixed(&["an\0n"]), Outcome::Malformed),
+    ("LOGIN", Messages::Fixed(&["ann", ""]), Outcome::Malformed),
+    ("LOGIN", Messages::Fixed(&["ann", "sesame\0street"]), Outcome::Malformed),
+    ("LOGIN", Messages::Line(None, "*"), Outcome::Cancelled),
+    ("LOGIN", Messages::Line(Some("ann"), "*"), Outcome::Cancelled),
+    ("LOGIN", Messages::InitialLine("YW5uYQ"), Outcome::NotBase64),
+    ("LOGIN", Messages::Line(Some("ann"), "c2VzYW1lIHN0cmVldA"), Outcome::NotBase64),
+    ("LOGIN", Messages::LongLine(Some("ann")), Outcome::TooLong),
     ("SCRAM-SHA-256", Messages::Scram(SCRAM), Outcome::LoggedIn),
     ("SCRAM-SHA-256", Messages::Scram(Scram { header: "y,,", binding: "y,,", ..SCRAM }), Outcome::LoggedIn),
     (
@@ -85,18 +130,41 @@ const DIALOGUES: &[(&str, Messages, Outcome)] = &[
     ),
     ("SCRAM-SHA-256", Messages::Scram(Scram { password: "wrong", ..SCRAM }), Outcome::WrongCredentials),
     ("SCRAM-SHA-256", Messages::Scram(Scram { name: "nobody", ..SCRAM }), Outcome::WrongCredentials),
+    ("SCRAM-SHA-256", Messages::Scram(Scram { name: "eve", password: "wrong", ..SCRAM }), Outcome::WrongCredentials),
     ("SCRAM-SHA-256", Messages::Scram(Scram { name: "eve", ..SCRAM }), Outcome::Disabled),
     (
         "SCRAM-SHA-256",
         Messages::Scram(Scram { header: "n,a=bob,", binding: "n,a=bob,", ..SCRAM }),
         Outcome::NotAuthorized,
     ),
+    (
+        "SCRAM-SHA-256",
+        Messages::Scram(Scram { password: "wrong", header: "n,a=bob,", binding: "n,a=bob,", ..SCRAM }),
+        Outcome::WrongCredentials,
+    ),
     ("SCRAM-SHA-256", Messages::Scram(Scram { binding: "y,,", ..SCRAM }), Outcome::ChannelBinding),
     ("SCRAM-SHA-256", Messages::Scram(Scram { header: "p=tls-exporter,,", ..SCRAM }), Outcome::ChannelBinding),
+    // The nonce has characters after it, or ends before the server's part.
     ("SCRAM-SHA-256", Messages::Scram(Scram { nonce_suffix: "x", ..SCRAM }), Outcome::Malformed),
+    (
+        "SCRAM-SHA-256",
+        Messages::Fixed(&[CLIENT_FIRST, "c=biws,r=client-nonce,p=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="]),
+        Outcome::Malformed,
+    ),
+    ("SCRAM-SHA-256", Messages::Fixed(&[CLIENT_FIRST, "c=biws,r=client-nonce,p=AAAA"]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Fixed(&[CLIENT_FIRST, "c=biws,r=client-nonce"]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Fixed(&[CLIENT_FIRST, ""]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Fixed(&["n,,n=,r=client-nonce"]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Fixed(&["n,,n=a=nn,r=client-nonce"]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Fixed(&["n,a=,n=ann,r=client-nonce"]), Outcome::Malformed),
     ("SCRAM-SHA-256", Messages::Fixed(&["nonsense"]), Outcome::Malformed),
-    ("SCRAM-SHA-256", Messages::Long, Outcome::TooLong),
-    ("SCRAM-SHA-256", Messages::Line("*"), Outcome::Cancelled),
+    ("SCRAM-SHA-256", Messages::Fixed(&[""]), Outcome::Malformed),
+    ("SCRAM-SHA-256", Messages::Long(&[]), Outcome::TooLong),
+    ("SCRAM-SHA-256", Messages::Long(&[CLIENT_FIRST]), Outcome::TooLong),
+    ("SCRAM-SHA-256", Messages::LongLine(Some(CLIENT_FIRST)), Outcome::TooLong),
+    ("SCRAM-SHA-256", Messages::Line(None, "*"), Outcome::Cancelled),
+    ("SCRAM-SHA-256", Messages::Line(Some(CLIENT_FIRST), "*"), Outcome::Cancelled),
+    ("SCRAM-SHA-256", Messages::Line(Some(CLIENT_FIRST), "AGFubg"), Outcome::NotBase64),
     ("SCRAM-SHA-256-PLUS", Messages::Fixed(&["p=tls-exporter,,n=ann,r=abc"]), Outcome::NotOffered),
     ("EXTERNAL", Messages::Fixed(&["ann"]), Outcome::NotOffered),
     ("OAUTHBEARER", Messages::Fixed(&["n,,\x01auth=Bearer x\x01\x01"]), Outcome::NotOffered),
@@ -145,45 +213,20 @@ fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
     }
 }
 
-#[test]
-fn sasl_dialogues_have_the_expected_reply_in_every_protocol() {
+/// Creates a data folder with ann, bob and eve, whose account is disabled.
+fn folder_with_people() -> TestFolder {
     let mut folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
-    // Throttling is not the subject of this test.
+    // Throttling is not the subject of these tests.
     folder.options.extend(["--set".to_owned(), "directory.login_failures=1000".to_owned()]);
     folder.check(&["user", "set", "eve", "--disable"], "was changed");
-    let server = folder.serve();
-    for (mechanism, messages, outcome) in DIALOGUES {
-        for protocol in PROTOCOLS {
-            let is_line = matches!(messages, Messages::Line(_));
-            let received = match protocol {
-                Native if is_line => continue,
-                Native => play_native(&folder, &server, mechanism, *messages),
-                protocol => play_lines(&server, protocol, mechanism, *messages),
-            };
-            let expected = reply(protocol, *outcome);
-            assert!(received.starts_with(expected), "{protocol}: {mechanism} {messages:?}: {received}, not {expected}");
-        }
-    }
-    server.stop();
+    folder
 }
 
 #[test]
-fn login_mechanism_requests_name_and_password() {
-    let folder = TestFolder::with_people(&["ann@acme.test"]);
+fn sasl_dialogues_have_the_expected_reply_in_every_protocol() {
+    let folder = folder_with_people();
     let server = folder.serve();
-    for protocol in [Imap, Pop3, Submission] {
-        let check = |name: &'static str, password: &'static str, outcome: Outcome| {
-            let mut messages = [name, password].into_iter();
-            let next = |_: &[u8]| messages.next().unwrap_or_default().as_bytes().to_vec();
-            let received = exchange(&mut greeted(&server, protocol), protocol, "LOGIN", next);
-            assert!(received.starts_with(reply(protocol, outcome)), "{protocol}: {received}");
-        };
-        check("ann", "sesame street", Outcome::LoggedIn);
-        check("ann", "wrong", Outcome::WrongCredentials);
-        check("", "sesame street", Outcome::Malformed);
-        check("ann", "sesame\0street", Outcome::Malformed);
-        check("ann", "", Outcome::Malformed);
-    }
+    check_dialogues(&folder, &server, DIALOGUES);
     server.stop();
 }
 
@@ -197,36 +240,103 @@ fn malformed_messages_end_the_connection_like_wrong_passwords() {
             let received = exchange(&mut dialogue, protocol, "SCRAM-SHA-256", |_| message.into());
             assert!(received.starts_with(reply(protocol, Outcome::Malformed)), "{protocol}: {received}");
         }
-        let mut rest = Vec::new();
-        std::io::Read::read_to_end(&mut dialogue.reader, &mut rest).expect("the server ends the connection");
+        let rest = rest_of(&mut dialogue);
         let goodbye = if protocol == Submission { "421 4.7.0 " } else { "" };
-        assert!(String::from_utf8_lossy(&rest).starts_with(goodbye), "{protocol}: {rest:?}");
+        assert!(rest.starts_with(goodbye), "{protocol}: {rest:?}");
     }
     server.stop();
 }
 
-/// Plays a dialogue over a protocol with lines of base64. Returns the reply.
-fn play_lines(server: &Server, protocol: LoginProtocol, mechanism: &str, messages: Messages) -> String {
-    let mut dialogue = greeted(server, protocol);
-    match messages {
-        Messages::Line(line) => {
-            begin(&mut dialogue, protocol, mechanism, None);
-            challenge(&dialogue.line(), protocol).expect("a challenge");
-            dialogue.say(line);
-            final_reply(&mut dialogue)
-        }
-        // The commands of POP3 have shorter lines than the exchange.
-        Messages::Long => {
-            let mut client = ClientSide::new(messages);
-            exchange(&mut dialogue, protocol, mechanism, |challenge| client.answer(challenge))
-        }
-        messages => {
-            let mut client = ClientSide::new(messages);
-            let first = STANDARD.encode(client.answer(b""));
-            begin(&mut dialogue, protocol, mechanism, Some(&first));
-            answer_challenges(&mut dialogue, protocol, |challenge| client.answer(challenge))
+/// Plays dialogues over every protocol and checks the replies.
+fn check_dialogues(folder: &TestFolder, server: &Server, dialogues: &[Row]) {
+    for row in dialogues {
+        for protocol in PROTOCOLS {
+            for received in play(folder, server, protocol, row.0, row.1) {
+                check_reply(protocol, row, &received);
+            }
         }
     }
+}
+
+/// Checks that a reply is that to the outcome of a dialogue. The native protocol does not offer LOGIN.
+fn check_reply(protocol: LoginProtocol, row: &Row, received: &str) {
+    let (mechanism, messages, outcome) = row;
+    let is_missing = protocol == Native && mechanism.eq_ignore_ascii_case("LOGIN");
+    let expected = reply(protocol, if is_missing { Outcome::NotOffered } else { *outcome });
+    assert!(received.starts_with(expected), "{protocol}: {mechanism} {messages:?}: {received}, not {expected}");
+}
+
+/// Plays a dialogue over a protocol in every way in which the protocol carries it, each time over a connection of its
+/// own. Returns the replies.
+fn play(
+    folder: &TestFolder,
+    server: &Server,
+    protocol: LoginProtocol,
+    mechanism: &str,
+    messages: Messages,
+) -> Vec<String> {
+    if protocol == Native && messages.are_lines() {
+        return Vec::new();
+    }
+    if protocol == Native {
+        return vec![play_native(folder, server, mechanism, messages)];
+    }
+    let mut replies = vec![play_lines(&mut greeted(server, protocol), protocol, mechanism, messages)];
+    if matches!(messages, Messages::Fixed(_) | Messages::Scram(_)) {
+        let mut client = ClientSide::new(messages);
+        let mut dialogue = greeted(server, protocol);
+        replies.push(exchange(&mut dialogue, protocol, mechanism, |challenge| client.answer(challenge)));
+    }
+    replies
+}
+
+/// Plays a dialogue over a protocol with lines of base64, with an initial response if its length permits. Returns the
+/// reply.
+fn play_lines(dialogue: &mut Dialogue, protocol: LoginProtocol, mechanism: &str, messages: Messages) -> String {
+    match messages {
+        Messages::InitialLine(response) => {
+            begin(dialogue, protocol, mechanism, Some(response));
+            final_reply(dialogue)
+        }
+        Messages::Line(first, line) => answer_once(dialogue, protocol, mechanism, first, line),
+        Messages::LongLine(first) => answer_once(dialogue, protocol, mechanism, first, &long_line(protocol)),
+        // The commands of POP3 have shorter lines than the exchange.
+        Messages::Long(_) => {
+            let mut client = ClientSide::new(messages);
+            exchange(dialogue, protocol, mechanism, |challenge| client.answer(challenge))
+        }
+        Messages::Fixed(_) | Messages::Scram(_) => {
+            let mut client = ClientSide::new(messages);
+            let first = initial_response(&client.answer(b""));
+            begin(dialogue, protocol, mechanism, Some(&first));
+            answer_challenges(dialogue, protocol, |challenge| client.answer(challenge))
+        }
+    }
+}
+
+/// Answers the first challenge with a line. Returns the reply.
+fn answer_once(
+    dialogue: &mut Dialogue,
+    protocol: LoginProtocol,
+    mechanism: &str,
+    first: Option<&str>,
+    line: &str,
+) -> String {
+    let first = first.map(|message| initial_response(message.as_bytes()));
+    begin(dialogue, protocol, mechanism, first.as_deref());
+    challenge(&dialogue.line(), protocol).expect("a challenge");
+    dialogue.say(line);
+    final_reply(dialogue)
+}
+
+/// Returns a line of an exchange that is one byte too long. IMAP does not count the line end.
+fn long_line(protocol: LoginProtocol) -> String {
+    "A".repeat(if protocol == Imap { (16 << 10) + 1 } else { 12_288 - 1 })
+}
+
+/// Returns a message as an initial response: base64, and `=` if it is empty.
+fn initial_response(message: &[u8]) -> String {
+    if message.is_empty() { "=".to_owned() } else { STANDARD.encode(message) }
 }
 
 /// Plays a dialogue without initial response, with an answer to each challenge. Returns the reply.
@@ -287,16 +397,35 @@ fn final_reply(dialogue: &mut Dialogue) -> String {
     }
 }
 
-/// Plays a dialogue over the native protocol. Returns the name in the session, or the code, the reason and the message.
+/// Reads until the server closes the connection.
+fn rest_of(dialogue: &mut Dialogue) -> String {
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut dialogue.reader, &mut rest).expect("the server ends the connection");
+    rest
+}
+
+/// Plays a dialogue over the native protocol. Returns the reply.
 fn play_native(folder: &TestFolder, server: &Server, mechanism: &str, messages: Messages) -> String {
+    over_native(folder, server, |client| async move { show(authenticate(&client, mechanism, messages).await) })
+}
+
+/// Runs calls over a connection of the native protocol.
+fn over_native<T, F: Future<Output = T>>(folder: &TestFolder, server: &Server, calls: impl FnOnce(Client) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let options = folder.options(server);
     runtime.block_on(async {
         let client = Client::connect(&options).await.expect("the server is there");
-        authenticate(&client, mechanism, messages)
-            .await
-            .unwrap_or_else(|status| format!("{:?} {} {}", status.code(), client::reason(&status), status.message()))
+        calls(client).await
     })
+}
+
+/// Formats the outcome of a call: the name in the session, or the code, the reason and the message.
+fn show(outcome: Result<String, client::Status>) -> String {
+    outcome.unwrap_or_else(|status| format!("{:?} {} {}", status.code(), client::reason(&status), status.message()))
+}
+
+fn session_name(login: v1::LoginReply) -> String {
+    format!("session {}", login.session.expect("a session").name)
 }
 
 async fn authenticate(client: &Client, mechanism: &str, messages: Messages) -> Result<String, client::Status> {
@@ -308,7 +437,7 @@ async fn authenticate(client: &Client, mechanism: &str, messages: Messages) -> R
     loop {
         let reply = replies.message().await?.expect("a reply");
         if let Some(login) = reply.login {
-            return Ok(format!("session {}", login.session.expect("a session").name));
+            return Ok(session_name(login));
         }
         let response = side.answer(&reply.challenge);
         sender.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
@@ -336,8 +465,11 @@ impl ClientSide {
             Messages::Scram(scram) if number == 0 => scram.first().into_bytes(),
             Messages::Scram(scram) if number == 1 => scram.last(challenge).into_bytes(),
             Messages::Scram(_) => Vec::new(),
-            Messages::Long => format!("n,,n=ann,r={}", "x".repeat(LONG_MESSAGE_BYTES)).into_bytes(),
-            Messages::Line(_) => panic!("the native protocol has no lines"),
+            Messages::Long(messages) => match messages.get(number) {
+                Some(message) => message.as_bytes().to_vec(),
+                None => format!("n,,n=ann,r={}", "x".repeat(LONG_MESSAGE_BYTES)).into_bytes(),
+            },
+            Messages::InitialLine(_) | Messages::Line(..) | Messages::LongLine(_) => panic!("these are lines"),
         }
     }
 }
