@@ -171,6 +171,25 @@ const DIALOGUES: &[Row] = &[
     ("CRAM-MD5", Messages::Fixed(&["ann"]), Outcome::NotOffered),
 ];
 
+/// A password that SASLprep changes: to [`PREPARED`].
+const UNPREPARED: &str = "pa\u{308}sswort with\u{a0}blank";
+const PREPARED: &str = "p\u{e4}sswort with blank";
+
+/// Dialogues with the password [`UNPREPARED`]. The server prepares a password that it receives; the client of SCRAM
+/// prepares its own (RFC 5802 §2.2).
+const PREPARED_DIALOGUES: &[Row] = &[
+    ("PLAIN", Messages::Fixed(&["\0ann\0pa\u{308}sswort with\u{a0}blank"]), Outcome::LoggedIn),
+    ("PLAIN", Messages::Fixed(&["\0ann\0p\u{e4}sswort with blank"]), Outcome::LoggedIn),
+    ("PLAIN", Messages::Fixed(&["\0ann\0p\u{e4}ss\u{ad}wort with blank"]), Outcome::LoggedIn),
+    ("PLAIN", Messages::Fixed(&["\0ann\0passwort with blank"]), Outcome::WrongCredentials),
+    ("PLAIN", Messages::Fixed(&["\0ann\0P\u{c4}SSWORT with blank"]), Outcome::WrongCredentials),
+    ("LOGIN", Messages::Fixed(&["ann", UNPREPARED]), Outcome::LoggedIn),
+    ("LOGIN", Messages::Fixed(&["ann", PREPARED]), Outcome::LoggedIn),
+    ("LOGIN", Messages::Fixed(&["ann", "passwort with blank"]), Outcome::WrongCredentials),
+    ("SCRAM-SHA-256", Messages::Scram(Scram { password: PREPARED, ..SCRAM }), Outcome::LoggedIn),
+    ("SCRAM-SHA-256", Messages::Scram(Scram { password: UNPREPARED, ..SCRAM }), Outcome::WrongCredentials),
+];
+
 /// Returns the beginning of the reply of a protocol.
 fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
     let [imap, pop3, submission, native] = match outcome {
@@ -227,6 +246,15 @@ fn sasl_dialogues_have_the_expected_reply_in_every_protocol() {
     let folder = folder_with_people();
     let server = folder.serve();
     check_dialogues(&folder, &server, DIALOGUES);
+    server.stop();
+}
+
+#[test]
+fn equivalent_spellings_of_a_password_log_in_over_every_protocol() {
+    let folder = folder_with_people();
+    folder.check_input(&["user", "set", "ann", "--password-stdin"], &format!("{UNPREPARED}\n"), "was changed");
+    let server = folder.serve();
+    check_dialogues(&folder, &server, PREPARED_DIALOGUES);
     server.stop();
 }
 
