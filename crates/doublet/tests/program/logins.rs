@@ -1,7 +1,8 @@
-//! The same SASL dialogues over every protocol of a running server, with the replies to every outcome.
+//! The same logins over every protocol of a running server, with the replies to every outcome.
 //!
 //! A row of [`DIALOGUES`] is played over every protocol, with an initial response and without one, each time over a
-//! connection of its own. Its outcome is compared with the reply that [`reply`] requires of the protocol.
+//! connection of its own. Its outcome is compared with the reply that [`reply`] requires of the protocol. Logins
+//! without SASL are compared in the same way ([`PASSWORD_LOGINS`]).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -190,6 +191,18 @@ const PREPARED_DIALOGUES: &[Row] = &[
     ("SCRAM-SHA-256", Messages::Scram(Scram { password: UNPREPARED, ..SCRAM }), Outcome::WrongCredentials),
 ];
 
+/// Logins without SASL: name, password, outcome.
+const PASSWORD_LOGINS: &[(&str, &str, Outcome)] = &[
+    ("ann", "sesame street", Outcome::LoggedIn),
+    ("ANN@acme.test", "sesame street", Outcome::LoggedIn),
+    ("ann", "wrong", Outcome::WrongCredentials),
+    ("ann", "sesame street ", Outcome::WrongCredentials),
+    ("ann", "", Outcome::WrongCredentials),
+    ("nobody", "sesame street", Outcome::WrongCredentials),
+    ("eve", "wrong", Outcome::WrongCredentials),
+    ("eve", "sesame street", Outcome::Disabled),
+];
+
 /// Returns the beginning of the reply of a protocol.
 fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
     let [imap, pop3, submission, native] = match outcome {
@@ -255,6 +268,51 @@ fn equivalent_spellings_of_a_password_log_in_over_every_protocol() {
     folder.check_input(&["user", "set", "ann", "--password-stdin"], &format!("{UNPREPARED}\n"), "was changed");
     let server = folder.serve();
     check_dialogues(&folder, &server, PREPARED_DIALOGUES);
+    for protocol in [Imap, Pop3, Native] {
+        for password in [UNPREPARED, PREPARED] {
+            let received = log_in(&folder, &server, protocol, "ann", password);
+            assert!(received.starts_with(reply(protocol, Outcome::LoggedIn)), "{protocol}: {password}: {received}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn logins_without_sasl_have_the_replies_of_sasl() {
+    let folder = folder_with_people();
+    let server = folder.serve();
+    for (name, password, outcome) in PASSWORD_LOGINS {
+        for protocol in [Imap, Pop3, Native] {
+            let received = log_in(&folder, &server, protocol, name, password);
+            let expected = reply(protocol, *outcome);
+            assert!(received.starts_with(expected), "{protocol}: {name} {password:?}: {received}, not {expected}");
+        }
+    }
+    server.stop();
+}
+
+/// Where the syntax of a protocol allows an empty name or NUL, the reply is that to a wrong password.
+#[test]
+fn empty_names_and_nul_without_sasl_are_refused() {
+    let folder = folder_with_people();
+    let server = folder.serve();
+    let check = |protocol: LoginProtocol, line: &str, expected: &str| {
+        let mut dialogue = greeted(&server, protocol);
+        dialogue.say(line);
+        let received = final_reply(&mut dialogue);
+        assert!(received.starts_with(expected), "{protocol}: {line:?}: {received}, not {expected}");
+    };
+    check(Imap, "a LOGIN \"\" \"sesame street\"", reply(Imap, Outcome::WrongCredentials));
+    check(Imap, "a LOGIN ann {13+}\r\nsesame\0street", reply(Imap, Outcome::WrongCredentials));
+    check(Imap, "a LOGIN ann \"sesame\0street\"", "a BAD expected the end of the quoted string");
+    check(Imap, "a LOGIN ann", "a BAD expected a space");
+    check(Pop3, "USER", "-ERR the user name is missing");
+    check(Pop3, "USER an\0n", "-ERR the line contains invalid characters");
+    check(Pop3, "PASS sesame street", "-ERR send USER first");
+    for (name, password) in [("", "sesame street"), ("an\0n", "sesame street"), ("ann", "sesame\0street")] {
+        let received = log_in(&folder, &server, Native, name, password);
+        assert!(received.starts_with(reply(Native, Outcome::WrongCredentials)), "{name:?} {password:?}: {received}");
+    }
     server.stop();
 }
 
@@ -430,6 +488,24 @@ fn rest_of(dialogue: &mut Dialogue) -> String {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut dialogue.reader, &mut rest).expect("the server ends the connection");
     rest
+}
+
+/// Logs in with a password without SASL over a connection of its own. Returns the reply.
+fn log_in(folder: &TestFolder, server: &Server, protocol: LoginProtocol, name: &str, password: &str) -> String {
+    if protocol == Native {
+        return over_native(folder, server, |client| async move {
+            let request = v1::LoginRequest { login: name.to_owned(), password: password.to_owned() };
+            show(client.sessions().login(request).await.map(|reply| session_name(reply.into_inner())))
+        });
+    }
+    let mut dialogue = greeted(server, protocol);
+    if protocol == Imap {
+        dialogue.say(&format!("a LOGIN \"{name}\" \"{password}\""));
+    } else {
+        dialogue.ask(&format!("USER {name}"), "+OK");
+        dialogue.say(&format!("PASS {password}"));
+    }
+    final_reply(&mut dialogue)
 }
 
 /// Plays a dialogue over the native protocol. Returns the reply.
