@@ -191,6 +191,17 @@ const PREPARED_DIALOGUES: &[Row] = &[
     ("SCRAM-SHA-256", Messages::Scram(Scram { password: UNPREPARED, ..SCRAM }), Outcome::WrongCredentials),
 ];
 
+/// Dialogues over one connection: two failed attempts, which a connection may have, other failures, and a login.
+const RETRIES: &[Row] = &[
+    ("PLAIN", Messages::Line(None, "*"), Outcome::Cancelled),
+    ("PLAIN", Messages::Fixed(&["\0ann\0wrong"]), Outcome::WrongCredentials),
+    ("SCRAM-SHA-256", Messages::Line(Some(CLIENT_FIRST), "*"), Outcome::Cancelled),
+    ("CRAM-MD5", Messages::Fixed(&["ann"]), Outcome::NotOffered),
+    ("LOGIN", Messages::Line(Some("ann"), "c2VzYW1lIHN0cmVldA"), Outcome::NotBase64),
+    ("SCRAM-SHA-256", Messages::Scram(Scram { password: "wrong", ..SCRAM }), Outcome::WrongCredentials),
+    ("SCRAM-SHA-256", Messages::Scram(SCRAM), Outcome::LoggedIn),
+];
+
 /// Logins without SASL: name, password, outcome.
 const PASSWORD_LOGINS: &[(&str, &str, Outcome)] = &[
     ("ann", "sesame street", Outcome::LoggedIn),
@@ -312,6 +323,42 @@ fn empty_names_and_nul_without_sasl_are_refused() {
     for (name, password) in [("", "sesame street"), ("an\0n", "sesame street"), ("ann", "sesame\0street")] {
         let received = log_in(&folder, &server, Native, name, password);
         assert!(received.starts_with(reply(Native, Outcome::WrongCredentials)), "{name:?} {password:?}: {received}");
+    }
+    server.stop();
+}
+
+#[test]
+fn client_can_log_in_after_failed_attempts_on_the_same_connection() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
+    for protocol in [Imap, Pop3, Submission] {
+        let mut dialogue = greeted(&server, protocol);
+        for row in RETRIES {
+            check_reply(protocol, row, &play_lines(&mut dialogue, protocol, row.0, row.1));
+        }
+    }
+    over_native(&folder, &server, |client| async move {
+        for row in RETRIES.iter().filter(|row| !row.1.are_lines()) {
+            check_reply(Native, row, &show(authenticate(&client, row.0, row.1).await));
+        }
+    });
+    server.stop();
+}
+
+#[test]
+fn line_that_is_too_long_ends_the_connection_except_in_submission() {
+    let folder = TestFolder::with_people(&["ann@acme.test"]);
+    let server = folder.serve();
+    let too_long: Row = ("PLAIN", Messages::LongLine(None), Outcome::TooLong);
+    let login: Row = ("PLAIN", Messages::Fixed(&["\0ann\0sesame street"]), Outcome::LoggedIn);
+    for protocol in [Imap, Pop3, Submission] {
+        let mut dialogue = greeted(&server, protocol);
+        check_reply(protocol, &too_long, &play_lines(&mut dialogue, protocol, too_long.0, too_long.1));
+        match protocol {
+            Submission => check_reply(protocol, &login, &play_lines(&mut dialogue, protocol, login.0, login.1)),
+            Imap => assert_eq!(rest_of(&mut dialogue), "* BYE the line is too long\r\n"),
+            _ => assert_eq!(rest_of(&mut dialogue), "", "{protocol}"),
+        }
     }
     server.stop();
 }
