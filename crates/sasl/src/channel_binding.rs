@@ -2,6 +2,8 @@
 //!
 //! `tls-unique` (RFC 5929 §3) is not supported: TLS 1.3 does not define it.
 
+use std::fmt;
+
 use crate::limits::TLS_EXPORTER_BYTES;
 
 /// The type of a channel binding.
@@ -24,8 +26,8 @@ impl ChannelBindingType {
     }
 }
 
-/// The data of a channel binding.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The data of a channel binding. Its `Debug` form shows only the type.
+#[derive(Clone, PartialEq, Eq)]
 pub enum ChannelBinding {
     /// Keying material exported with the label `EXPORTER-Channel-Binding` and an empty context (RFC 9266 §2). With TLS
     /// 1.2 it may be passed in only if the connection uses the extended master secret.
@@ -52,5 +54,11 @@ impl ChannelBinding {
             Self::TlsExporter(data) => data,
             Self::TlsServerEndPoint(data) => data,
         }
+    }
+}
+
+impl fmt::Debug for ChannelBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChannelBinding({})", self.binding_type().name())
     }
 }

@@ -7,6 +7,8 @@
 //! Names and passwords are UTF-8 as the client sent them. The directory normalizes both before it compares them:
 //! passwords with SASLprep (RFC 4013), and names like all names of the directory, to NFC and lower case.
 
+use std::fmt;
+
 use crate::error::LoginError;
 use crate::limits::SCRAM_PROOF_BYTES;
 use crate::secret::Secret;
@@ -117,13 +119,20 @@ pub struct ClientFirst {
     pub bare: String,
 }
 
-/// The client's final message of SCRAM (RFC 5802 §7). Its channel binding and its nonce have been checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The client's final message of SCRAM (RFC 5802 §7). Its channel binding and its nonce have been checked. Its `Debug`
+/// form shows neither the channel binding nor the proof.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ClientFinal {
     /// The message without the proof, as received: the last part of AuthMessage.
     pub without_proof: String,
     /// The proof.
     pub proof: [u8; SCRAM_PROOF_BYTES],
+}
+
+impl fmt::Debug for ClientFinal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientFinal(..)")
+    }
 }
 
 /// Returns a text that must be UTF-8 without NUL.

@@ -11,6 +11,8 @@
 //!
 //! A server may end a failed exchange without the error message `e=` (RFC 5802 §5.1), which this one does.
 
+use std::fmt;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -23,8 +25,8 @@ use crate::limits::SCRAM_MESSAGE_BYTES_MAX;
 use crate::mechanism::Mechanism;
 use crate::request::{ClientFinal, ClientFirst, text};
 
-/// A SCRAM exchange that begins: the client's first message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A SCRAM exchange that begins: the client's first message. Its `Debug` form does not show the channel binding.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScramOpening {
     message: ClientFirst,
     channel_binding: Option<ChannelBindingType>,
@@ -78,6 +80,15 @@ impl ScramOpening {
             return Err(LoginError::Unavailable);
         }
         Ok(Challenged { server, binding: self.binding, nonce: nonce.to_owned() })
+    }
+}
+
+impl fmt::Debug for ScramOpening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScramOpening")
+            .field("message", &self.message)
+            .field("channel_binding", &self.channel_binding)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::tests::{Accounts, bound_context, context, play};
-use crate::{LoginOrigin, LoginProtocol};
+use crate::{ClientFinal, LoginOrigin, LoginProtocol};
 
 const SECURE: Mechanism = Mechanism::ScramSha256Plus;
 
@@ -162,6 +162,21 @@ fn debug_forms_hide_the_messages() {
     assert!(!format!("{step:?}").contains("hidden"));
     let step = Exchange::begin(Mechanism::Login, Some(b"hidden"), context);
     assert!(!format!("{step:?}").contains("hidden"));
+}
+
+#[test]
+fn debug_forms_hide_channel_bindings() {
+    let context = bound_context(LoginProtocol::Imap);
+    let shown = format!("{:?}", context.channel_bindings);
+    assert_eq!(shown, "[ChannelBinding(tls-exporter), ChannelBinding(tls-server-end-point)]");
+    let first: &[u8] = b"p=tls-exporter,,n=user,r=abc";
+    let Step::Check(Check::ScramFirst(pending)) = Exchange::begin(SECURE, Some(first), Arc::new(context)) else {
+        panic!("the directory answers the first message");
+    };
+    let shown = format!("{:?}", pending.request());
+    assert!(shown.ends_with("channel_binding: Some(TlsExporter), .. }"), "{shown}");
+    let last = ClientFinal { without_proof: "c=hidden,r=abc".to_owned(), proof: [0; 32] };
+    assert_eq!(format!("{last:?}"), "ClientFinal(..)");
 }
 
 #[test]
