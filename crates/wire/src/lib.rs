@@ -14,6 +14,7 @@
 //! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
 //! (`server`).
 
+mod channel_binding;
 pub mod connections;
 mod deflate;
 pub mod limits;

@@ -11,12 +11,15 @@ use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use sasl::ChannelBinding;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
+use crate::channel_binding::{bindings_of, certificate_hash};
 use crate::deflate::Deflate;
 use crate::limits::{HANDSHAKE_TIME_MAX, RECEIVE_BYTES_MAX};
 use crate::tls::{ClientTls, Tls, TlsInfo};
@@ -25,6 +28,8 @@ use crate::tls::{ClientTls, Tls, TlsInfo};
 pub struct Stream {
     layer: Layer,
     deflate: Option<Box<Deflate>>,
+    /// The hash of the certificate with which this end accepted TLS.
+    certificate_hash: Option<Arc<[u8]>>,
 }
 
 enum Layer {
@@ -64,16 +69,16 @@ impl Stream {
 
     /// Performs a TLS handshake as the server. On error the connection is lost.
     pub async fn accept_tls(self, tls: &Tls) -> io::Result<Self> {
-        let acceptor = TlsAcceptor::from(tls.config());
-        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
-        Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
+        let settings = tls.settings();
+        let acceptor = TlsAcceptor::from(Arc::clone(&settings.config));
+        self.accept(acceptor, settings.certificate_hash.clone()).await
     }
 
     /// Performs a TLS handshake as the server of a protocol over HTTP/2. On error the connection is lost.
     pub async fn accept_tls_h2(self, tls: &Tls) -> io::Result<Self> {
-        let acceptor = TlsAcceptor::from(tls.config_h2());
-        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
-        Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
+        let settings = tls.settings();
+        let acceptor = TlsAcceptor::from(Arc::clone(&settings.config_h2));
+        self.accept(acceptor, settings.certificate_hash.clone()).await
     }
 
     /// Performs a TLS handshake as the client of the server with this name. On error the connection is lost.
@@ -81,7 +86,7 @@ impl Stream {
         let name = ClientTls::server_name(server_name).map_err(io::Error::other)?;
         let connector = TlsConnector::from(tls.config());
         let stream = within_time(connector.connect(name, self.into_transport()?)).await?;
-        Ok(Self { layer: Layer::Client(Box::new(stream)), deflate: None })
+        Ok(Self { layer: Layer::Client(Box::new(stream)), deflate: None, certificate_hash: None })
     }
 
     /// Compresses all further bytes, in both directions. Does nothing if compression is already on.
@@ -130,6 +135,22 @@ impl Stream {
         }
     }
 
+    /// Returns the channel bindings of the connection, the best first. They are equal at both ends, and differ between
+    /// connections. There are none without TLS 1.3.
+    #[must_use]
+    pub fn channel_bindings(&self) -> Vec<ChannelBinding> {
+        match &self.layer {
+            Layer::Plain(_) => Vec::new(),
+            Layer::Server(stream) => bindings_of(stream.get_ref().1, self.certificate_hash.as_deref()),
+            Layer::Client(stream) => {
+                let connection = stream.get_ref().1;
+                let certificate = connection.peer_certificates().and_then(|chain| chain.first());
+                let hash = certificate.and_then(|certificate| certificate_hash(certificate));
+                bindings_of(connection, hash.as_deref())
+            }
+        }
+    }
+
     /// Appends the bytes that arrive next, at most [`RECEIVE_BYTES_MAX`], and returns their number. Zero means that the
     /// peer has closed the connection.
     ///
@@ -147,7 +168,12 @@ impl Stream {
     }
 
     fn plain(transport: Transport) -> Self {
-        Self { layer: Layer::Plain(transport), deflate: None }
+        Self { layer: Layer::Plain(transport), deflate: None, certificate_hash: None }
+    }
+
+    async fn accept(self, acceptor: TlsAcceptor, certificate_hash: Option<Arc<[u8]>>) -> io::Result<Self> {
+        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
+        Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None, certificate_hash })
     }
 
     fn into_transport(self) -> io::Result<Transport> {

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
 };
 
+use crate::channel_binding::certificate_hash;
 use crate::limits::PEM_BYTES_MAX;
 
 /// Reason why TLS cannot be set up. All variants except [`TlsError::Name`] are meant for the operator.
@@ -43,10 +44,17 @@ pub enum TlsError {
 
 /// The server side of TLS. All listeners share it.
 pub struct Tls {
-    config: ArcSwap<ServerConfig>,
-    config_h2: ArcSwap<ServerConfig>,
+    settings: ArcSwap<ServerSettings>,
     /// Root certificates that sign the client certificates of other servers.
     client_roots: Option<Arc<RootCertStore>>,
+}
+
+/// The settings of the server with one certificate, which a reload replaces together.
+pub(crate) struct ServerSettings {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) config_h2: Arc<ServerConfig>,
+    /// The hash of the certificate, for channel binding. `None` if it is undefined.
+    pub(crate) certificate_hash: Option<Arc<[u8]>>,
 }
 
 impl Tls {
@@ -59,28 +67,43 @@ impl Tls {
     /// servers.
     pub fn with_client_roots(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
         let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
-        let config_h2 = ArcSwap::from(server_config_h2(chain_pem, key_pem, peers.as_ref())?);
-        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?), config_h2, client_roots: peers })
+        let settings = ServerSettings::new(chain_pem, key_pem, peers.as_ref())?;
+        Ok(Self { settings: ArcSwap::from_pointee(settings), client_roots: peers })
     }
 
     /// Replaces the certificate for all future handshakes. On error the old one stays.
     pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
-        let config_h2 = server_config_h2(chain_pem, key_pem, self.client_roots.as_ref())?;
-        self.config.store(server_config(chain_pem, key_pem)?);
-        self.config_h2.store(config_h2);
+        let settings = ServerSettings::new(chain_pem, key_pem, self.client_roots.as_ref())?;
+        self.settings.store(Arc::new(settings));
         Ok(())
     }
 
     /// Returns the current settings.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.config.load_full()
+        Arc::clone(&self.settings().config)
     }
 
     /// Returns the current settings for HTTP/2.
     #[must_use]
     pub fn config_h2(&self) -> Arc<ServerConfig> {
-        self.config_h2.load_full()
+        Arc::clone(&self.settings().config_h2)
+    }
+
+    /// Returns the current settings of all protocols, with the hash of their certificate.
+    pub(crate) fn settings(&self) -> Arc<ServerSettings> {
+        self.settings.load_full()
+    }
+}
+
+impl ServerSettings {
+    fn new(chain_pem: &[u8], key_pem: &[u8], peers: Option<&Arc<RootCertStore>>) -> Result<Self, TlsError> {
+        let hash = certificates(chain_pem)?.first().and_then(|certificate| certificate_hash(certificate));
+        Ok(Self {
+            config: server_config(chain_pem, key_pem)?,
+            config_h2: server_config_h2(chain_pem, key_pem, peers)?,
+            certificate_hash: hash.map(Arc::from),
+        })
     }
 }
 

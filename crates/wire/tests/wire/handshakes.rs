@@ -139,6 +139,7 @@ async fn older_clients_use_tls_1_2() {
     let facts = server.tls_facts().expect("the handshake is over");
     assert_eq!(facts.version, "TLSv1.2");
     assert!(facts.cipher.starts_with("TLS_ECDHE_ECDSA_WITH_"), "{facts:?}");
+    assert!(server.channel_bindings().is_empty(), "clients expect tls-unique with TLS 1.2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
-//! Integration tests of the pool, the streams, TLS and the limits of connections.
+//! Integration tests of the pool, the streams, TLS, channel bindings and the limits of connections.
 //!
 //! The tests do not sleep: jobs are held by channels, streams run in memory or over loopback with port 0, and time
 //! limits pass on a paused clock.
 
+mod channel_bindings;
 mod connections;
 mod handshakes;
 mod pool;
