@@ -46,7 +46,10 @@ pub async fn serve(
     service: Arc<Service>,
     termination: SessionTermination,
 ) -> io::Result<()> {
-    let session = Session::new(Arc::clone(&service.site), peer);
+    let mut session = Session::new(Arc::clone(&service.site), peer);
+    if peer.tls {
+        session.set_encrypted(stream.channel_bindings());
+    }
     let decoder = Decoder::new(session.mode());
     let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
@@ -302,8 +305,9 @@ impl Connection {
         self.work.decoder.discard_input();
         let tls = self.service.tls.clone().ok_or(io::ErrorKind::Unsupported)?;
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
-        self.stream = Some(stream.accept_tls(&tls).await?);
-        self.work.session.set_encrypted();
+        let stream = stream.accept_tls(&tls).await?;
+        self.work.session.set_encrypted(stream.channel_bindings());
+        self.stream = Some(stream);
         Ok(())
     }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use event_listener::EventListener;
 use mail::mailbox::MailFile;
-use sasl::{Exchange, LoginProtocol};
+use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
@@ -92,6 +92,8 @@ pub struct Account {
 pub struct Session {
     pub(crate) site: Arc<SessionContext>,
     pub(crate) peer: Peer,
+    /// The channel bindings of the TLS connection.
+    channel_bindings: Vec<ChannelBinding>,
     pub(crate) account: Option<Account>,
     pub(crate) selected: Option<Box<Selected>>,
     pub(crate) enabled: EnabledExtensions,
@@ -133,6 +135,7 @@ impl Session {
         Self {
             site,
             peer,
+            channel_bindings: Vec::new(),
             account: None,
             selected: None,
             enabled: EnabledExtensions::default(),
@@ -238,9 +241,10 @@ impl Session {
         self.fault.take()
     }
 
-    /// Records that the connection is now encrypted.
-    pub fn set_encrypted(&mut self) {
+    /// Records that the connection is now encrypted, and its channel bindings.
+    pub fn set_encrypted(&mut self, channel_bindings: Vec<ChannelBinding>) {
         self.peer = self.peer.encrypted();
+        self.channel_bindings = channel_bindings;
     }
 
     /// Returns the mode in which the client's bytes are decoded.
@@ -262,7 +266,7 @@ impl Session {
 
     /// Returns the context of logins, with the mechanisms that the connection offers.
     pub(crate) fn login_context(&self) -> sasl::Context {
-        self.peer.login_context(LoginProtocol::Imap, &self.site.options.mechanisms)
+        self.peer.login_context(LoginProtocol::Imap, &self.site.options.mechanisms, &self.channel_bindings)
     }
 
     pub(crate) fn encoding(&self) -> Encoding {

@@ -46,7 +46,10 @@ pub async fn serve(
 ) -> io::Result<()> {
     let mechanisms = service.mechanisms.clone();
     let offers = Features { tls: service.tls.is_some() && !peer.tls, mechanisms };
-    let session = Session::new(peer, &service.hostname, offers);
+    let mut session = Session::new(peer, &service.hostname, offers);
+    if peer.tls {
+        session.reset_after_tls(stream.channel_bindings());
+    }
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
     let input = Vec::new();
@@ -187,7 +190,7 @@ impl Connection {
         };
         let (placeholder, _) = Stream::duplex(1);
         self.stream = std::mem::replace(&mut self.stream, placeholder).accept_tls(&tls).await?;
-        self.session.reset_after_tls();
+        self.session.reset_after_tls(self.stream.channel_bindings());
         Ok(())
     }
 

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use sasl::{Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
+use sasl::{ChannelBinding, Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
 use wire::Peer;
 
 use crate::cmd;
@@ -46,6 +46,8 @@ pub struct Features {
 /// The session of one connection.
 pub struct Session {
     pub(crate) peer: Peer,
+    /// The channel bindings of the TLS connection.
+    channel_bindings: Vec<ChannelBinding>,
     pub(crate) hostname: String,
     pub(crate) offers: Features,
     pub(crate) state: State,
@@ -76,8 +78,17 @@ impl Session {
     /// Creates a session.
     #[must_use]
     pub fn new(peer: Peer, hostname: &str, offers: Features) -> Self {
-        let state = State::Authorization(None);
-        Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, verb: "", failures: 0, errors: 0 }
+        Self {
+            peer,
+            channel_bindings: Vec::new(),
+            hostname: hostname.to_owned(),
+            offers,
+            state: State::Authorization(None),
+            exchange: None,
+            verb: "",
+            failures: 0,
+            errors: 0,
+        }
     }
 
     /// Returns the greeting.
@@ -165,16 +176,17 @@ impl Session {
         err("[AUTH] the account was disabled, removed or given another password")
     }
 
-    /// Resets the session after the TLS handshake.
-    pub fn reset_after_tls(&mut self) {
+    /// Resets the session after the TLS handshake, with the channel bindings of the connection.
+    pub fn reset_after_tls(&mut self, channel_bindings: Vec<ChannelBinding>) {
         self.peer = self.peer.encrypted();
+        self.channel_bindings = channel_bindings;
         self.offers.tls = false;
         self.state = State::Authorization(None);
     }
 
     /// Returns the context of logins, with the mechanisms that the connection offers.
     pub(crate) fn login_context(&self) -> sasl::Context {
-        self.peer.login_context(LoginProtocol::Pop3, &self.offers.mechanisms)
+        self.peer.login_context(LoginProtocol::Pop3, &self.offers.mechanisms, &self.channel_bindings)
     }
 
     /// Performs a step of a SASL exchange.

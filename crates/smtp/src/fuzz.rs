@@ -12,7 +12,7 @@ use mail::router::Target;
 use mail::submission::completion::{CompletionContext, complete_message};
 use mail::submission::{Refusal, ResolvedAddress};
 use sasl::sim::ExampleScram;
-use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
+use sasl::{ChannelBinding, ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use wire::Peer;
 
 use crate::client::message_data::dot_stuff;
@@ -94,7 +94,7 @@ pub fn session(input: &[u8]) {
             pending.drain(..used);
             match step {
                 Step::Ask(question) => session.answer(answer(question), &mut out),
-                Step::StartTls => session.reset_after_tls(None),
+                Step::StartTls => session.reset_after_tls(None, vec![ChannelBinding::TlsExporter([7; 32])]),
                 Step::Flush => out.clear(),
                 Step::Read => break,
                 Step::Close => {

@@ -19,7 +19,7 @@ use base::{Clock, Random};
 use mail::router::Recipient;
 use mail::submission::trace::{ReceivedField, received_field};
 use mail::submission::{Protocol, ResolvedAddress, Submission};
-use sasl::{Check, Exchange};
+use sasl::{ChannelBinding, Check, Exchange};
 use wire::Peer;
 
 use crate::cmd::{self, CallContext};
@@ -158,6 +158,8 @@ pub struct Session {
     pub(crate) rules: Arc<ListenerRules>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) peer: Peer,
+    /// The channel bindings of the TLS connection.
+    pub(crate) channel_bindings: Vec<ChannelBinding>,
     pub(crate) cipher: Option<&'static str>,
     pub(crate) helo: Option<(String, Protocol)>,
     pub(crate) login: Option<String>,
@@ -180,6 +182,7 @@ impl Session {
             rules,
             clock,
             peer,
+            channel_bindings: Vec::new(),
             cipher: None,
             helo: None,
             login: None,
@@ -259,9 +262,10 @@ impl Session {
         }
     }
 
-    /// Resets the session after the TLS handshake of STARTTLS.
-    pub fn reset_after_tls(&mut self, cipher: Option<&'static str>) {
+    /// Resets the session after a TLS handshake, with the cipher suite and the channel bindings of the connection.
+    pub fn reset_after_tls(&mut self, cipher: Option<&'static str>, channel_bindings: Vec<ChannelBinding>) {
         self.peer = self.peer.encrypted();
+        self.channel_bindings = channel_bindings;
         self.cipher = cipher;
         self.helo = None;
         self.login = None;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use sasl::{Context, LoginOrigin, LoginProtocol, Mechanism};
+use sasl::{ChannelBinding, Context, LoginOrigin, LoginProtocol, Mechanism};
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,18 @@ impl Peer {
         LoginOrigin { protocol, address: self.address, connection: self.connection }
     }
 
-    /// Returns the context of logins over this connection. Every mechanism requires [`Peer::is_private`].
+    /// Returns the context of logins over this connection, with the channel bindings of its stream
+    /// ([`crate::Stream::channel_bindings`]). Every mechanism requires [`Peer::is_private`].
     #[must_use]
-    pub fn login_context(&self, protocol: LoginProtocol, mechanisms: &[Mechanism]) -> Context {
+    pub fn login_context(
+        &self,
+        protocol: LoginProtocol,
+        mechanisms: &[Mechanism],
+        channel_bindings: &[ChannelBinding],
+    ) -> Context {
         let context = Context::new(self.login_origin(protocol), mechanisms);
-        Context { is_private: self.is_private(), requires_privacy: true, ..context }
+        let channel_bindings = channel_bindings.to_vec();
+        Context { is_private: self.is_private(), requires_privacy: true, channel_bindings, ..context }
     }
 
     /// Returns the IP address, or the loopback address for a peer without an address.
@@ -104,13 +111,16 @@ mod tests {
     #[test]
     fn mechanisms_are_offered_only_over_encryption() {
         let stranger = Peer::network("192.0.2.1:25".parse().expect("an address")).numbered(7);
-        let offered = |peer: &Peer| {
-            let context = peer.login_context(LoginProtocol::Imap, &Mechanism::ALL);
+        let binding = ChannelBinding::TlsServerEndPoint(b"certificate hash".to_vec());
+        let offered = |peer: &Peer, bindings: &[ChannelBinding]| {
+            let context = peer.login_context(LoginProtocol::Imap, &Mechanism::ALL, bindings);
             assert_eq!((context.origin.address, context.origin.connection), (stranger.address, 7));
             context.offered().map(Mechanism::name).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(offered(&stranger), "");
-        assert_eq!(offered(&stranger.encrypted()), "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN");
+        assert_eq!(offered(&stranger, &[]), "");
+        let without_binding = "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN";
+        assert_eq!(offered(&stranger.encrypted(), &[]), without_binding);
+        assert_eq!(offered(&stranger.encrypted(), &[binding]), format!("SCRAM-SHA-256-PLUS {without_binding}"));
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl LoginExchange {
         check_length(&message.response)?;
         let slot = context.services.accounts.register_session();
         let peer = context.caller.peer.numbered(slot.number());
-        let login = Arc::new(peer.login_context(LoginProtocol::Native, mechanisms));
+        // The protocol offers no mechanism with channel binding (docs/native-protocol.md).
+        let login = Arc::new(peer.login_context(LoginProtocol::Native, mechanisms, &[]));
         proceed(context, slot, Exchange::begin(mechanism, Some(&message.response), login))
     }
 

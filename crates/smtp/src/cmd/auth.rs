@@ -31,7 +31,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 pub(crate) fn context(session: &Session) -> Context {
     let is_offered = session.rules.authentication != Authentication::Off;
     let enabled = if is_offered { session.rules.mechanisms.as_slice() } else { &[] };
-    session.peer.login_context(LoginProtocol::Submission, enabled)
+    session.peer.login_context(LoginProtocol::Submission, enabled, &session.channel_bindings)
 }
 
 /// Processes the client's next line.

@@ -17,7 +17,7 @@ use base::sim::{SeededRandom, SimClock};
 use mail::mime::header::leading_fields;
 use mail::router::ReturnContent;
 use mail::submission::Submission;
-use sasl::Mechanism;
+use sasl::{ChannelBinding, Mechanism};
 use smtp::backend::{Acceptor as _, Recipients as _};
 use smtp::codec::parameters::Body;
 use smtp::limits::AUTH_LINE_BYTES_MAX;
@@ -67,7 +67,8 @@ impl SessionDriver {
         assert!(self.wants_tls, "the server expects a handshake");
         self.wants_tls = false;
         self.input.clear();
-        self.session.reset_after_tls(Some("TLS13_AES_256_GCM_SHA384"));
+        let channel_bindings = vec![ChannelBinding::TlsExporter([b'e'; 32])];
+        self.session.reset_after_tls(Some("TLS13_AES_256_GCM_SHA384"), channel_bindings);
     }
 
     fn answer(&self, request: BackendRequest) -> BackendResponse {
