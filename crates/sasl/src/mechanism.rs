@@ -33,8 +33,8 @@ impl Mechanism {
         Self::Login,
     ];
 
-    /// The mechanisms that authenticate with a password and without channel binding, the best first.
-    pub const WITH_PASSWORD: [Self; 3] = [Self::ScramSha256, Self::Plain, Self::Login];
+    /// The mechanisms that authenticate with a password, the best first.
+    pub const WITH_PASSWORD: [Self; 4] = [Self::ScramSha256Plus, Self::ScramSha256, Self::Plain, Self::Login];
 
     /// Returns the registered name.
     #[must_use]
@@ -61,6 +61,12 @@ impl Mechanism {
     #[must_use]
     pub const fn is_cleartext(self) -> bool {
         matches!(self, Self::Plain | Self::Login | Self::OAuthBearer | Self::XOAuth2)
+    }
+
+    /// Returns `true` for SCRAM, with or without channel binding.
+    #[must_use]
+    pub const fn is_scram(self) -> bool {
+        matches!(self, Self::ScramSha256Plus | Self::ScramSha256)
     }
 
     /// Returns `true` if the server sends the first message. The other mechanisms begin with a message of the client,

@@ -7,10 +7,11 @@
 //! | a front-end server | LMTP | [`connection::serve`] with [`listener_rules::ListenerRules::lmtp`] |
 //! | the router of this server | transfer to other servers | [`client::SmtpClient`] |
 //!
-//! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN, LOGIN
-//! and SCRAM-SHA-256, PIPELINING (2920), SIZE (1870), 8BITMIME (6152), SMTPUTF8 (6531), CHUNKING (3030), DSN (3461),
-//! ENHANCEDSTATUSCODES (2034, 3463), LIMITS (9422), transmission types (3848) and null MX (7505). For incoming messages
-//! it implements SPF (7208), DKIM (6376, 8463), DMARC (7489), ARC (8617) and `Authentication-Results` (8601).
+//! The crate implements SMTP (RFC 5321), LMTP (2033), submission (6409), STARTTLS (3207), AUTH (4954) with PLAIN,
+//! LOGIN, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, PIPELINING (2920), SIZE (1870), 8BITMIME (6152), SMTPUTF8 (6531),
+//! CHUNKING (3030), DSN (3461), ENHANCEDSTATUSCODES (2034, 3463), LIMITS (9422), transmission types (3848) and null MX
+//! (7505). For incoming messages it implements SPF (7208), DKIM (6376, 8463), DMARC (7489), ARC (8617) and
+//! `Authentication-Results` (8601).
 //!
 //! A message takes the path that `mail::submission` defines for all protocols: the session asks for its steps, and the
 //! last one deposits the message.

@@ -20,7 +20,7 @@ const LONG_MESSAGE_BYTES: usize = 4_200;
 
 /// The outcome of a dialogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     LoggedIn,
     WrongCredentials,
     Disabled,
@@ -62,18 +62,19 @@ impl Messages {
 
 /// The values that a SCRAM client uses.
 #[derive(Debug, Clone, Copy)]
-struct Scram {
-    name: &'static str,
-    password: &'static str,
+pub(crate) struct Scram {
+    pub(crate) name: &'static str,
+    pub(crate) password: &'static str,
     /// The GS2 header of the first message.
-    header: &'static str,
-    /// The channel binding of the final message, before base64.
-    binding: &'static str,
+    pub(crate) header: &'static str,
+    /// The GS2 header in the channel binding of the final message.
+    pub(crate) binding: &'static str,
     /// Characters after the nonce of the final message.
-    nonce_suffix: &'static str,
+    pub(crate) nonce_suffix: &'static str,
 }
 
-const SCRAM: Scram = Scram { name: "ann", password: "sesame street", header: "n,,", binding: "n,,", nonce_suffix: "" };
+pub(crate) const SCRAM: Scram =
+    Scram { name: "ann", password: "sesame street", header: "n,,", binding: "n,,", nonce_suffix: "" };
 
 /// The first message of [`SCRAM`].
 const CLIENT_FIRST: &str = "n,,n=ann,r=client-nonce";
@@ -215,7 +216,7 @@ const PASSWORD_LOGINS: &[(&str, &str, Outcome)] = &[
 ];
 
 /// Returns the beginning of the reply of a protocol.
-fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
+pub(crate) fn reply(protocol: LoginProtocol, outcome: Outcome) -> &'static str {
     let [imap, pop3, submission, native] = match outcome {
         Outcome::LoggedIn => ["a OK [CAPABILITY ", "+OK 0 messages", "235 2.7.0 ", "session CN=ann/O=acme.test"],
         Outcome::WrongCredentials => {
@@ -508,13 +509,22 @@ fn greeted(server: &Server, protocol: LoginProtocol) -> Dialogue {
 }
 
 fn begin(dialogue: &mut Dialogue, protocol: LoginProtocol, mechanism: &str, initial_response: Option<&str>) {
+    dialogue.say(&authentication_command(protocol, mechanism, initial_response));
+}
+
+/// Returns the command that begins an exchange.
+pub(crate) fn authentication_command(
+    protocol: LoginProtocol,
+    mechanism: &str,
+    initial_response: Option<&str>,
+) -> String {
     let command = if protocol == Imap { "a AUTHENTICATE" } else { "AUTH" };
     let response = initial_response.map(|response| format!(" {response}")).unwrap_or_default();
-    dialogue.say(&format!("{command} {mechanism}{response}"));
+    format!("{command} {mechanism}{response}")
 }
 
 /// Returns the challenge in a line of the server, or `None` if it is another line.
-fn challenge(line: &str, protocol: LoginProtocol) -> Option<Vec<u8>> {
+pub(crate) fn challenge(line: &str, protocol: LoginProtocol) -> Option<Vec<u8>> {
     let prefix = if protocol == Submission { "334" } else { "+" };
     let rest = line.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with(' '))?;
     Some(STANDARD.decode(rest.trim()).expect("base64"))
@@ -614,7 +624,7 @@ impl ClientSide {
         match self.messages {
             Messages::Fixed(messages) => messages[number].as_bytes().to_vec(),
             Messages::Scram(scram) if number == 0 => scram.first().into_bytes(),
-            Messages::Scram(scram) if number == 1 => scram.last(challenge).into_bytes(),
+            Messages::Scram(scram) if number == 1 => scram.last(challenge, b"").into_bytes(),
             Messages::Scram(_) => Vec::new(),
             Messages::Long(messages) => match messages.get(number) {
                 Some(message) => message.as_bytes().to_vec(),
@@ -630,11 +640,12 @@ impl Scram {
         format!("n={},r=client-nonce", self.name)
     }
 
-    fn first(&self) -> String {
+    pub(crate) fn first(&self) -> String {
         format!("{}{}", self.header, self.first_bare())
     }
 
-    fn last(&self, challenge: &[u8]) -> String {
+    /// Returns the final message, with the data of the channel binding.
+    pub(crate) fn last(&self, challenge: &[u8], binding_data: &[u8]) -> String {
         let challenge = std::str::from_utf8(challenge).expect("a text");
         let attribute = |name: &str| {
             let found = challenge.split(',').find_map(|attribute| attribute.strip_prefix(name));
@@ -645,7 +656,8 @@ impl Scram {
         let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(self.password.as_bytes(), &salt, iterations);
         let client_key = hmac(&salted, b"Client Key");
         let nonce = attribute("r=");
-        let without_proof = format!("c={},r={nonce}{}", STANDARD.encode(self.binding), self.nonce_suffix);
+        let binding = STANDARD.encode([self.binding.as_bytes(), binding_data].concat());
+        let without_proof = format!("c={binding},r={nonce}{}", self.nonce_suffix);
         let signed = format!("{},{challenge},{without_proof}", self.first_bare());
         let signature = hmac(&Sha256::digest(&client_key), signed.as_bytes());
         let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(key, mask)| key ^ mask).collect();

@@ -4,6 +4,7 @@
 //! of the server's log, for a reply, or for the end of a process.
 
 mod accounts;
+mod channel_binding;
 mod command_line;
 mod commands;
 mod damage;
@@ -25,6 +26,7 @@ mod pdf;
 mod searching;
 mod server_lifecycle;
 mod tables;
+mod tls_dialogue;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -16,7 +16,7 @@ use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMess
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
 use pop3::backend::Accounts;
 use pop3::{Service, serve};
-use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, SERVER_FINAL, SERVER_FIRST};
+use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, PROOF, SERVER_FINAL, SERVER_FIRST};
 use sasl::{
     ClientFirst, Credentials, Login, LoginError, LoginOrigin, Mechanism, PasswordRequest, ScramServer, encode_line,
 };
@@ -332,7 +332,7 @@ async fn password_login_requires_encryption() {
          S: EXPIRE NEVER
          S: UTF8 USER
          S: USER
-         S: SASL SCRAM-SHA-256 PLAIN LOGIN
+         S: SASL SCRAM-SHA-256-PLUS SCRAM-SHA-256 PLAIN LOGIN
          S: IMPLEMENTATION Doublet
          S: .
          C: STLS
@@ -360,6 +360,36 @@ async fn every_mechanism_logs_in() {
     ] {
         check(&world, Peer::local(), &format!("S: +OK *\n{exchange}\n{after}")).await;
     }
+}
+
+#[tokio::test]
+async fn binding_to_another_connection_is_refused() {
+    let world = world(&[]);
+    let binding = encode_line(b"p=tls-exporter,,the keying material of another connection");
+    let first = encode_line(b"p=tls-exporter,,n=user,r=abc");
+    let challenge = encode_line(b"r=abcxyz,s=c2FsdA==,i=4096");
+    let last = encode_line(format!("c={binding},r=abcxyz,p={PROOF}").as_bytes());
+    let not_offered = encode_line(b"y,,n=user,r=abc");
+    let refused = "S: -ERR the channel binding does not match this connection";
+    let dialogue = format!(
+        "S: +OK *
+         C: STLS
+         S: +OK begin TLS
+         TLS
+         C: AUTH SCRAM-SHA-256-PLUS {first}
+         S: + {challenge}
+         C: {last}
+         {refused}
+         C: AUTH SCRAM-SHA-256 {not_offered}
+         {refused}"
+    );
+    check(&world, stranger(), &dialogue).await;
+    let dialogue = format!(
+        "S: +OK *
+         C: AUTH SCRAM-SHA-256-PLUS {first}
+         S: -ERR this authentication mechanism is not available"
+    );
+    check(&world, Peer::local(), &dialogue).await;
 }
 
 #[tokio::test]

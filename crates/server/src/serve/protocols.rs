@@ -129,7 +129,7 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
 
 /// Returns the mechanisms of a protocol that the configuration enables.
 fn mechanisms(config: &Config, supported: &[Mechanism]) -> Vec<Mechanism> {
-    let is_enabled = |mechanism: &Mechanism| config.directory.scram || *mechanism != Mechanism::ScramSha256;
+    let is_enabled = |mechanism: &Mechanism| config.directory.scram || !mechanism.is_scram();
     supported.iter().copied().filter(is_enabled).collect()
 }
 
