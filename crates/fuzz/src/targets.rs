@@ -198,6 +198,7 @@ const SASL_WORDS: &[&str] = &[
     ",",
     "n,,",
     "y,,",
+    "p=tls-exporter,,",
     "p=tls-server-end-point,,",
     "n,a=boss,",
     "n=ann",

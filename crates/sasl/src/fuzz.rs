@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
 use crate::error::LoginError;
 use crate::exchange::{Exchange, Step};
+use crate::limits::TLS_EXPORTER_BYTES;
 use crate::line::{decode_line, encode_line};
 use crate::mechanism::Mechanism;
 use crate::protocol::{LoginOrigin, LoginProtocol};
@@ -52,8 +53,11 @@ fn context(properties: u8) -> Context {
     let mut context = Context::new(LoginOrigin::local(protocol), &Mechanism::ALL);
     context.is_private = true;
     context.certificate = Some(b"certificate".to_vec());
+    if properties & 16 != 0 {
+        context.channel_bindings.push(ChannelBinding::TlsExporter([8; TLS_EXPORTER_BYTES]));
+    }
     if properties & 8 != 0 {
-        context.channel_bindings = vec![ChannelBinding::TlsServerEndPoint(vec![7; 32])];
+        context.channel_bindings.push(ChannelBinding::TlsServerEndPoint(vec![7; 32]));
     }
     context
 }

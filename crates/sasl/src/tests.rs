@@ -150,6 +150,7 @@ const PIECES: &[&str] = &[
     "*",
     "n,,",
     "y,,",
+    "p=tls-exporter,,",
     "p=tls-server-end-point,,",
     "n,a=boss,",
     "n=ann",
