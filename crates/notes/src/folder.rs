@@ -233,6 +233,12 @@ impl FolderDesign {
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+
+    /// Returns `true` if the folder has this name. The case of ASCII letters is ignored.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.title.eq_ignore_ascii_case(name)
+    }
 }
 
 /// Returns the names that may know of a folder according to its design note: those in Readers items, and if there are

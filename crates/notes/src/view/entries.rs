@@ -36,13 +36,46 @@ impl ViewOrFolder {
         }
     }
 
+    /// Returns the name. It does not include aliases.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Self::View(info) => &info.view.title,
+            Self::Folder(folder) => &folder.title,
+        }
+    }
+
+    /// Returns the letters of `$Flags`.
+    #[must_use]
+    pub fn flags(&self) -> String {
+        match self {
+            Self::View(info) => info.view.kind.letters(),
+            Self::Folder(folder) => folder.flags.clone(),
+        }
+    }
+
+    /// Returns `true` for a folder, with or without columns.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        match self {
+            Self::View(info) => info.view.kind.folder,
+            Self::Folder(_) => true,
+        }
+    }
+
+    /// Returns the view with its design, or `None` for a folder without columns, which has no design and no index.
+    #[must_use]
+    pub fn info(&self) -> Option<&ViewInfo> {
+        match self {
+            Self::View(info) => Some(info),
+            Self::Folder(_) => None,
+        }
+    }
+
     /// Returns the number of columns.
     #[must_use]
     pub fn column_count(&self) -> usize {
-        match self {
-            Self::View(info) => info.view.design.columns.len(),
-            Self::Folder(_) => 0,
-        }
+        self.info().map_or(0, |info| info.view.design.columns.len())
     }
 
     /// Opens the view or folder in a snapshot. Fails with "not found" if the view has no index yet.
@@ -167,7 +200,8 @@ impl DatabaseSnapshot<'_> {
         if let Some(info) = self.view_info(NoteId(id.0))? {
             return Ok(ViewOrFolder::View(info));
         }
-        self.plain_folder(|folder| folder.view == id, || format!("the view or folder {id}"))
+        let found = self.folder_where(|folder| folder.view == id, || format!("the view or folder {id}"));
+        found.map(ViewOrFolder::Folder)
     }
 
     /// Finds a view or folder by its name. Views are found by an alias or their UNID, too.
@@ -175,20 +209,31 @@ impl DatabaseSnapshot<'_> {
         match self.view_find(name) {
             Ok(info) => Ok(ViewOrFolder::View(info)),
             Err(Error::NotFound { .. }) => {
-                let is_named = |folder: &FolderDesign| folder.title.eq_ignore_ascii_case(name);
-                self.plain_folder(is_named, || format!("the view or folder {name:?}"))
+                let found =
+                    self.folder_where(|folder| folder.is_named(name), || format!("the view or folder {name:?}"));
+                found.map(ViewOrFolder::Folder)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn plain_folder(
+    /// Returns the folder with a number, with or without columns. A view with this number is not found.
+    pub fn folder_info(&self, id: ViewId) -> Result<FolderDesign> {
+        self.folder_where(|folder| folder.view == id, || format!("the folder {id}"))
+    }
+
+    /// Finds a folder, with or without columns, by its name. A view may have the same name.
+    pub fn folder_find(&self, name: &str) -> Result<FolderDesign> {
+        self.folder_where(|folder| folder.is_named(name), || format!("the folder {name:?}"))
+    }
+
+    fn folder_where(
         &self,
         is_wanted: impl Fn(&FolderDesign) -> bool,
         what: impl FnOnce() -> String,
-    ) -> Result<ViewOrFolder> {
+    ) -> Result<FolderDesign> {
         let folders = self.folders()?;
         let found = folders.iter().find(|folder| is_wanted(folder)).cloned();
-        found.map(ViewOrFolder::Folder).ok_or_else(|| Error::not_found(what()))
+        found.ok_or_else(|| Error::not_found(what()))
     }
 }

@@ -9,7 +9,7 @@ use notes::view::note::{ViewKind, ViewNote};
 use notes::view::read_entries::{Entries, EntryContents, Mask, Request, Start};
 use notes::view::reader::Tumbler;
 use notes::view::view_format::ViewDesign;
-use notes::{AclLevel, Database, Error, Item, NewNote};
+use notes::{AclLevel, Database, Error, FolderDesign, Item, NewNote};
 
 use crate::fixture::{TestServer, column, reader};
 
@@ -144,4 +144,25 @@ fn views_and_folders_are_listed_together() {
         let again = reading.view_or_folder(found.id()).expect("it is listed");
         assert_eq!((again.id(), again.column_count()), (found.id(), found.column_count()));
     }
+}
+
+#[test]
+fn folder_is_found_although_a_view_has_its_name() {
+    let (world, database, _) = world();
+    let design = ViewDesign { columns: vec![column("Subject")], ..ViewDesign::default() };
+    let view = ViewNote { title: "Mine".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+    let view = ViewId(world.write(&database, ANN, |writer| writer.view_create(&view)).expect("created").0);
+    let access = reader(&database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let found = reading.view_or_folder_find("mine").expect("a view");
+    assert_eq!((found.id(), found.title(), found.is_folder()), (view, "Mine", false));
+    let folder = reading.folder_find("mine").expect("a folder");
+    assert_eq!((folder.title.as_str(), folder.flags.as_str()), ("Mine", "F"));
+    let found = reading.view_or_folder(folder.view).expect("a folder");
+    assert_eq!((found.title(), found.flags().as_str(), found.is_folder()), ("Mine", "F", true));
+    assert!(found.info().is_none());
+    assert_eq!(reading.folder_info(folder.view).expect("a folder"), folder);
+    let missing = |found: notes::Result<FolderDesign>| found.expect_err("there is none").to_string();
+    assert_eq!(missing(reading.folder_find("Zork")), "the folder \"Zork\" does not exist");
+    assert_eq!(missing(reading.folder_info(view)), format!("the folder {view} does not exist"));
 }

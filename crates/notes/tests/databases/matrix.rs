@@ -386,6 +386,8 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::view_or_folder_find", From(Reader), |c| {
         c.read(|r| Ok(r.view_or_folder_find("G")?.id() == c.other && r.view_or_folder_find("All")?.id().0 == c.view.0))
     }),
+    ("DatabaseSnapshot::folder_info", From(Reader), |c| c.read(|r| Ok(r.folder_info(c.folder)?.view == c.folder))),
+    ("DatabaseSnapshot::folder_find", From(Reader), |c| c.read(|r| Ok(r.folder_find("G")?.view == c.other))),
     ("DatabaseSnapshot::view", Note(Reader), Case::sees_all_rows),
     ("DatabaseSnapshot::view_rows", Note(Reader), Case::sees_all_rows),
     ("Access::view_refresh", Note(Reader), Case::sees_all_rows),
