@@ -21,13 +21,10 @@ pub(crate) fn get(
 ) -> Result<CallOutcome<v1::GetViewDesignReply>> {
     let access = context.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    let info = match view::find(&reading, request.view.as_ref())? {
-        ViewOrFolder::View(info) => info,
-        ViewOrFolder::Folder(folder) => {
-            let why = format!("the folder {:?} has no columns and therefore no design", folder.title);
-            return Err(Error::State(why));
-        }
-    };
+    let found = view::find(&reading, request.view.as_ref())?;
+    let info = found.info().ok_or_else(|| {
+        Error::State(format!("the folder {:?} has no columns and therefore no design", found.title()))
+    })?;
     let reply = v1::GetViewDesignReply {
         view_id: info.note.0,
         unid: info.unid.0.to_vec(),
@@ -52,7 +49,7 @@ pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> R
 pub(crate) fn update(context: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
     let view = design_in(request.design)?;
-    let note = find(&access, request.view)?;
+    let note = design_note(&find(&access, request.view)?);
     context.write(&access, |writer| {
         let expected = match (request.expected_sequence, writer.header(note)?) {
             (0, Some(header)) => header.sequence,
@@ -70,10 +67,11 @@ pub(crate) fn delete(
     request: v1::DeleteViewRequest,
 ) -> Result<CallOutcome<v1::DeleteViewReply>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
-    let note = find(&access, request.view)?;
-    if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {
+    let found = find(&access, request.view)?;
+    if found.is_folder() {
         return Err(Error::State("this is a folder: delete it with DeleteFolder".to_owned()));
     }
+    let note = design_note(&found);
     context.write(&access, |writer| {
         check_sequence(writer, note, request.expected_sequence)?;
         writer.view_delete(note)?;
@@ -85,7 +83,10 @@ fn design_in(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
     view_in(design.ok_or_else(|| Error::invalid("no design specified"))?)
 }
 
-/// Returns the design note of a view or folder.
-fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<NoteId> {
-    Ok(NoteId(view::find(&access.read()?, key.as_ref())?.id().0))
+fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<ViewOrFolder> {
+    view::find(&access.read()?, key.as_ref())
+}
+
+fn design_note(found: &ViewOrFolder) -> NoteId {
+    NoteId(found.id().0)
 }

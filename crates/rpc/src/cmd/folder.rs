@@ -1,11 +1,12 @@
 //! Folders: creating, renaming and deleting them, and moving notes. [`super::view`] reads them.
 
 use base::ViewId;
+use notes::view::entries::ViewOrFolder;
 use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 
-use super::CallContext;
 use super::note::find_all;
+use super::{CallContext, view};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -32,7 +33,7 @@ pub(crate) fn rename(context: &CallContext, request: v1::RenameFolderRequest) ->
     let folder = open_and_find(context, request.database.clone(), request.folder)?;
     design(context, request.database, |writer| {
         writer.folder_rename(folder.view, &request.name)?;
-        Ok(describe(&FolderDesign { title: request.name.clone(), ..folder.clone() }))
+        Ok(view::describe(&ViewOrFolder::Folder(FolderDesign { title: request.name.clone(), ..folder.clone() })))
     })
 }
 
@@ -94,26 +95,9 @@ fn open_and_find(
 
 /// Finds a folder by number or name.
 fn find(reading: &DatabaseSnapshot<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
-    let folders = reading.folders()?;
-    let (found, what) = match key.and_then(|key| key.key) {
-        None => return Err(Error::invalid("no folder specified")),
-        Some(v1::view_key::Key::ViewId(number)) => {
-            (folders.iter().find(|folder| folder.view == ViewId(number)), format!("the folder {number}"))
-        }
-        Some(v1::view_key::Key::Name(name)) => {
-            (folders.iter().find(|folder| folder.title.eq_ignore_ascii_case(&name)), format!("the folder {name:?}"))
-        }
-    };
-    Ok(found.cloned().ok_or_else(|| notes::Error::not_found(what))?)
-}
-
-/// Describes a folder for the client.
-pub(crate) fn describe(folder: &FolderDesign) -> v1::View {
-    v1::View {
-        view_id: folder.view.0,
-        name: folder.title.clone(),
-        folder: true,
-        flags: folder.flags.clone(),
-        ..v1::View::default()
+    match key.and_then(|key| key.key) {
+        None => Err(Error::invalid("no folder specified")),
+        Some(v1::view_key::Key::ViewId(number)) => Ok(reading.folder_info(ViewId(number))?),
+        Some(v1::view_key::Key::Name(name)) => Ok(reading.folder_find(&name)?),
     }
 }

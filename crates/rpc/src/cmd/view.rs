@@ -9,12 +9,11 @@ use base::ViewId;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
 use notes::view::navigate::{Expansion, Navigator};
-use notes::view::note::ViewInfo;
 use notes::view::open::UpdateMethod;
 use notes::view::read_entries::{EntryContents, EntryRow, Mask, Request, Start};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
-use notes::view::view_format::Refresh as When;
+use notes::view::view_format::{Column, Refresh as When, ViewDesign};
 use notes::{DatabaseSnapshot, FolderEntry, Marks, level};
 use prost::Message;
 use proto::v1;
@@ -22,7 +21,7 @@ use proto::v1::value::Kind;
 use tokio::sync::watch;
 
 use super::note::{ENVELOPE_BYTES, reply_too_large};
-use super::{CallContext, check_count, folder};
+use super::{CallContext, check_count};
 use crate::backend::BuildProgress;
 use crate::convert;
 use crate::error::{Error, Result};
@@ -74,9 +73,8 @@ impl CollectionRequest {
         let indexer = &context.services.indexer;
         let (note, when, way) = {
             let reading = access.read()?;
-            let ViewOrFolder::View(info) = find(&reading, self.view.as_ref())? else {
-                return Ok(CallOutcome::immediate(RefreshStep::Done));
-            };
+            let found = find(&reading, self.view.as_ref())?;
+            let Some(info) = found.info() else { return Ok(CallOutcome::immediate(RefreshStep::Done)) };
             let when = info.view.design.refresh;
             let rests = match when {
                 When::Manual => true,
@@ -211,15 +209,22 @@ fn collation(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn describe(found: &ViewOrFolder) -> v1::View {
-    match found {
-        ViewOrFolder::View(info) => describe_view(info),
-        ViewOrFolder::Folder(folder) => folder::describe(folder),
+/// Describes a view or folder for the client.
+pub(crate) fn describe(found: &ViewOrFolder) -> v1::View {
+    let info = found.info();
+    v1::View {
+        view_id: found.id().0,
+        unid: info.map(|info| info.unid.0.to_vec()).unwrap_or_default(),
+        name: found.title().to_owned(),
+        aliases: info.map(|info| info.view.aliases.clone()).unwrap_or_default(),
+        folder: found.is_folder(),
+        flags: found.flags(),
+        columns: info.map(|info| describe_columns(&info.view.design)).unwrap_or_default(),
     }
 }
 
-fn describe_view(info: &ViewInfo) -> v1::View {
-    let collations = info.view.design.collations();
+fn describe_columns(design: &ViewDesign) -> Vec<v1::Column> {
+    let collations = design.collations();
     let clicked = |column: usize, order| {
         let place = collations.iter().skip(1).position(|collation| collation.first() == Some(&(column, order)));
         place.map_or(0, |place| u32::try_from(place.saturating_add(1)).unwrap_or(0))
@@ -228,7 +233,7 @@ fn describe_view(info: &ViewInfo) -> v1::View {
         let place = collations.first().and_then(|own| own.iter().position(|(sorted, _)| *sorted == column));
         place.map_or(0, |place| u32::try_from(place.saturating_add(1)).unwrap_or(0))
     };
-    let column = |(index, column): (usize, &notes::view::view_format::Column)| v1::Column {
+    let column = |(index, column): (usize, &Column)| v1::Column {
         title: column.title.clone(),
         item: column.item.clone(),
         sort: sort(index),
@@ -238,15 +243,7 @@ fn describe_view(info: &ViewInfo) -> v1::View {
         ascending_collation: clicked(index, SortDirection::Ascending),
         descending_collation: clicked(index, SortDirection::Descending),
     };
-    v1::View {
-        view_id: info.note.0,
-        unid: info.unid.0.to_vec(),
-        name: info.view.title.clone(),
-        aliases: info.view.aliases.clone(),
-        folder: info.view.kind.folder,
-        flags: info.view.kind.letters(),
-        columns: info.view.design.columns.iter().enumerate().map(column).collect(),
-    }
+    design.columns.iter().enumerate().map(column).collect()
 }
 
 /// Converts a client's request to a request of the view reader.
@@ -330,6 +327,7 @@ struct EntryWriter<'r> {
 
 impl EntryWriter<'_> {
     fn entry(&mut self, row: EntryRow) -> Result<v1::Entry> {
+        let mask = self.request.mask.unwrap_or_default();
         let counts = row.counts;
         let mut entry_out = v1::Entry {
             key: row.key,
@@ -343,24 +341,15 @@ impl EntryWriter<'_> {
             ..v1::Entry::default()
         };
         match row.content {
-            EntryContents::Row(contents) => self.row(contents, row.totals, &mut entry_out),
-            EntryContents::FolderEntry(entry) => self.folder_entry(&entry, &mut entry_out)?,
-        }
-        Ok(entry_out)
-    }
-
-    fn row(&self, contents: RowContents, totals: Vec<(usize, f64)>, entry_out: &mut v1::Entry) {
-        let mask = self.request.mask.unwrap_or_default();
-        match contents {
-            RowContents::Category { tally, .. } => {
+            EntryContents::Row(RowContents::Category { tally, .. }) => {
                 entry_out.category = true;
                 entry_out.name = tally.name().to_owned();
                 if mask.values {
                     entry_out.values = vec![v1::Value::default(); self.columns];
-                    fill(&mut entry_out.values, totals);
+                    fill(&mut entry_out.values, row.totals);
                 }
             }
-            RowContents::Document { note, row } => {
+            EntryContents::Row(RowContents::Document { note, row }) => {
                 entry_out.note_id = note.0;
                 entry_out.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
                 entry_out.response = row.response_level > 0;
@@ -369,7 +358,9 @@ impl EntryWriter<'_> {
                     entry_out.values = row.cells.iter().map(cell).collect();
                 }
             }
+            EntryContents::FolderEntry(entry) => self.folder_entry(&entry, &mut entry_out)?,
         }
+        Ok(entry_out)
     }
 
     fn folder_entry(&mut self, entry: &FolderEntry, entry_out: &mut v1::Entry) -> Result<()> {
