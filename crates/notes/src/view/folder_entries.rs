@@ -9,7 +9,6 @@ use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::{FolderEntry, FolderTotals};
 use crate::folder_reader::FolderReader;
-use crate::limits::VIEW_REPLY_ROWS_MAX;
 use crate::view::navigate::Navigator;
 use crate::view::read_entries::{Counts, Entries, EntryContents, EntryRow, Request, Start};
 use crate::view::reader::Tumbler;
@@ -75,12 +74,12 @@ impl<'r> FolderEntryReader<'r> {
         Ok(self.folder.uid_at(position)?.map(|uid| uid.to_key().to_vec()))
     }
 
-    /// Reads entries. Fails if the request asks for more than [`VIEW_REPLY_ROWS_MAX`], or if its navigators have no
-    /// meaning in a folder.
+    /// Reads entries. Fails if the request asks for too many, or if its navigators have no meaning in a folder.
+    ///
+    /// This is not the loop of [`EntryReader::read`](crate::view::read_entries::EntryReader::read): a position leads to
+    /// the next one by arithmetic, in both directions, and each entry is shown.
     pub(crate) fn read(&self, request: &Request) -> Result<Entries> {
-        if request.limit > VIEW_REPLY_ROWS_MAX {
-            return Err(Error::Limit { what: "rows of a reply", max: VIEW_REPLY_ROWS_MAX });
-        }
+        request.check_limit()?;
         let direction = Direction::of(request.navigator)?;
         let (mut current, skipped) = self.first_requested(request)?;
         let mut entries = Entries { skipped, ..Entries::default() };
@@ -101,9 +100,10 @@ impl<'r> FolderEntryReader<'r> {
 
     /// Returns the position of the first requested entry and the number of steps to it.
     fn first_requested(&self, request: &Request) -> Result<(Option<u64>, u64)> {
-        let (navigator, mut count) = request.skip;
+        let (navigator, count) = request.skip;
+        let skipped = request.steps_to_start();
+        let count = count - skipped;
         let last = self.totals.count.checked_sub(1);
-        let mut skipped = 0;
         let start = match &request.start {
             Start::Beginning => last.map(|_| 0),
             Start::End => last,
@@ -112,10 +112,6 @@ impl<'r> FolderEntryReader<'r> {
             Start::Position(position) => Some(*position),
         };
         let start = start.filter(|start| *start < self.totals.count);
-        if matches!(request.start, Start::Beginning | Start::End) && count > 0 {
-            count -= 1;
-            skipped = 1;
-        }
         let (Some(start), Some(last)) = (start, last) else { return Ok((None, 0)) };
         if count == 0 {
             return Ok((Some(start), skipped));

@@ -57,6 +57,22 @@ pub struct Request {
     pub mask: Mask,
 }
 
+impl Request {
+    /// Checks the maximum number of rows. Fails if it exceeds [`VIEW_REPLY_ROWS_MAX`].
+    pub(crate) fn check_limit(&self) -> Result<()> {
+        if self.limit > VIEW_REPLY_ROWS_MAX {
+            return Err(Error::Limit { what: "rows of a reply", max: VIEW_REPLY_ROWS_MAX });
+        }
+        Ok(())
+    }
+
+    /// Returns the number of steps by which the first row or the last one is reached: 1 from before the first row or
+    /// behind the last one, unless there are no steps to make.
+    pub(crate) fn steps_to_start(&self) -> u64 {
+        u64::from(matches!(self.start, Start::Beginning | Start::End) && self.skip.1 > 0)
+    }
+}
+
 /// The details to return for each row besides its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask {
@@ -174,9 +190,7 @@ impl<'r> EntryReader<'r> {
 
     /// Reads entries. Fails if the request asks for more than [`VIEW_REPLY_ROWS_MAX`] rows.
     pub fn read(&self, request: &Request) -> Result<Entries> {
-        if request.limit > VIEW_REPLY_ROWS_MAX {
-            return Err(Error::Limit { what: "rows of a reply", max: VIEW_REPLY_ROWS_MAX });
-        }
+        request.check_limit()?;
         let mut looked_at = 0;
         let mut entries = Entries::default();
         let (mut current, skipped, mut path) = self.first_row_and_path(request, &mut looked_at)?;
@@ -267,8 +281,9 @@ impl<'r> EntryReader<'r> {
     /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_EXAMINED_ROWS_MAX`]
     /// rows must be read.
     fn first_requested(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
-        let (navigator, mut count) = request.skip;
-        let mut skipped = 0;
+        let (navigator, count) = request.skip;
+        let mut skipped = request.steps_to_start();
+        let mut count = count - skipped;
         let mut current = match &request.start {
             Start::Beginning => self.rows.first()?,
             Start::End => self.rows.last(&request.expansion)?,
@@ -279,10 +294,6 @@ impl<'r> EntryReader<'r> {
             },
             Start::Position(position) => self.rows.page(*position, 1)?.pop(),
         };
-        if matches!(request.start, Start::Beginning | Start::End) && count > 0 {
-            count -= 1;
-            skipped = 1;
-        }
         if navigator == Navigator::Next && count > 0 {
             return self.skip_rows(current, count).map(|(row, more)| (row, skipped + more));
         }
