@@ -33,7 +33,7 @@ use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
 use crate::view::row_change::RowWeights;
-use crate::view::selection::ViewFormulas;
+use crate::view::selection::CompiledView;
 use crate::view::view_cache::OpenView;
 
 /// The resources of a build.
@@ -198,7 +198,7 @@ fn discard_build(database: &Database, note: NoteId, index: &ViewIndex) -> Result
 fn fill(
     database: &Database,
     index: &ViewIndex,
-    question: &dyn ViewFormulas,
+    question: &CompiledView,
     options: &BuildOptions,
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
@@ -217,7 +217,7 @@ struct BuildPass<'s> {
     database: &'s Database,
     reader: &'s dyn Read,
     index: &'s ViewIndex,
-    question: &'s dyn ViewFormulas,
+    question: &'s CompiledView,
     options: &'s BuildOptions,
     /// The rows of each order.
     rows: Vec<Sorter>,
@@ -244,7 +244,7 @@ impl<'s> BuildPass<'s> {
         database: &'s Database,
         reader: &'s dyn Read,
         index: &'s ViewIndex,
-        question: &'s dyn ViewFormulas,
+        question: &'s CompiledView,
         options: &'s BuildOptions,
     ) -> Result<Self> {
         let share = options.memory / (index.orders() + 1);

@@ -23,7 +23,7 @@ use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::row::{DocumentRow, RowKeys};
-use crate::view::selection::{ViewFormulas, ViewRowValues};
+use crate::view::selection::{CompiledView, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
 
 /// The index of a view: where its rows are stored, and how their keys are made.
@@ -288,12 +288,12 @@ impl DocumentRows {
 
 impl ViewIndex {
     /// Returns `true` if the rows of a response depend on those of its parent.
-    pub(crate) fn follows_parents(&self, question: &dyn ViewFormulas) -> bool {
+    pub(crate) fn follows_parents(&self, question: &CompiledView) -> bool {
         self.design.shows_response_hierarchy || question.responses() != SelectedResponses::None
     }
 
     /// Returns `true` if the rows of a document depend on the document alone, at any time.
-    pub(crate) fn rows_follow_from_documents(&self, question: &dyn ViewFormulas) -> bool {
+    pub(crate) fn rows_follow_from_documents(&self, question: &CompiledView) -> bool {
         question.is_steady() && !self.follows_parents(question)
     }
 
@@ -304,7 +304,7 @@ impl ViewIndex {
     /// Computes the rows of a document from the position above it.
     pub(crate) fn place(
         &self,
-        question: &dyn ViewFormulas,
+        question: &CompiledView,
         subject: &Subject<'_>,
         above: ParentPosition<'_>,
     ) -> DocumentRows {

@@ -1,7 +1,7 @@
 //! The update of a view's index from the changes of the documents (`docs/views.md`, "Following the documents").
 //!
 //! [`ViewIndex::apply_changes`] applies the changes since the last call, some hundred documents a batch. For each
-//! document it takes the old rows (from `viewback`), evaluates the view's [`ViewFormulas`] for the new ones, and writes
+//! document it takes the old rows (from `viewback`), evaluates the view's [`CompiledView`] for the new ones, and writes
 //! the difference. The applied modseq is written in the same batch, so after a crash the index is late at most.
 //!
 //! If responses stand under their parents, a document whose rows moved causes an update of its responses, level by
@@ -29,7 +29,7 @@ use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
 use crate::view::row::document;
 use crate::view::row_change::RowContent;
-use crate::view::selection::ViewFormulas;
+use crate::view::selection::CompiledView;
 
 /// The progress of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl ViewIndex {
     pub(crate) fn apply_changes(
         &self,
         database: &Database,
-        question: &dyn ViewFormulas,
+        question: &CompiledView,
         limit: usize,
         watched: Option<&HiddenCache>,
     ) -> Result<Option<Progress>> {
@@ -128,7 +128,7 @@ struct IndexUpdate<'u> {
     index: &'u ViewIndex,
     database: &'u Database,
     store: &'u dyn Read,
-    question: &'u dyn ViewFormulas,
+    question: &'u CompiledView,
     orders: Vec<CollationUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
@@ -144,7 +144,7 @@ impl<'u> IndexUpdate<'u> {
     fn open(
         index: &'u ViewIndex,
         database: &'u Database,
-        question: &'u dyn ViewFormulas,
+        question: &'u CompiledView,
         is_watched: bool,
     ) -> Result<Self> {
         let store: &dyn Read = database.store.as_ref();

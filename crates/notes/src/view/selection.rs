@@ -24,19 +24,6 @@ use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::view_format::{Column, ViewDesign};
 
-/// The selection and the columns of a view, evaluated for a document.
-pub trait ViewFormulas {
-    /// Evaluates the selection and the columns for a document.
-    fn answer(&self, subject: &Subject<'_>) -> ViewRowValues;
-
-    /// Returns which responses are included with the selected documents.
-    fn responses(&self) -> SelectedResponses;
-
-    /// Returns `true` if the same document always gives the same result, that is if the result depends on nothing that
-    /// can change without the document.
-    fn is_steady(&self) -> bool;
-}
-
 /// The result of the formulas for a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewRowValues {
@@ -169,6 +156,33 @@ impl CompiledView {
         Self { surroundings, ..self.clone() }
     }
 
+    /// Evaluates the selection and the columns for a document.
+    #[must_use]
+    pub fn answer(&self, subject: &Subject<'_>) -> ViewRowValues {
+        let selected = self.is_selected(subject);
+        if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
+            return ViewRowValues { selected, cells: Vec::new() };
+        }
+        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
+    }
+
+    /// Returns which responses are included with the selected documents.
+    #[must_use]
+    pub fn responses(&self) -> SelectedResponses {
+        match &self.selection {
+            Selection::Folder(_) => SelectedResponses::None,
+            Selection::Formula(formula) => formula.analysis().responses,
+        }
+    }
+
+    /// Returns `true` if the same document always gives the same result, that is if the result depends on nothing that
+    /// can change without the document.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        // The time of evaluation is fixed for an index, but the names of the database may change.
+        !self.formulas().any(|formula| formula.analysis().uses_host())
+    }
+
     /// Returns `true` if the results change as time passes.
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
@@ -244,28 +258,6 @@ impl CompiledView {
                 Err(stop) => Cell::of_failure(&stop.to_string()),
             },
         }
-    }
-}
-
-impl ViewFormulas for CompiledView {
-    fn answer(&self, subject: &Subject<'_>) -> ViewRowValues {
-        let selected = self.is_selected(subject);
-        if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
-            return ViewRowValues { selected, cells: Vec::new() };
-        }
-        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
-    }
-
-    fn responses(&self) -> SelectedResponses {
-        match &self.selection {
-            Selection::Folder(_) => SelectedResponses::None,
-            Selection::Formula(formula) => formula.analysis().responses,
-        }
-    }
-
-    fn is_steady(&self) -> bool {
-        // The time of evaluation is fixed for an index, but the names of the database may change.
-        !self.formulas().any(|formula| formula.analysis().uses_host())
     }
 }
 

@@ -5,7 +5,7 @@ use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
 use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
-use notes::view::selection::{CompiledView, ViewFormulas};
+use notes::view::selection::CompiledView;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 

@@ -6,7 +6,6 @@ use base::Timestamp;
 use super::*;
 use crate::item::{Item, Value};
 use crate::view::index_record::ROW_RULES;
-use crate::view::selection::CompiledView;
 use crate::view::sort_key::SortDirection;
 
 const TEXTS: [&str; 12] =
