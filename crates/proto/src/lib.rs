@@ -1,12 +1,15 @@
 //! The native protocol in Rust: messages and stubs generated from the files in `proto/`, which are the public
 //! specification.
 //!
-//! Little here is written by hand: [`details`], the small envelope for error details that gRPC uses everywhere, and
-//! [`decode_cost`], which determines from the bytes of a message how much memory it takes. The server (`rpc`) and the
-//! client (`client`) share only this crate.
+//! Little here is written by hand: [`details`], the small envelope for error details that gRPC uses everywhere,
+//! [`decode_cost`], which determines from the bytes of a message how much memory it takes, and, with the feature
+//! `notes`, `view_design`, which converts view designs. The server (`rpc`) and the client (`client`) share only this
+//! crate. The client does not use the feature, so it builds without databases.
 
 pub mod decode_cost;
 pub mod details;
+#[cfg(feature = "notes")]
+pub mod view_design;
 
 /// Version 1 of the protocol.
 #[allow(

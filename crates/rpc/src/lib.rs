@@ -17,7 +17,6 @@
 //! | [`service`] | the tables of calls, and how a call is passed to a worker |
 //! | `cmd` | the implementation of the calls, one file per topic; synchronous code over `notes` and `directory` |
 //! | [`convert`] | conversion of items, headers and keys between the protocol and `notes`; pure |
-//! | [`design`] | conversion of view designs between the protocol and `notes`; pure |
 //! | [`backend`] | the traits by which this crate uses the rest of the server |
 //!
 //! Promises: no reply is sent before the data in it is durable; every call ends within its deadline; the memory that
@@ -28,7 +27,6 @@ pub mod backend;
 mod cmd;
 pub mod conn;
 pub mod convert;
-pub mod design;
 pub mod error;
 pub mod limits;
 pub mod memory;

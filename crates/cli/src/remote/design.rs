@@ -8,7 +8,7 @@ use admin::Answer;
 use client::{Client, v1};
 use design::view_text::ViewText;
 use instance::data_folder::read_limited;
-use rpc::design::{view_in, view_out};
+use proto::view_design::{view_in, view_out};
 use serde_json::json;
 
 use super::database::key;

@@ -7,10 +7,10 @@ use notes::view::entries::ViewOrFolder;
 use notes::view::note::ViewNote;
 use notes::{Access, level};
 use proto::v1;
+use proto::view_design::{view_in, view_out};
 
 use super::edit::{check_quota, check_sequence, saved_note};
 use super::{CallContext, view};
-use crate::design::{view_in, view_out};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -80,7 +80,8 @@ pub(crate) fn delete(
 }
 
 fn design_in(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
-    view_in(design.ok_or_else(|| Error::invalid("no design specified"))?)
+    let design = design.ok_or_else(|| Error::invalid("no design specified"))?;
+    view_in(design).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<ViewOrFolder> {

@@ -1,16 +1,31 @@
 //! Conversion of view designs between the protocol and `notes`. All functions are pure.
 //!
 //! Both directions are lossless, so a design that was read can be sent back. A number or enum value that is out of
-//! range is refused here; `notes` checks whether the design as a whole can be indexed. The command line uses these
-//! functions too: a design has a single form in the program, [`ViewNote`].
+//! range is refused here; `notes` checks whether the design as a whole can be indexed. The server and the command line
+//! use these functions: a design has a single form in the program, [`ViewNote`].
+
+use std::fmt;
 
 use base::Name;
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::sort_key::{SortDirection, TextComparison};
 use notes::view::view_format::{ClickSorts, Column, Refresh, Total, ViewDesign};
-use proto::v1;
 
-use crate::error::{Error, Result};
+use crate::v1;
+
+/// The error returned if a message is not a valid design. The text is for the sender of the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidDesign(String);
+
+impl fmt::Display for InvalidDesign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidDesign {}
+
+type Result<T> = std::result::Result<T, InvalidDesign>;
 
 /// Converts a design to the protocol's type.
 #[must_use]
@@ -38,7 +53,7 @@ pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
     }
 }
 
-/// Converts a design from a client.
+/// Converts a design from the protocol's type.
 pub fn view_in(design: v1::ViewDesign) -> Result<ViewNote> {
     let refresh = refresh_in(design.refresh, design.hours)?;
     Ok(ViewNote {
@@ -143,7 +158,7 @@ fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
         v1::ViewRefresh::Manual => Ok(Refresh::Manual),
         v1::ViewRefresh::Hours => match u16::try_from(hours) {
             Ok(0) | Err(_) => {
-                Err(Error::invalid(format!("a view can be refreshed every 1 to 65,535 hours, not every {hours}")))
+                Err(InvalidDesign(format!("a view can be refreshed every 1 to 65,535 hours, not every {hours}")))
             }
             Ok(hours) => Ok(Refresh::Hours(hours)),
         },
@@ -157,12 +172,12 @@ fn range_in(columns: v1::CalendarColumns) -> Result<(u8, u8)> {
 /// Converts the number of a column, counted from 1, to an index.
 fn column_number(number: u32) -> Result<u8> {
     let index = number.checked_sub(1).and_then(|index| u8::try_from(index).ok());
-    index.ok_or_else(|| Error::invalid(format!("{number} is not a column number: columns are counted from 1")))
+    index.ok_or_else(|| InvalidDesign(format!("{number} is not a column number: columns are counted from 1")))
 }
 
 /// Returns an error for an enum value that this server does not know, because its meaning would be lost.
 fn known_enum<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
-    E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server supports")))
+    E::try_from(number).map_err(|_| InvalidDesign(format!("{number} is not {what} that this server supports")))
 }
 
 #[cfg(test)]
