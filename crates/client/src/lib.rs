@@ -24,6 +24,6 @@ mod trust;
 
 pub use connection::{Channel, Client, Options, RequestSender, RequestStream, request_channel, request_stream};
 pub use error::{Error, formula_place, reason};
-pub use proto::{METHODS, details, v1};
+pub use proto::{details, v1};
 pub use tonic::{Code, Request, Response, Status, Streaming};
 pub use trust::Trust;

@@ -17,7 +17,6 @@ mod native;
 mod native_conflicts;
 mod native_database_creation;
 mod native_limits;
-mod native_matrix;
 mod native_memory;
 mod native_mutual_tls;
 mod native_notes;

@@ -1,9 +1,11 @@
 //! Tests of the native protocol over a server in memory: no socket, no TLS, and a clock that only tests advance.
 //!
-//! `crates/doublet/tests/program` runs the same protocol with the whole program. The tests here cover what depends on
-//! the time and on answers of the rest of the server: the task that builds indexes, and the creation of databases. They
-//! also cover the debug events.
+//! These tests cover the protocol: every call and its access, its replies and errors, its limits, and the debug events.
+//! They also cover what depends on the time and on answers of the rest of the server: the task that builds indexes, and
+//! the creation of databases. Left out: TLS, sockets, logins of the directory, and the command line, which
+//! `crates/doublet/tests/program` tests with the whole program.
 
+mod access_matrix;
 mod creation;
 mod debug_log;
 mod mail;

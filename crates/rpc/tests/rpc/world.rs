@@ -1,7 +1,7 @@
 //! A server in memory: a directory with people, a database, and doubles for logins, indexes and new databases.
 //!
 //! The people are `ann`, `bob` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled. The
-//! database `plan.nsf` belongs to ann. Bob is an Author of it.
+//! database `plan.nsf` belongs to ann. Bob is an Author of it, until a test gives him another level.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -22,7 +22,7 @@ use mail::router::{AcceptOutcome, Envelope, Router, RouterOptions};
 use mail::submission::{
     DirectoryResolver, Origin, Refusal, SenderPolicy, SubmissionHooks, SubmissionOptions, SubmissionService,
 };
-use notes::{Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes};
+use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, level};
 use proto::{details, v1};
 use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, Indexer, SessionSlot, Template};
 use rpc::session::SessionLimits;
@@ -124,6 +124,27 @@ impl TestServer {
 
     pub fn service(&self) -> &Service {
         &self.service
+    }
+
+    /// Gives a person a level in the plan.
+    pub fn set_level(&self, login: &str, to: AclLevel) {
+        let access = self.manage_plan();
+        let mut acl = Acl::clone(&access.read().expect("the plan can be read").acl());
+        let name = canonical(login);
+        acl.entries.retain(|entry| entry.name.canonical() != name);
+        acl.entries.push(AclEntry::new(name.as_str(), to));
+        let lower = access.downgrade::<level::Depositor>();
+        let accesses = [&lower];
+        let mut transaction = self.mail.notes().transaction(&accesses).expect("the plan can be changed");
+        transaction.writer(0).acl_set(acl).expect("a manager remains");
+        transaction.commit().expect("the store is in memory");
+    }
+
+    /// Returns the server's own access to the plan.
+    fn manage_plan(&self) -> Access<level::Manager> {
+        let plan = self.mail.notes().database_open(PLAN).expect("the plan exists");
+        plan.authorize(&Arc::new(Identity::local_server("CN=hub/O=Acme")))
+            .expect("no access list applies to the server")
     }
 }
 
@@ -349,6 +370,7 @@ impl Client {
         views: views_client::ViewsClient;
         changes: changes_client::ChangesClient;
         search: search_client::SearchClient;
+        directory: directory_client::DirectoryClient;
         mail: mail_client::MailClient;
     }
 }
