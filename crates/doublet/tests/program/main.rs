@@ -14,7 +14,6 @@ mod listeners;
 mod logins;
 mod mx_routing;
 mod native;
-mod native_conflicts;
 mod native_database_creation;
 mod native_limits;
 mod native_memory;

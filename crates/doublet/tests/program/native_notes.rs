@@ -190,6 +190,25 @@ fn profiles_are_found_by_name_and_user() {
 }
 
 #[test]
+fn conflicts_are_resolved_on_the_command_line() {
+    let (folder, server) = plan(&[("ann", "editor")]);
+    let ann = |words: &[&str]| folder.as_user("ann", words);
+    let unid = ann(&["note", "create", PLAN, "A=1", "B=1", "$ConflictAction=1"])["unid"].clone();
+    let unid = unid.as_str().expect("a text");
+    assert_eq!(ann(&["note", "set", PLAN, unid, "A=2"])["outcome"], json!("plain"));
+    let resolve = ["--expect", "1", "--on-conflict", "resolve"];
+    let set = |words: &[&str]| ann(&[&["note", "set", PLAN, unid], words, &resolve].concat());
+    let merged = set(&["B=2", "--base", "B=1"]);
+    assert_eq!((&merged["outcome"], &merged["sequence"], &merged["unid"]), (&json!("merged"), &json!(3), &json!(unid)));
+    let kept = set(&["A=5", "--base", "A=1"]);
+    assert_eq!((&kept["outcome"], &kept["sequence"]), (&json!("kept"), &json!(1)));
+    assert_eq!(ann(&["note", "get", PLAN, kept["unid"].as_str().expect("a text")])["response_to"], json!(unid));
+    folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
+    folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--on-conflict", "resolve"], "--expect");
+    server.stop();
+}
+
+#[test]
 fn concurrent_saves_have_one_winner_per_sequence() {
     let (folder, server) = plan(&[("ann", "editor"), ("bob", "editor"), ("eve", "editor")]);
     let options = folder.options(&server);

@@ -6,6 +6,7 @@
 //! `crates/doublet/tests/program` tests with the whole program.
 
 mod access_matrix;
+mod conflicts;
 mod creation;
 mod debug_log;
 mod mail;
