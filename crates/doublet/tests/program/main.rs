@@ -15,7 +15,6 @@ mod logins;
 mod mx_routing;
 mod native;
 mod native_database_creation;
-mod native_limits;
 mod native_memory;
 mod native_mutual_tls;
 mod native_notes;

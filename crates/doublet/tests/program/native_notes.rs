@@ -25,85 +25,18 @@ pub fn plan(people: &[(&str, &str)]) -> (TestFolder, Server) {
     (folder, server)
 }
 
-fn state() -> (Code, String) {
-    (Code::FailedPrecondition, "state".to_owned())
-}
-
 async fn create(client: &Client) -> v1::SavedNote {
     let request = v1::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "1")], ..Default::default() };
     client.notes().create_note(request).await.expect("they may").into_inner()
 }
 
 #[test]
-fn soft_deleted_notes_can_be_restored() {
-    let (folder, server) = plan(&[("ann", "editor"), ("bob", "author")]);
-    let soft = |number, soft, permanent| v1::DeleteNoteRequest {
-        database: database(PLAN),
-        note: note(number),
-        soft,
-        permanent,
-        ..Default::default()
-    };
-    let restore = |number| v1::RestoreNoteRequest { database: database(PLAN), note: note(number) };
-    with_client(&folder, &server, "ann", |client| async move {
-        let created = create(&client).await.note_id;
-        let mut notes = client.notes();
-        assert_eq!(reason_of(notes.delete_note(soft(created, true, false)).await), state(), "nothing is kept here");
-        assert_eq!(reason_of(notes.delete_note(soft(created, true, true)).await).1, "invalid");
-        assert_eq!(reason_of(notes.restore_note(restore(created)).await), state(), "it is not deleted");
-        let reply = notes.delete_note(soft(created, false, false)).await.expect("an editor may").into_inner();
-        assert!(reply.deleted && !reply.soft);
-        assert_eq!(reason_of(notes.restore_note(restore(created)).await), (Code::NotFound, "not-found".to_owned()));
-    });
+fn deleted_notes_are_restored_on_the_command_line() {
+    let (folder, server) = plan(&[("ann", "editor")]);
     folder.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
-    let kept = &std::cell::Cell::new(0);
-    with_client(&folder, &server, "ann", |client| async move {
-        let first = create(&client).await;
-        let second = create(&client).await;
-        let mut notes = client.notes();
-        for saved in [&first, &second] {
-            let reply = notes.delete_note(soft(saved.note_id, true, false)).await.expect("it is kept").into_inner();
-            assert!(reply.deleted && reply.soft);
-        }
-        let open = v1::OpenNoteRequest { database: database(PLAN), note: note(first.note_id), ..Default::default() };
-        assert_eq!(reason_of(notes.open_note(open.clone()).await).1, "not-found");
-        let listed = |after| {
-            let names = vec!["A".to_owned()];
-            let items = Some(v1::ItemSelection { extent: 0, names });
-            let request = v1::ListDeletedNotesRequest { database: database(PLAN), limit: 1, after, items };
-            let mut notes = client.notes();
-            async move { notes.list_deleted_notes(request).await.expect("an editor may").into_inner() }
-        };
-        let page = listed(0).await;
-        let found = page.notes[0].note.clone().expect("a note");
-        let header = found.header.expect("a header");
-        assert_eq!((header.note_id, header.soft_deleted, found.items.len()), (first.note_id, true, 1));
-        assert!(page.notes[0].deleted_us > 0 && page.notes[0].deleted_by == "ann/acme.test", "{page:?}");
-        let page = listed(page.next).await;
-        assert_eq!(
-            page.notes[0].note.clone().and_then(|note| note.header).map(|header| header.note_id),
-            Some(second.note_id)
-        );
-        assert!(page.next == 0 || listed(page.next).await == v1::ListDeletedNotesReply::default());
-        let back = notes.restore_note(restore(first.note_id)).await.expect("it is kept").into_inner();
-        assert_eq!((back.note_id, back.unid), (first.note_id, first.unid));
-        assert!(back.sequence > first.sequence && back.modseq > first.modseq);
-        notes.open_note(open).await.expect("it is back");
-        for deleted in [true, false] {
-            let reply = notes.delete_note(soft(second.note_id, false, true)).await.expect("an editor may").into_inner();
-            assert_eq!((reply.deleted, reply.soft), (deleted, false), "for good, once");
-        }
-        assert_eq!(reason_of(notes.restore_note(restore(second.note_id)).await).1, "not-found");
-        notes.delete_note(soft(first.note_id, false, false)).await.expect("an editor may");
-        kept.set(first.note_id);
-    });
-    with_client(&folder, &server, "bob", |client| async move {
-        let request = v1::ListDeletedNotesRequest { database: database(PLAN), ..Default::default() };
-        let listed = client.notes().list_deleted_notes(request).await.expect("an author may").into_inner();
-        assert_eq!(listed, v1::ListDeletedNotesReply::default(), "but may not restore what others wrote");
-        assert_eq!(reason_of(client.notes().restore_note(restore(kept.get())).await).0, Code::PermissionDenied);
-    });
     let ann = |words: &[&str]| folder.as_user("ann", words);
+    let created = ann(&["note", "create", PLAN, "A=1"]);
+    ann(&["note", "delete", PLAN, created["unid"].as_str().expect("a text")]);
     let deleted = ann(&["note", "deleted", PLAN, "--item", "A"]);
     assert_eq!((deleted.as_array().map(Vec::len), &deleted[0]["A"]), (Some(1), &json!("1")));
     let unid = deleted[0]["unid"].as_str().expect("a text").to_owned();

@@ -3,7 +3,7 @@
 use proto::v1::{self, deposit_mail_request::Part};
 use tonic::{Code, Status};
 
-use crate::world::{Client, TestServer, refusal, refused};
+use crate::world::{Client, TestServer, database, note, refusal, refused, text};
 
 const MESSAGE: &[u8] = b"From: ann@acme.test\r\nTo: bob@acme.test\r\nSubject: x\r\n\r\nhello\r\n";
 
@@ -119,4 +119,41 @@ async fn poll_reports_new_mail() {
     deposit(&ann, send("two")).await.expect("bob takes mail");
     let next = poll(first.state).await;
     assert_eq!((next.new_mail, next.messages, next.unread), (true, 2, 2));
+}
+
+#[tokio::test]
+async fn message_content_cannot_be_changed() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let letter = vec![envelope("", &["ann@acme.test"], MESSAGE.len() as u64, ""), content(MESSAGE)];
+    deposit(&ann, letter).await.expect("ann takes mail");
+    let mail = || database("mail/ann.nsf");
+    let all = v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() };
+    let request = v1::SearchNotesRequest { database: mail(), items: Some(all), ..Default::default() };
+    let mut replies = ann.notes().search_notes(request).await.expect("she has access").into_inner();
+    let found = replies.message().await.expect("she has access").expect("a message").notes.remove(0);
+    let header = found.header.expect("a header");
+    let update = |items| {
+        let request =
+            v1::UpdateNoteRequest { database: mail(), note: note(header.note_id), items, ..Default::default() };
+        let ann = ann.clone();
+        async move { ann.notes().update_note(request).await }
+    };
+    update(vec![text("Categories", "work")]).await.expect("she has access");
+    let open = v1::OpenNoteRequest { database: mail(), note: note(header.note_id), ..Default::default() };
+    let now = ann.notes().open_note(open).await.expect("she has access").into_inner().header.expect("a header");
+    assert_eq!((now.size_bytes, now.sequence), (header.size_bytes, header.sequence + 1), "mail programs rely on it");
+    let body = found.items.into_iter().find(|item| item.name == "$MIME").expect("a message has one");
+    let other = v1::Item { value: text("x", "other").value, ..body };
+    let invalid = refused(Code::InvalidArgument, "invalid");
+    assert_eq!(refusal(update(vec![other]).await), invalid);
+    let header = v1::attach_file_request::Header {
+        database: mail(),
+        note: note(header.note_id),
+        file_name: "more.txt".to_owned(),
+        ..Default::default()
+    };
+    let part = v1::attach_file_request::Part::Header(header);
+    let stream = futures_util::stream::iter([v1::AttachFileRequest { part: Some(part) }]);
+    assert_eq!(refusal(ann.notes().attach_file(stream).await), invalid);
 }

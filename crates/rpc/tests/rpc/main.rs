@@ -6,11 +6,13 @@
 //! `crates/doublet/tests/program` tests with the whole program.
 
 mod access_matrix;
+mod changes;
 mod conflicts;
 mod creation;
 mod debug_log;
 mod mail;
 mod notes;
 mod sessions;
+mod soft_deletion;
 mod views;
 mod world;

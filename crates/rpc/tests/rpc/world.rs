@@ -1,7 +1,8 @@
 //! A server in memory: a directory with people, a database, and doubles for logins, indexes and new databases.
 //!
-//! The people are `ann`, `bob` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled. The
-//! database `plan.nsf` belongs to ann. Bob is an Author of it, until a test gives him another level.
+//! The people are `ann`, `bob`, `dan` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled. The
+//! database `plan.nsf` belongs to ann. Bob is an Author of it and the others have no access, until a test gives them
+//! other levels.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -22,9 +23,12 @@ use mail::router::{AcceptOutcome, Envelope, Router, RouterOptions};
 use mail::submission::{
     DirectoryResolver, Origin, Refusal, SenderPolicy, SubmissionHooks, SubmissionOptions, SubmissionService,
 };
-use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, level};
+use notes::{
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseOptions, Identity, NewDatabase, Notes, level,
+};
 use proto::{details, v1};
 use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, Indexer, SessionSlot, Template};
+use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
 use rpc::{Options, Service, Services};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
@@ -140,6 +144,15 @@ impl TestServer {
         transaction.commit().expect("the store is in memory");
     }
 
+    /// Lets the plan keep deleted documents for two days.
+    pub fn keep_deleted(&self) {
+        let access = self.manage_plan();
+        let record = access.database().record();
+        let options = DatabaseOptions { keep_deleted_hours: Some(48), ..record.options };
+        let outcome = self.mail.notes().database_options_set(&access, &record.title, options);
+        outcome.expect("the options are valid");
+    }
+
     /// Returns the server's own access to the plan.
     fn manage_plan(&self) -> Access<level::Manager> {
         let plan = self.mail.notes().database_open(PLAN).expect("the plan exists");
@@ -150,7 +163,7 @@ impl TestServer {
 
 fn add_people(directory: &Directory) -> directory::Result<()> {
     directory.domain_add("acme.test", &[])?;
-    for login in ["ann", "bob", "eve"] {
+    for login in ["ann", "bob", "dan", "eve"] {
         directory.user_add(&NewUser::new(&format!("{login}@acme.test")))?;
     }
     directory.user_set("eve@acme.test", &UserChange { disabled: Some(true), ..UserChange::default() })?;
@@ -218,7 +231,7 @@ impl Credentials for TestAccounts {
         match (request.authentication_id(), request.password()) {
             ("eve", PASSWORD) => Err(LoginError::AccountDisabled),
             ("busy", _) => Err(LoginError::Throttled),
-            (login @ ("ann" | "bob"), PASSWORD) => Ok(Login::new(canonical(login))),
+            (login @ ("ann" | "bob" | "dan"), PASSWORD) => Ok(Login::new(canonical(login))),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
@@ -330,7 +343,7 @@ macro_rules! stubs {
     ($($name:ident: $module:ident::$Stub:ident;)+) => {
         $(
             pub fn $name(&self) -> v1::$module::$Stub<Channel> {
-                v1::$module::$Stub::new(self.channel.clone())
+                v1::$module::$Stub::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
             }
         )+
     };
