@@ -49,69 +49,11 @@ fn deleted_notes_are_restored_on_the_command_line() {
 }
 
 #[test]
-fn profiles_are_found_by_name_and_user() {
-    let (folder, server) = plan(&[("ann", "author"), ("bob", "author"), ("eve", "editor")]);
-    let open = |user: &str| v1::OpenProfileRequest {
-        database: database(PLAN),
-        profile: "settings".to_owned(),
-        user: user.to_owned(),
-        items: Some(v1::ItemSelection { extent: 1, names: Vec::new() }),
-    };
-    let update = |user: &str, value: &str, expected_sequence| v1::UpdateProfileRequest {
-        database: database(PLAN),
-        profile: "Settings".to_owned(),
-        user: user.to_owned(),
-        items: vec![text("Color", value)],
-        expected_sequence,
-        ..Default::default()
-    };
-    with_client(&folder, &server, "ann", |client| async move {
-        let mut notes = client.notes();
-        assert_eq!(reason_of(notes.open_profile(open("")).await), (Code::NotFound, "not-found".to_owned()));
-        let shared = notes.update_profile(update("", "red", 0)).await.expect("an author makes it").into_inner();
-        let own = notes.update_profile(update("ann", "blue", 0)).await.expect("she has access").into_inner();
-        assert_ne!(shared.note_id, own.note_id);
-        // All forms of her name lead to the same profile.
-        for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
-            let found = notes.open_profile(open(name)).await.expect("the profile exists").into_inner();
-            assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
-            assert!(found.items.contains(&text("Color", "blue")), "{found:?}");
-        }
-        let refused = reason_of(notes.update_profile(update("ann", "green", 7)).await);
-        assert_eq!(refused, (Code::Aborted, "conflict".to_owned()));
-        let saved =
-            notes.update_profile(update("ann", "green", 1)).await.expect("no other save came first").into_inner();
-        assert_eq!((saved.note_id, saved.sequence), (own.note_id, 2));
-        let absent = v1::UpdateProfileRequest { profile: "Other".to_owned(), ..update("ann", "x", 1) };
-        assert_eq!(reason_of(notes.update_profile(absent).await).1, "conflict", "the profile does not exist");
-        let author = (Code::PermissionDenied, "author".to_owned());
-        assert_eq!(reason_of(notes.update_profile(update("bob", "red", 0)).await), author);
-        assert_eq!(
-            reason_of(notes.update_profile(update("", "blue", 0)).await),
-            author,
-            "a shared profile is protected like a document"
-        );
-    });
-    with_client(&folder, &server, "eve", |client| async move {
-        let mut notes = client.notes();
-        let saved = notes.update_profile(update("ann", "gray", 2)).await.expect("an editor may").into_inner();
-        assert_eq!(saved.sequence, 3);
-        let by_number = note(saved.note_id);
-        let direct = v1::UpdateNoteRequest { database: database(PLAN), note: by_number, ..Default::default() };
-        assert_eq!(reason_of(notes.update_note(direct).await).1, "invalid", "a profile is changed by its name only");
-        let delete = |user: &str| {
-            let user = user.to_owned();
-            v1::DeleteProfileRequest { database: database(PLAN), profile: "SETTINGS".to_owned(), user }
-        };
-        for deleted in [true, false] {
-            let reply = notes.delete_profile(delete("")).await.expect("an editor may").into_inner();
-            assert_eq!(reply.deleted, deleted);
-        }
-        assert_eq!(reason_of(notes.open_profile(open("")).await).1, "not-found");
-        notes.open_profile(open("ann")).await.expect("her profile still exists");
-    });
+fn profiles_are_managed_on_the_command_line() {
+    let (folder, server) = plan(&[("ann", "author")]);
     let ann = |words: &[&str]| folder.as_user("ann", words);
     let which = ["note", "profile", "get", PLAN, "Settings", "--own"];
+    ann(&["note", "profile", "set", PLAN, "settings", "--own", "Color=gray"]);
     assert_eq!(ann(&which)["items"]["Color"], json!("gray"));
     ann(&["note", "profile", "set", PLAN, "Settings", "--own", "Size:number=3", "--remove", "Color"]);
     let items = ann(&which)["items"].clone();
@@ -138,70 +80,6 @@ fn conflicts_are_resolved_on_the_command_line() {
     assert_eq!(ann(&["note", "get", PLAN, kept["unid"].as_str().expect("a text")])["response_to"], json!(unid));
     folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
     folder.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--on-conflict", "resolve"], "--expect");
-    server.stop();
-}
-
-#[test]
-fn concurrent_saves_have_one_winner_per_sequence() {
-    let (folder, server) = plan(&[("ann", "editor"), ("bob", "editor"), ("eve", "editor")]);
-    let options = folder.options(&server);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let mut clients = Vec::new();
-        for name in ["ann", "bob", "eve"] {
-            let client = Client::connect(&options).await.expect("the server is there");
-            client.login(name, PASSWORD).await.expect("the password is right");
-            clients.push(client);
-        }
-        let created = create(&clients[0]).await;
-        let mut wins = [0; 3];
-        for sequence in 1..=25_u32 {
-            let saves = clients.iter().enumerate().map(|(number, client)| {
-                let client = client.clone();
-                let unid = created.unid.clone();
-                let request = v1::UpdateNoteRequest {
-                    database: database(PLAN),
-                    note: note(created.note_id),
-                    expected_sequence: sequence,
-                    items: vec![text("A", &format!("{number} {sequence}"))],
-                    ..Default::default()
-                };
-                tokio::spawn(async move {
-                    match client.notes().update_note(request).await {
-                        Ok(saved) => {
-                            assert_eq!(saved.into_inner().sequence, sequence + 1);
-                            true
-                        }
-                        Err(status) => {
-                            let detail = client::details::detail(&status).expect("the status has details").detail;
-                            let expected_sequence = sequence;
-                            let found_sequence = sequence + 1;
-                            let expected = v1::error_detail::Conflict { unid, expected_sequence, found_sequence };
-                            assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
-                            assert_eq!(status.code(), Code::Aborted);
-                            false
-                        }
-                    }
-                })
-            });
-            let mut won = Vec::new();
-            for (number, save) in saves.collect::<Vec<_>>().into_iter().enumerate() {
-                won.extend(save.await.expect("it does not panic").then_some(number));
-            }
-            assert_eq!(won.len(), 1, "one wins sequence {sequence}");
-            wins[won[0]] += 1;
-            let open = v1::OpenNoteRequest {
-                database: database(PLAN),
-                note: note(created.note_id),
-                items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
-                ..Default::default()
-            };
-            let found = clients[0].notes().open_note(open).await.expect("the note exists").into_inner();
-            assert_eq!(found.items, [text("A", &format!("{} {sequence}", won[0]))], "the winner's text is saved");
-        }
-        assert_eq!(wins.iter().sum::<u32>(), 25);
-    });
     server.stop();
 }
 
@@ -272,48 +150,8 @@ fn incomplete_attachment_leaves_nothing() {
 }
 
 #[test]
-fn access_lists_are_changed_by_managers_only() {
-    let (folder, server) = plan(&[("ann", "manager"), ("bob", "designer")]);
-    let get = || v1::GetAclRequest { database: database(PLAN) };
-    let set = |acl: v1::Acl, expected_sequence| v1::SetAclRequest {
-        database: database(PLAN),
-        acl: Some(acl),
-        expected_sequence,
-    };
-    with_client(&folder, &server, "bob", |client| async move {
-        let mut databases = client.databases();
-        let acl = databases.get_acl(get()).await.expect("a reader may").into_inner();
-        let status = databases.set_acl(set(acl.clone(), acl.sequence)).await.expect_err("a designer may not");
-        let needed = v1::AccessLevel::Manager.into();
-        let has = v1::AccessLevel::Designer.into();
-        let detail = client::details::detail(&status).and_then(|detail| detail.detail);
-        let denied = v1::error_detail::AccessDenied { needed, has };
-        assert_eq!(detail, Some(v1::error_detail::Detail::AccessDenied(denied)));
-        assert_eq!(status.code(), Code::PermissionDenied);
-    });
-    with_client(&folder, &server, "ann", |client| async move {
-        let mut databases = client.databases();
-        let before = databases.get_acl(get()).await.expect("a manager may").into_inner();
-        let mut acl = before.clone();
-        acl.roles.push("[Crew]".to_owned());
-        for entry in acl.entries.iter_mut().filter(|entry| entry.name == "CN=bob/O=acme.test") {
-            entry.level = v1::AccessLevel::Reader.into();
-            entry.roles.push("[Crew]".to_owned());
-        }
-        let saved = databases.set_acl(set(acl.clone(), before.sequence)).await.expect("a manager may").into_inner();
-        assert_eq!(saved, v1::Acl { sequence: before.sequence + 1, ..acl.clone() });
-        assert_eq!(databases.get_acl(get()).await.expect("a manager may").into_inner(), saved);
-        let stale = reason_of(databases.set_acl(set(acl.clone(), before.sequence)).await);
-        assert_eq!(stale, (Code::Aborted, "conflict".to_owned()));
-        acl.entries.retain(|entry| entry.level() != v1::AccessLevel::Manager);
-        let nobody = reason_of(databases.set_acl(set(acl.clone(), 0)).await);
-        assert_eq!(nobody, (Code::InvalidArgument, "invalid".to_owned()), "a manager must remain");
-        acl.entries.clone_from(&before.entries);
-        acl.entries.push(before.entries[0].clone());
-        assert_eq!(reason_of(databases.set_acl(set(acl, 0)).await).0, Code::InvalidArgument, "no name twice");
-    });
-    let acl = folder.json(&["db", "acl", PLAN, "list"]).to_string();
-    assert!(acl.contains("[Crew]"), "{acl}");
+fn refused_command_names_the_needed_level() {
+    let (folder, server) = plan(&[("bob", "reader")]);
     folder.fails_as_user("bob", &["note", "create", PLAN, "A=b"], "no Author access to plan.nsf");
     server.stop();
 }

@@ -1,11 +1,11 @@
-//! Conflicts: two users change a document that both have read.
+//! Conflicts: users change a document that others have read too.
 
 use base::Name;
 use futures_util::stream;
 use notes::AclLevel;
-use proto::v1;
 use proto::v1::saved_note::Outcome;
 use proto::v1::update_note_request::{Base, OnConflict};
+use proto::{details, v1};
 use tonic::{Code, Status};
 
 use crate::world::{Client, TestServer, canonical, database, note, plan, refusal, refused, text};
@@ -150,4 +150,51 @@ async fn unrequested_or_impossible_resolution_reports_the_conflict() {
     };
     two.ann.notes().update_note(change.clone()).await.expect("nobody else has saved it");
     assert_eq!(refusal(two.ann.notes().update_note(change).await), conflict);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_saves_have_one_winner_per_sequence() {
+    let server = TestServer::new();
+    let mut clients = Vec::new();
+    for name in ["ann", "bob", "dan"] {
+        if name != "ann" {
+            server.set_level(name, AclLevel::Editor);
+        }
+        clients.push(server.log_in(name).await);
+    }
+    let created = clients[0].create(texts("A=0")).await.expect("she may");
+    for sequence in 1..=25_u32 {
+        let saves = clients.iter().enumerate().map(|(number, client)| {
+            let client = client.clone();
+            let unid = created.unid.clone();
+            let request = v1::UpdateNoteRequest {
+                expected_sequence: sequence,
+                ..update(created.note_id, &format!("A={number}.{sequence}"))
+            };
+            tokio::spawn(async move {
+                match client.notes().update_note(request).await {
+                    Ok(saved) => {
+                        assert_eq!(saved.into_inner().sequence, sequence + 1);
+                        true
+                    }
+                    Err(status) => {
+                        let detail = details::detail(&status).expect("the status has details").detail;
+                        let expected_sequence = sequence;
+                        let found_sequence = sequence + 1;
+                        let expected = v1::error_detail::Conflict { unid, expected_sequence, found_sequence };
+                        assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
+                        assert_eq!(status.code(), Code::Aborted);
+                        false
+                    }
+                }
+            })
+        });
+        let mut won = Vec::new();
+        for (number, save) in saves.collect::<Vec<_>>().into_iter().enumerate() {
+            won.extend(save.await.expect("it does not panic").then_some(number));
+        }
+        assert_eq!(won.len(), 1, "one wins sequence {sequence}");
+        let expected = format!("A={}.{sequence}", won[0]);
+        assert_eq!(items_of(&clients[0], created.note_id).await, expected, "the winner's text is saved");
+    }
 }

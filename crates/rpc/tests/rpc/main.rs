@@ -6,12 +6,14 @@
 //! `crates/doublet/tests/program` tests with the whole program.
 
 mod access_matrix;
+mod acl;
 mod changes;
 mod conflicts;
 mod creation;
 mod debug_log;
 mod mail;
 mod notes;
+mod profiles;
 mod sessions;
 mod soft_deletion;
 mod views;
