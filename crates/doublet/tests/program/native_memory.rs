@@ -1,56 +1,15 @@
-//! Tests of the memory that a peer of the native protocol can make the server hold: messages without a session,
-//! messages that grow when decoded, stalled uploads, and requests that break off.
+//! Tests of uploads over the native protocol that stall or break off. They need the limits of a configured server and
+//! its sockets, which hold a part of what a client sends ahead; `crates/rpc/tests/rpc` tests the limits of messages.
 
 use client::{Client, Code, v1};
 
-use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
+use crate::native::{PASSWORD, database, note, reason_of, with_client};
 use crate::native_notes::{PLAN, plan};
 use crate::{TestFolder, collect};
 
 /// Number of 256 KiB pieces that exceed the data a client may send ahead: when the last piece has been accepted, the
 /// server has read the first.
 const PIECES: usize = 8;
-
-fn limit() -> (Code, String) {
-    (Code::ResourceExhausted, "limit".to_owned())
-}
-
-#[test]
-fn unauthenticated_messages_are_limited_with_and_without_compression() {
-    let folder = TestFolder::with_people(&["ann@acme.test"]);
-    let server = folder.serve();
-    let options = folder.options(&server);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        for compression in [false, true] {
-            let stranger = client::Options { compression, ..options.clone() };
-            let stranger = Client::connect(&stranger).await.expect("the server is there");
-            for (length, expected) in [(3_000, (Code::Unauthenticated, "login".to_owned())), (9_000, limit())] {
-                let request = v1::LoginRequest { login: "ann".to_owned(), password: "x".repeat(length) };
-                let refused = reason_of(stranger.sessions().login(request).await);
-                assert_eq!(refused, expected, "a password of {length} bytes, compressed: {compression}");
-            }
-            let response = vec![b'x'; 9_000];
-            let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response };
-            let replies = stranger.sessions().authenticate(client::request_stream([first])).await.expect("it begins");
-            assert_eq!(reason_of(replies.into_inner().message().await), limit(), "compressed: {compression}");
-        }
-    });
-    server.stop();
-}
-
-#[test]
-fn message_that_grows_when_decoded_is_refused() {
-    let (folder, server) = plan(&[("ann", "editor")]);
-    with_client(&folder, &server, "ann", |client| async move {
-        let create = |items| v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
-        let empty = create(vec![v1::Item::default(); 2_000_000]);
-        assert_eq!(reason_of(client.notes().create_note(empty).await), limit());
-        let many = (0..9_000).map(|number| text(&format!("Item{number}"), "x")).collect();
-        client.notes().create_note(create(many)).await.expect("a note may have as many items");
-    });
-    server.stop();
-}
 
 fn header(number: u32, length_bytes: u64) -> v1::AttachFileRequest {
     let header = v1::attach_file_request::Header {

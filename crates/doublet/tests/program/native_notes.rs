@@ -1,5 +1,6 @@
-//! Tests of notes over the native protocol: deletion and restoring, profiles, concurrent saves, attachments that break
-//! off, ACLs and compression.
+//! Tests of notes over the native protocol that need the whole program: the commands for deleted notes, profiles and
+//! conflicts, the files that an attachment leaves in the data folder, and the bytes that the command line saves by
+//! compression. `crates/rpc/tests/rpc` tests the protocol itself.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -202,44 +203,5 @@ fn the_command_line_compresses_on_request() {
     let plain = reply_bytes(&[]);
     let packed = reply_bytes(&["--compress"]);
     assert!(plain > 100_000 && packed < 20_000, "{plain} and {packed} bytes");
-    server.stop();
-}
-
-#[test]
-fn messages_are_compressed_and_decompression_bombs_refused() {
-    let (folder, server) = plan(&[("ann", "editor")]);
-    let options = client::Options { compression: true, ..folder.options(&server) };
-    with_client(&folder, &server, "ann", |plain| async move {
-        let packed = Client::connect(&options).await.expect("the server is there");
-        packed.login("ann", PASSWORD).await.expect("the password is right");
-        let long = text("A", &"all work and no play ".repeat(20_000));
-        let create = |item: &v1::Item| v1::CreateNoteRequest {
-            database: database(PLAN),
-            items: vec![item.clone()],
-            ..Default::default()
-        };
-        let created = packed.notes().create_note(create(&long)).await.expect("an editor may").into_inner();
-        let open = v1::OpenNoteRequest {
-            database: database(PLAN),
-            note: note(created.note_id),
-            items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
-            ..Default::default()
-        };
-        let unpacked = plain.notes().open_note(open.clone()).await.expect("the note exists");
-        assert!(unpacked.metadata().get("grpc-encoding").is_none_or(|encoding| encoding == "identity"));
-        assert_eq!(unpacked.into_inner().items, std::slice::from_ref(&long));
-        let reply = packed.notes().open_note(open).await.expect("the note exists");
-        assert_eq!(reply.metadata().get("grpc-encoding").and_then(|encoding| encoding.to_str().ok()), Some("gzip"));
-        assert_eq!(reply.into_inner().items, [long]);
-        // The compressed message is small, but its content exceeds the maximum message size.
-        let bomb = text("A", &"x".repeat(64 << 20));
-        let mut notes = packed.notes().max_encoding_message_size(128 << 20);
-        let status = notes.create_note(create(&bomb)).await.expect_err("it is too large");
-        assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted), "{status}");
-        let mut notes = plain.notes().max_encoding_message_size(128 << 20);
-        let status = notes.create_note(create(&bomb)).await.expect_err("it is too large");
-        assert!(!status.message().contains("at most 0"), "{status}");
-        packed.sessions().get_session(v1::GetSessionRequest {}).await.expect("the connection lives on");
-    });
     server.stop();
 }

@@ -12,6 +12,7 @@ mod conflicts;
 mod creation;
 mod debug_log;
 mod mail;
+mod messages;
 mod notes;
 mod profiles;
 mod sessions;

@@ -26,6 +26,7 @@ use mail::submission::{
 use notes::{
     Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseOptions, Identity, NewDatabase, Notes, level,
 };
+use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, Indexer, SessionSlot, Template};
 use rpc::limits::MESSAGE_BYTES_MAX;
@@ -36,6 +37,7 @@ use store::Store;
 use store::memory::MemoryEngine;
 use tokio::sync::watch;
 use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
 use tonic::{Code, Status};
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 
@@ -116,7 +118,7 @@ impl TestServer {
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
         let (sender, driver) = handshake.await.expect("the server speaks HTTP/2");
         tokio::spawn(driver);
-        Client { channel: Channel { sender, token: None } }
+        Client { channel: Channel { sender, token: None }, is_compressing: false }
     }
 
     /// Connects and logs in.
@@ -337,13 +339,18 @@ impl DatabaseCreator for TestCreator {
 #[derive(Clone)]
 pub struct Client {
     channel: Channel,
+    is_compressing: bool,
 }
 
 macro_rules! stubs {
     ($($name:ident: $module:ident::$Stub:ident;)+) => {
         $(
             pub fn $name(&self) -> v1::$module::$Stub<Channel> {
-                v1::$module::$Stub::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
+                let stub = v1::$module::$Stub::new(self.channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+                if !self.is_compressing {
+                    return stub;
+                }
+                stub.send_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Gzip)
             }
         )+
     };
@@ -354,6 +361,11 @@ impl Client {
     pub fn with_token(mut self, token: &str) -> Self {
         self.channel.token = Some(format!("Bearer {token}"));
         self
+    }
+
+    /// Returns the client with compressed messages in both directions.
+    pub fn compressing(self) -> Self {
+        Self { is_compressing: true, ..self }
     }
 
     /// Logs in without keeping the token.
@@ -431,6 +443,14 @@ pub fn text(name: &str, text: &str) -> v1::Item {
         name: name.to_owned(),
         flags: Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() }),
         value: Some(v1::Value { kind: Some(v1::value::Kind::Text(text.to_owned())) }),
+    }
+}
+
+/// Returns the position of the error in a formula, if this is why a call failed.
+pub fn formula_place(status: &Status) -> Option<FormulaPlace> {
+    match details::detail(status)?.detail? {
+        Detail::Formula(place) => Some(place),
+        _ => None,
     }
 }
 
