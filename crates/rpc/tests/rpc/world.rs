@@ -134,11 +134,15 @@ impl TestServer {
 
     /// Gives a person a level in the plan.
     pub fn set_level(&self, login: &str, to: AclLevel) {
+        self.set_entry(AclEntry::new(canonical(login).as_str(), to));
+    }
+
+    /// Adds an entry to the access list of the plan. Replaces the one with the same name.
+    pub fn set_entry(&self, entry: AclEntry) {
         let access = self.manage_plan();
         let mut acl = Acl::clone(&access.read().expect("the plan can be read").acl());
-        let name = canonical(login);
-        acl.entries.retain(|entry| entry.name.canonical() != name);
-        acl.entries.push(AclEntry::new(name.as_str(), to));
+        acl.entries.retain(|other| other.name != entry.name);
+        acl.entries.push(entry);
         let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
         let mut transaction = self.mail.notes().transaction(&accesses).expect("the plan can be changed");
