@@ -1,5 +1,6 @@
 //! Tests of the native protocol that need the whole program, through the command line and through the client of the
-//! load generator: commands, logins of the directory, and bytes that are no TLS. `crates/rpc/tests/rpc` tests the calls.
+//! load generator: commands, logins of the directory, and bytes that are no TLS. `crates/rpc/tests/rpc` tests the
+//! calls.
 
 use std::future::Future;
 

@@ -1,4 +1,5 @@
-//! Tests of the creation of databases over the native protocol.
+//! Tests of the creation of databases over the native protocol. They need the whole program: the configuration names
+//! the creators, people and groups, and the templates are those of the program and of the operator.
 
 use client::{Client, Code, v1};
 

@@ -1,4 +1,5 @@
 //! Tests of servers that call over the native protocol: mutual TLS with the certificate authorities of `tls.peers`.
+//! They need the whole program, which reads the certificates and checks those of its peers.
 
 use client::{Client, Code, Trust, v1};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};

@@ -1,8 +1,8 @@
 //! A server in memory: a directory with people, a database, and doubles for logins, indexes and new databases.
 //!
-//! The people are `ann`, `bob`, `dan` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled. The
-//! database `plan.nsf` belongs to ann. Bob is an Author of it and the others have no access, until a test gives them
-//! other levels.
+//! The people are `ann`, `bob`, `dan` and `eve` of `acme.test`, all with the password [`PASSWORD`]; eve is disabled.
+//! The database `plan.nsf` belongs to ann. Bob is an Author of it and the others have no access, until a test gives
+//! them other levels.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -132,7 +132,7 @@ impl TestServer {
         &self.service
     }
 
-    /// Gives a person a level in the plan.
+    /// Sets the level of a person in the plan.
     pub fn set_level(&self, login: &str, to: AclLevel) {
         self.set_entry(AclEntry::new(canonical(login).as_str(), to));
     }
