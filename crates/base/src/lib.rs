@@ -1,4 +1,5 @@
-//! The basis of all crates: identifiers, time, names, limits, byte codecs, line ends, locks and the simulator.
+//! The basis of all crates: identifiers, sets of UIDs, time, names, limits, byte codecs, line ends, locks and the
+//! simulator.
 //!
 //! Nothing here accesses a file, a socket, the system clock or the system's randomness. The two traits [`Clock`] and
 //! [`Random`] are implemented by `instance` (the real ones) and by [`sim`] (the simulated ones), so that any test can
@@ -16,6 +17,7 @@ pub mod random;
 pub mod sim;
 pub mod sync;
 pub mod time;
+pub mod uid_set;
 
 pub use jiff::civil;
 
@@ -23,3 +25,4 @@ pub use id::{DbNumber, Modseq, NoteId, ReplicaId, Uid, Unid, ViewId};
 pub use name::Name;
 pub use random::Random;
 pub use time::{Clock, Timestamp};
+pub use uid_set::UidSet;

@@ -6,7 +6,6 @@
 //! | [`view`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
-//! | [`uids`] | sets of UIDs |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
 //! A mailbox is a folder of the mail database. A message is a note in exactly one folder. A copy creates a new note
@@ -19,7 +18,6 @@ pub mod file;
 pub mod flags;
 mod head_cache;
 pub mod message;
-pub mod uids;
 pub mod utf7;
 pub mod view;
 
@@ -30,5 +28,4 @@ pub use file::{
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
 pub use message::Message;
-pub use uids::UidSet;
 pub use view::{Changes, Folder, FolderStatus, MailSnapshot, SpecialUse};

@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use base::{NoteId, Uid, ViewId};
-use mail::mailbox::{FlagChange, Flags, MailFile, UidSet};
+use base::{NoteId, Uid, UidSet, ViewId};
+use mail::mailbox::{FlagChange, Flags, MailFile};
 use notes::Marks;
 use sasl::{Check, Login, LoginError, LoginProtocol, PasswordRequest};
 use store::DurableFuture;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base::{Uid, ViewId};
-use mail::mailbox::{CopyOutcome, MailFile, UidSet};
+use base::{Uid, UidSet, ViewId};
+use mail::mailbox::{CopyOutcome, MailFile};
 
 use super::select;
 use crate::codec::Writer;

@@ -7,8 +7,8 @@
 
 use std::ops::RangeInclusive;
 
-use base::{Modseq, Uid, ViewId};
-use mail::mailbox::{Folder, FolderStatus, MailSnapshot, UidSet};
+use base::{Modseq, Uid, UidSet, ViewId};
+use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
 use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange, push_range};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
+use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
@@ -22,7 +22,6 @@ use crate::limits::{
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
-use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::PreparedMessage;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, Uid};
-use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
+use base::{Name, Uid, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::Source;
 use notes::{Marks, Notes};
 use store::memory::MemoryEngine;

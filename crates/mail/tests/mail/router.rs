@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, NoteId, Uid};
+use base::{Name, NoteId, Uid, UidSet};
 use mail::limits::QUEUE_STUBS_MAX;
-use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
 use mail::router::{
     AddressResolver, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions,
     Target, TransferOutcome,

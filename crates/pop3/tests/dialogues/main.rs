@@ -10,9 +10,9 @@ mod debug_log;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage, UidSet};
+use base::{Name, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
 use pop3::backend::Accounts;
 use pop3::{Service, serve};

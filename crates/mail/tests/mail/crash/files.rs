@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Modseq, Timestamp, Uid};
+use base::{Modseq, Timestamp, Uid, UidSet};
 use mail::import_export::{ImportOptions, ImportedMessage, Importer, Position};
-use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse, UidSet};
+use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse};
 use notes::Marks;
 
 use super::content::Content;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use base::Uid;
-use mail::mailbox::{FlagChange, Flags, UidSet};
+use base::{Uid, UidSet};
+use mail::mailbox::{FlagChange, Flags};
 use mail::router::{Destination, Envelope, Recipient, TransferOutcome};
 use notes::Marks;
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use base::sim::SeededRandom;
-use base::{Random, Uid};
-use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage, UidSet};
+use base::{Random, Uid, UidSet};
+use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage};
 use mail::router::{Envelope, Job, Recipient, TransferOutcome};
 use notes::Marks;
 

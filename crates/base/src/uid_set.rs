@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use base::Uid;
+use crate::Uid;
 
 /// A set of UIDs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
