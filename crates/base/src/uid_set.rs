@@ -1,14 +1,22 @@
 //! Sets of UIDs as ranges, in ascending order and without overlap.
 //!
 //! The size of a set depends on its number of gaps, not on its number of members: `1:*` of a folder with a million
-//! messages is one range.
+//! messages is one range. The same holds for the cost of every operation. Insertion at the end takes constant time, and
+//! the test for membership logarithmic time.
+//!
+//! Sequence numbers, which have the same range and the same notation, are kept in such a set too. The text of a set is
+//! that of a sequence set (RFC 9051 §9): `1:3,7`.
+//!
+//! Invariants: no range is empty, the ranges ascend, and at least one number lies between two of them. So equal sets
+//! have equal ranges.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::Uid;
 
 /// A set of UIDs.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct UidSet {
     ranges: Vec<(u32, u32)>,
 }
@@ -18,18 +26,6 @@ impl UidSet {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Creates a set from ranges in any order. The ends of a range may be swapped.
-    #[must_use]
-    pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> Self {
-        let mut sorted: Vec<(u32, u32)> = ranges.into_iter().map(|(a, b)| (a.0.min(b.0), a.0.max(b.0))).collect();
-        sorted.sort_unstable();
-        let mut set = Self::new();
-        for (first, last) in sorted {
-            set.append(first, last);
-        }
-        set
     }
 
     /// Returns `true` if the set is empty.
@@ -46,34 +42,105 @@ impl UidSet {
 
     /// Returns `true` if a UID is in the set.
     #[must_use]
-    pub fn contains(&self, uid: Uid) -> bool {
-        let index = self.ranges.partition_point(|(_, last)| *last < uid.0);
-        self.ranges.get(index).is_some_and(|(first, _)| *first <= uid.0)
-    }
-
-    /// Adds a UID that is not smaller than the greatest member. Panics if it is smaller.
-    pub fn push(&mut self, uid: Uid) {
-        assert!(self.ranges.last().is_none_or(|(_, last)| *last <= uid.0), "UIDs are added in ascending order");
-        self.append(uid.0, uid.0);
+    pub fn contains(&self, uid: u32) -> bool {
+        let index = self.ranges.partition_point(|(_, last)| *last < uid);
+        self.ranges.get(index).is_some_and(|(first, _)| *first <= uid)
     }
 
     /// Returns the ranges, ascending.
-    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<Uid>> + '_ {
-        self.ranges.iter().map(|(first, last)| Uid(*first)..=Uid(*last))
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<u32>> + '_ {
+        self.ranges.iter().map(|(first, last)| *first..=*last)
     }
 
     /// Returns the smallest member.
     #[must_use]
-    pub fn first(&self) -> Option<Uid> {
-        self.ranges.first().map(|(first, _)| Uid(*first))
+    pub fn first(&self) -> Option<u32> {
+        self.ranges.first().map(|(first, _)| *first)
     }
 
     /// Returns the greatest member.
     #[must_use]
-    pub fn last(&self) -> Option<Uid> {
-        self.ranges.last().map(|(_, last)| Uid(*last))
+    pub fn last(&self) -> Option<u32> {
+        self.ranges.last().map(|(_, last)| *last)
     }
 
+    /// Adds a UID.
+    pub fn insert(&mut self, uid: u32) {
+        self.insert_range(uid..=uid);
+    }
+
+    /// Adds the UIDs of a range. An empty range adds nothing.
+    pub fn insert_range(&mut self, uids: RangeInclusive<u32>) {
+        if uids.is_empty() {
+            return;
+        }
+        let (first, last) = uids.into_inner();
+        if self.is_at_end(first) {
+            return self.append(first, last);
+        }
+        let start = self.ranges.partition_point(|(_, highest)| highest.saturating_add(1) < first);
+        let end = self.ranges.partition_point(|(lowest, _)| *lowest <= last.saturating_add(1));
+        let joined = &self.ranges[start..end];
+        let first = joined.first().map_or(first, |(lowest, _)| first.min(*lowest));
+        let last = joined.last().map_or(last, |(_, highest)| last.max(*highest));
+        self.ranges.splice(start..end, [(first, last)]);
+    }
+
+    /// Removes the UIDs of a range.
+    pub fn remove_range(&mut self, uids: RangeInclusive<u32>) {
+        if uids.is_empty() {
+            return;
+        }
+        let (first, last) = uids.into_inner();
+        let start = self.ranges.partition_point(|(_, highest)| *highest < first);
+        let end = self.ranges.partition_point(|(lowest, _)| *lowest <= last);
+        let cut = &self.ranges[start..end];
+        let below = cut.first().filter(|(lowest, _)| *lowest < first).map(|(lowest, _)| (*lowest, first - 1));
+        let above = cut.last().filter(|(_, highest)| *highest > last).map(|(_, highest)| (last + 1, *highest));
+        self.ranges.splice(start..end, below.into_iter().chain(above));
+    }
+
+    /// Removes the UIDs outside of a range.
+    pub fn retain_range(&mut self, uids: RangeInclusive<u32>) {
+        if uids.is_empty() {
+            return self.ranges.clear();
+        }
+        let (first, last) = uids.into_inner();
+        self.ranges.truncate(self.ranges.partition_point(|(lowest, _)| *lowest <= last));
+        self.ranges.drain(..self.ranges.partition_point(|(_, highest)| *highest < first));
+        if let Some((lowest, _)) = self.ranges.first_mut() {
+            *lowest = first.max(*lowest);
+        }
+        if let Some((_, highest)) = self.ranges.last_mut() {
+            *highest = last.min(*highest);
+        }
+    }
+
+    /// Creates a set from ranges in any order. While they ascend, memory is used for their gaps only.
+    fn from_ranges(ranges: impl Iterator<Item = (u32, u32)>) -> Self {
+        let mut set = Self::new();
+        let mut unsorted = Vec::new();
+        for (first, last) in ranges {
+            if set.is_at_end(first) {
+                set.append(first, last);
+            } else {
+                unsorted.push((first, last));
+            }
+        }
+        if !unsorted.is_empty() {
+            unsorted.append(&mut set.ranges);
+            unsorted.sort_unstable();
+            unsorted.into_iter().for_each(|(first, last)| set.append(first, last));
+        }
+        set
+    }
+
+    /// Returns `true` if a range with this first UID extends the last range, or follows it.
+    fn is_at_end(&self, first: u32) -> bool {
+        self.ranges.last().is_none_or(|(lowest, _)| *lowest <= first)
+    }
+
+    /// Adds a range that extends the last range, or follows it.
     fn append(&mut self, first: u32, last: u32) {
         match self.ranges.last_mut() {
             Some(end) if first <= end.1.saturating_add(1) => end.1 = end.1.max(last),
@@ -82,9 +149,48 @@ impl UidSet {
     }
 }
 
+impl From<RangeInclusive<u32>> for UidSet {
+    fn from(uids: RangeInclusive<u32>) -> Self {
+        [uids].into_iter().collect()
+    }
+}
+
+impl FromIterator<RangeInclusive<u32>> for UidSet {
+    fn from_iter<T: IntoIterator<Item = RangeInclusive<u32>>>(ranges: T) -> Self {
+        let ranges = ranges.into_iter().filter(|range| !range.is_empty());
+        Self::from_ranges(ranges.map(RangeInclusive::into_inner))
+    }
+}
+
+impl FromIterator<u32> for UidSet {
+    fn from_iter<T: IntoIterator<Item = u32>>(uids: T) -> Self {
+        Self::from_ranges(uids.into_iter().map(|uid| (uid, uid)))
+    }
+}
+
 impl FromIterator<Uid> for UidSet {
     fn from_iter<T: IntoIterator<Item = Uid>>(uids: T) -> Self {
-        Self::from_ranges(uids.into_iter().map(|uid| (uid, uid)))
+        uids.into_iter().map(|uid| uid.0).collect()
+    }
+}
+
+impl fmt::Display for UidSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (first, last) in &self.ranges {
+            write!(f, "{separator}{first}")?;
+            if first < last {
+                write!(f, ":{last}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for UidSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UidSet({self})")
     }
 }
 
@@ -94,16 +200,23 @@ mod tests {
 
     #[test]
     fn ranges_are_joined_and_sorted() {
-        let set = UidSet::from_ranges([(Uid(9), Uid(7)), (Uid(1), Uid(2)), (Uid(3), Uid(3)), (Uid(8), Uid(12))]);
-        let ranges: Vec<_> = set.ranges().collect();
-        assert_eq!(ranges, [Uid(1)..=Uid(3), Uid(7)..=Uid(12)]);
-        assert_eq!((set.len(), set.first(), set.last()), (9, Some(Uid(1)), Some(Uid(12))));
-        assert!(set.contains(Uid(3)) && !set.contains(Uid(4)) && set.contains(Uid(12)) && !set.contains(Uid(13)));
+        let set: UidSet = [7..=9, 1..=2, 3..=3, 8..=12].into_iter().collect();
+        assert_eq!(set.ranges().collect::<Vec<_>>(), [1..=3, 7..=12]);
+        assert_eq!((set.len(), set.first(), set.last()), (9, Some(1), Some(12)));
+        assert!(set.contains(3) && !set.contains(4) && set.contains(12) && !set.contains(13));
     }
 
     #[test]
     fn ranges_may_include_the_greatest_uid() {
-        let set = UidSet::from_ranges([(Uid(u32::MAX), Uid(u32::MAX)), (Uid(1), Uid(u32::MAX))]);
+        let set: UidSet = [u32::MAX..=u32::MAX, 1..=u32::MAX].into_iter().collect();
         assert_eq!(set.len(), u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn text_is_a_sequence_set() {
+        let check = |set: UidSet, expected: &str| assert_eq!(set.to_string(), expected);
+        check(UidSet::new(), "");
+        check([3, 1, 2, 7].into_iter().collect(), "1:3,7");
+        check([Uid(u32::MAX), Uid(u32::MAX - 1)].into_iter().collect(), "4294967294:4294967295");
     }
 }

@@ -280,7 +280,7 @@ pub fn uids_of_ranges(stretches: Vec<UidRange>) -> Vec<RangeInclusive<u32>> {
 /// Converts ranges to the UID set of the `mail` crate.
 #[must_use]
 pub fn uid_set(ranges: &[RangeInclusive<u32>]) -> UidSet {
-    UidSet::from_ranges(ranges.iter().map(|range| (Uid(*range.start()), Uid(*range.end()))))
+    ranges.iter().cloned().collect()
 }
 
 /// Converts an error of the `mail` crate that concerns the selected mailbox. A missing mailbox means that it was

@@ -507,7 +507,7 @@ impl MailFile {
         let database = self.database();
         let ((gone, modseq), ticket) = self.write(|writer| {
             let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
-            doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid)));
+            doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid.0)));
             for entry in &doomed {
                 writer.note_delete_permanently(entry.note)?;
             }
@@ -584,7 +584,7 @@ impl MailFile {
 
     fn rename_inbox(&self, inbox: &Folder, to: &str) -> Result<Ticket> {
         let (target, _) = self.folder_create(to, None)?;
-        let everything = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+        let everything = UidSet::from(1..=u32::MAX);
         Ok(self.move_to(inbox.id, &everything, target)?.ticket)
     }
 
@@ -705,8 +705,8 @@ fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<
     let reader = writer.folder_read(folder)?;
     let mut found = Vec::new();
     for range in uids.ranges() {
-        reader.for_each_entry(*range.start(), &mut |entry| {
-            let within = entry.uid <= *range.end();
+        reader.for_each_entry(Uid(*range.start()), &mut |entry| {
+            let within = entry.uid.0 <= *range.end();
             if within {
                 found.push(entry);
             }

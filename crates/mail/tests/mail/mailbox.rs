@@ -38,7 +38,7 @@ fn fill(file: &MailFile, folder: &str, count: usize) -> (base::ViewId, Vec<Uid>)
 }
 
 fn uids(ranges: &[(u32, u32)]) -> UidSet {
-    UidSet::from_ranges(ranges.iter().map(|(first, last)| (Uid(*first), Uid(*last))))
+    ranges.iter().map(|(first, last)| *first..=*last).collect()
 }
 
 #[test]

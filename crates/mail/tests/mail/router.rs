@@ -280,7 +280,7 @@ fn success_is_reported_after_the_actual_delivery() {
     );
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
-    let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+    let all = UidSet::from(1..=u32::MAX);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
     world.clock.advance(Duration::from_secs(400));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::{Uid, UidSet};
+use base::UidSet;
 use mail::mailbox::{FlagChange, Flags};
 use mail::router::{Destination, Envelope, Recipient, TransferOutcome};
 use notes::Marks;
@@ -48,7 +48,7 @@ fn copies(state: &State, name: &str, content: &Content) -> usize {
 fn empty(world: &World, name: &str) {
     let file = world.file(&format!("mail/{name}.nsf"));
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
-    let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+    let all = UidSet::from(1..=u32::MAX);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use base::sim::SeededRandom;
-use base::{Random, Uid, UidSet};
+use base::{Random, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage};
 use mail::router::{Envelope, Job, Recipient, TransferOutcome};
 use notes::Marks;
@@ -128,7 +128,7 @@ fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
     let view = file.view().unwrap();
     let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
     let trash = view.folder("Trash").unwrap().expect("there is a trash folder").id;
-    let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+    let all = UidSet::from(1..=u32::MAX);
     drop(view);
     match random.below(6) {
         0 => drop(file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap()),
