@@ -196,7 +196,98 @@ impl fmt::Debug for UidSet {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::random::Random;
+    use crate::sim::SeededRandom;
+
+    /// Returns a short range near one of the ends of the possible numbers. One range in twelve is empty.
+    fn range(random: &SeededRandom) -> RangeInclusive<u32> {
+        let low = random.below(60) as u32;
+        let high = low + random.below(12) as u32;
+        match random.below(12) {
+            0 => high + 1..=low,
+            number if number % 2 == 0 => u32::MAX - high..=u32::MAX - low,
+            _ => low..=high,
+        }
+    }
+
+    /// Changes the set and the model in the same way.
+    fn change(set: &mut UidSet, model: &mut BTreeSet<u32>, random: &SeededRandom) {
+        let uids = range(random);
+        match random.below(12) {
+            0 => {
+                set.retain_range(uids.clone());
+                model.retain(|uid| uids.contains(uid));
+            }
+            1..4 => {
+                set.remove_range(uids.clone());
+                model.retain(|uid| !uids.contains(uid));
+            }
+            4..6 => {
+                set.insert(*uids.start());
+                model.insert(*uids.start());
+            }
+            _ => {
+                set.insert_range(uids.clone());
+                model.extend(uids);
+            }
+        }
+    }
+
+    /// Checks that the set has the members of the model, and that its ranges are as long as possible.
+    fn check(set: &UidSet, model: &BTreeSet<u32>, seed: u64) {
+        let ranges: Vec<_> = set.ranges().collect();
+        let is_separate = |pair: &[RangeInclusive<u32>]| u64::from(*pair[0].end()) + 1 < u64::from(*pair[1].start());
+        assert!(ranges.iter().all(|range| !range.is_empty()), "seed {seed}: {set}");
+        assert!(ranges.windows(2).all(is_separate), "seed {seed}: {set}");
+        assert!(ranges.into_iter().flatten().eq(model.iter().copied()), "seed {seed}: {set} {model:?}");
+        assert_eq!(set.len(), model.len() as u64, "seed {seed}: {set}");
+        assert_eq!(set.is_empty(), model.is_empty(), "seed {seed}: {set}");
+        assert_eq!(set.first(), model.first().copied(), "seed {seed}: {set}");
+        assert_eq!(set.last(), model.last().copied(), "seed {seed}: {set}");
+        let mut near_the_ends = (0..80).chain(u32::MAX - 80..=u32::MAX);
+        assert!(near_the_ends.all(|uid| set.contains(uid) == model.contains(&uid)), "seed {seed}: {set} {model:?}");
+    }
+
+    /// Reads a sequence set.
+    fn parse(text: &str) -> UidSet {
+        let number = |text: &str| text.parse::<u32>().expect("a number");
+        let range = |text: &str| match text.split_once(':') {
+            Some((first, last)) => number(first)..=number(last),
+            None => number(text)..=number(text),
+        };
+        text.split(',').filter(|range| !range.is_empty()).map(range).collect()
+    }
+
+    #[test]
+    fn changed_set_has_the_members_of_a_btree_set() {
+        for seed in 0..200 {
+            let random = SeededRandom::new(seed);
+            let mut set = UidSet::new();
+            let mut model = BTreeSet::new();
+            for _ in 0..50 {
+                change(&mut set, &mut model, &random);
+                check(&set, &model, seed);
+            }
+            assert_eq!(parse(&set.to_string()), set, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn set_can_be_collected_in_any_order() {
+        for seed in 0..200 {
+            let random = SeededRandom::new(seed);
+            let ranges: Vec<_> = (0..random.below(12)).map(|_| range(&random)).collect();
+            let numbers: Vec<u32> = ranges.iter().cloned().flatten().collect();
+            let model: BTreeSet<u32> = numbers.iter().copied().collect();
+            let set: UidSet = ranges.into_iter().collect();
+            check(&set, &model, seed);
+            assert_eq!(numbers.iter().copied().collect::<UidSet>(), set, "seed {seed}");
+            assert_eq!(numbers.into_iter().rev().map(Uid).collect::<UidSet>(), set, "seed {seed}");
+        }
+    }
 
     #[test]
     fn ranges_are_joined_and_sorted() {
