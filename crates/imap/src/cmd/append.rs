@@ -1,12 +1,11 @@
 //! APPEND (RFC 9051 §6.3.12) with MULTIAPPEND (RFC 3502) and APPENDUID (RFC 4315).
 
-use base::Timestamp;
+use base::{Timestamp, UidSet};
 use mail::mailbox::{Flags, NewMessage};
 use notes::Marks;
 
 use super::content::SYSTEM_FLAGS;
 use super::copy;
-use crate::codec::Writer;
 use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlags};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
@@ -18,10 +17,8 @@ pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<Append
     let messages = messages.into_iter().map(new_message).collect::<Result<Vec<_>>>()?;
     let (uid_validity, uids, ticket) = file.append(target, &messages)?;
     session.wait_for(ticket);
-    let mut code = Writer::new();
-    code.text("APPENDUID ").number(u64::from(uid_validity)).space();
-    copy::write_uids(uids.into_iter(), &mut code);
-    Ok(Reply::completed().with_code(String::from_utf8_lossy(code.as_bytes())).into())
+    let uids: UidSet = uids.into_iter().collect();
+    Ok(Reply::completed().with_code(format!("APPENDUID {uid_validity} {uids}")).into())
 }
 
 /// Converts a message from the client to the form that the `mail` crate takes. Returns an error if the message is

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use base::{Uid, UidSet, ViewId};
+use base::{UidSet, ViewId};
 use mail::mailbox::{CopyOutcome, MailFile};
 
 use super::select;
-use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::selected::{uid_set, uids_of_ranges};
-use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Copies messages in one transaction: all or none.
@@ -76,19 +74,14 @@ pub fn permitted_updates(numbering: Numbering) -> Updates {
 }
 
 /// Returns the COPYUID response code, or `None` if no message was copied.
+///
+/// The client pairs the members of the two sets by their order (RFC 9051 §7.1). Copies receive their UIDs in the order
+/// of the old ones, so both lists of UIDs ascend.
 pub fn code(outcome: &CopyOutcome) -> Option<String> {
     if outcome.pairs.is_empty() {
         return None;
     }
-    let mut out = Writer::new();
-    out.text("COPYUID ").number(u64::from(outcome.uid_validity)).space();
-    write_uids(outcome.pairs.iter().map(|(old, _)| *old), &mut out);
-    out.space();
-    write_uids(outcome.pairs.iter().map(|(_, new)| *new), &mut out);
-    Some(String::from_utf8_lossy(out.as_bytes()).into_owned())
-}
-
-/// Writes UIDs as a set, in the given order.
-pub fn write_uids(uids: impl Iterator<Item = Uid>, out: &mut Writer) {
-    out.ranges(ranges_of(uids.map(|uid| uid.0)));
+    let old: UidSet = outcome.pairs.iter().map(|(old, _)| *old).collect();
+    let new: UidSet = outcome.pairs.iter().map(|(_, new)| *new).collect();
+    Some(format!("COPYUID {} {old} {new}", outcome.uid_validity))
 }

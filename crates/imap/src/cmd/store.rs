@@ -5,11 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use base::{Modseq, Uid};
+use base::{Modseq, Uid, UidSet};
 use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 
 use super::append::flags_of;
-use super::copy::{self, permitted_updates};
+use super::copy::permitted_updates;
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
@@ -49,7 +49,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         walk: MessageCursor::new(stretches, &view),
         unreported: Vec::new(),
         modseq: Modseq(0),
-        modified: Vec::new(),
+        modified: UidSet::new(),
     };
     job.change_batch(session, view)?;
     Ok(CommandOutcome::Job(Box::new(job)))
@@ -67,7 +67,7 @@ struct StoreJob {
     /// The mod-sequence of these messages, unless another session has changed them since.
     modseq: Modseq,
     /// UIDs of the messages that failed UNCHANGEDSINCE.
-    modified: Vec<u32>,
+    modified: UidSet,
 }
 
 impl SlicedCommand for StoreJob {
@@ -137,7 +137,7 @@ impl StoreJob {
     fn record_batch(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
         let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
         let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
-        self.modified.extend(batch.iter().filter(|uid| failed(uid)));
+        batch.iter().filter(|uid| failed(uid)).for_each(|uid| self.modified.insert(*uid));
         let needs_response = |uid: &u32| if self.silent { condstore && changed(uid) } else { !failed(uid) };
         self.unreported = batch.into_iter().filter(needs_response).collect();
         self.unreported.reverse();
@@ -171,19 +171,16 @@ impl StoreJob {
     }
 
     fn modified_code(&self, session: &mut Session) -> Result<String> {
-        let mut code = Writer::new();
-        code.text("MODIFIED ");
         if self.numbering == Numbering::Uid {
-            copy::write_uids(self.modified.iter().map(|uid| Uid(*uid)), &mut code);
-        } else {
-            let file = session.file()?;
-            let view = file.view()?;
-            let selected = session.selected()?;
-            selected.record_vanished(&view)?;
-            let place = selected.folder_in(&view);
-            let numbers = self.modified.iter().map(|uid| selected.sequence_numbers.number_of(&place, *uid));
-            code.ranges(ranges_of(numbers.collect::<mail::Result<Vec<u32>>>()?));
+            return Ok(format!("MODIFIED {}", self.modified));
         }
-        Ok(String::from_utf8_lossy(code.as_bytes()).into_owned())
+        let file = session.file()?;
+        let view = file.view()?;
+        let selected = session.selected()?;
+        selected.record_vanished(&view)?;
+        let place = selected.folder_in(&view);
+        let uids = self.modified.ranges().flatten();
+        let numbers = uids.map(|uid| selected.sequence_numbers.number_of(&place, uid));
+        Ok(format!("MODIFIED {}", numbers.collect::<mail::Result<UidSet>>()?))
     }
 }
