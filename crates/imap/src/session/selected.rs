@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use base::{Modseq, Uid, UidSet, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
-use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange, push_range};
+use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange};
 use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 
@@ -36,8 +36,8 @@ pub struct Selected {
     pub(super) unreported: Vec<u32>,
     /// Number of the mail file's keywords that the client knows.
     pub(super) keywords_reported: usize,
-    /// UIDs of recent messages, in ascending order.
-    pub(super) recent: Vec<RangeInclusive<u32>>,
+    /// UIDs of recent messages.
+    recent: UidSet,
     /// The saved search result (RFC 5182), in ascending order.
     pub saved: Vec<RangeInclusive<u32>>,
 }
@@ -78,7 +78,7 @@ impl Selected {
             own: Vec::new(),
             unreported: Vec::new(),
             keywords_reported: 0,
-            recent: Vec::new(),
+            recent: UidSet::new(),
             saved: Vec::new(),
         }
     }
@@ -171,19 +171,13 @@ impl Selected {
     /// Returns `true` if the message is recent in this session.
     #[must_use]
     pub fn is_recent(&self, uid: u32) -> bool {
-        self.recent.iter().any(|range| range.contains(&uid))
+        self.recent.contains(uid)
     }
 
-    /// Returns the ranges of recent UIDs.
-    #[must_use]
-    pub fn recent(&self) -> &[RangeInclusive<u32>] {
-        &self.recent
-    }
-
-    /// Adds UIDs to the recent ones.
+    /// Adds the UIDs of a range to the recent ones.
     pub fn add_recent(&mut self, uids: std::ops::Range<u32>) {
         if !uids.is_empty() {
-            push_range(&mut self.recent, uids.start..=uids.end - 1);
+            self.recent.insert_range(uids.start..=uids.end - 1);
         }
     }
 
@@ -191,7 +185,7 @@ impl Selected {
     pub fn count_recent(&self, view: &MailSnapshot<'_>) -> Result<u32> {
         let place = self.folder_in(view);
         let mut count = 0_u32;
-        for range in &self.recent {
+        for range in self.recent.ranges() {
             let end = place.rank(range.end().saturating_add(1))?;
             count = count.saturating_add(end.saturating_sub(place.rank(*range.start())?));
         }
