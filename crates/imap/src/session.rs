@@ -31,6 +31,7 @@ pub mod updates;
 
 use std::sync::Arc;
 
+use base::UidSet;
 use event_listener::EventListener;
 use mail::mailbox::MailFile;
 use sasl::{ChannelBinding, Exchange, LoginProtocol};
@@ -166,7 +167,7 @@ impl Session {
         let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
         if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No)
         {
-            selected.saved = Vec::new();
+            selected.saved = UidSet::new();
         }
         self.log_refused(refusal);
         let text = refusal.error.to_string();

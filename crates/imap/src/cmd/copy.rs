@@ -5,10 +5,9 @@ use std::sync::Arc;
 use base::{UidSet, ViewId};
 use mail::mailbox::{CopyOutcome, MailFile};
 
-use super::select;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
-use crate::session::selected::{uid_set, uids_of_ranges};
+use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Copies messages in one transaction: all or none.
@@ -42,14 +41,13 @@ impl Transfer {
         let target = target_mailbox(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
         selected.record_vanished(&view)?;
-        let ranges = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
-        let gone = |uid: &u32| select::contains(&ranges, *uid);
+        let uids = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        let gone = |uid: &u32| uids.contains(*uid);
         if transfer.numbering == Numbering::Sequence && selected.sequence_numbers.gone().iter().any(gone) {
             // The client addresses messages that it believes to exist, so the command applies to all of them or to none
             // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));
         }
-        let uids = uid_set(&ranges);
         drop(view);
         Ok(Self { file, uids, target })
     }

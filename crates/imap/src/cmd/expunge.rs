@@ -3,7 +3,7 @@
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
-use crate::session::selected::{uid_set, uids_of_ranges};
+use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Removes the messages with `\Deleted`, or only those of them that are in the set.
@@ -17,7 +17,7 @@ pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Write
         Some(set) => {
             let view = file.view()?;
             selected.record_vanished(&view)?;
-            Some(uid_set(&uids_of_ranges(selected.resolve(&view, set, Numbering::Uid)?)))
+            Some(uids_of_ranges(selected.resolve(&view, set, Numbering::Uid)?))
         }
         None => None,
     };

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use base::Modseq;
+use base::{Modseq, UidSet};
 use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot};
 use notes::{FolderEntry, Marks};
 
@@ -21,8 +21,8 @@ use crate::limits;
 use crate::message::{self, Octets, Outcome};
 use crate::session::cursor::MessageCursor;
 use crate::session::fetch_response::{write_head, write_of_entry};
-use crate::session::selected::{mailbox_gone, uid_set, uids_of_ranges};
-use crate::session::sequence_numbers::{UidRange, ranges_of};
+use crate::session::selected::{mailbox_gone, uids_of_ranges};
+use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
@@ -47,9 +47,9 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
             write_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
         let meant = uids_of_ranges(stretches);
-        let uids = changes.changed.iter().map(|entry| entry.uid.0);
-        let ranges = ranges_of(uids.filter(|uid| select::contains(&meant, *uid)));
-        stretches = ranges.into_iter().map(UidRange::from).collect();
+        let changed = changes.changed.iter().map(|entry| entry.uid.0);
+        let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
+        stretches = uids.ranges().map(UidRange::from).collect();
     }
     let mut job = FetchJob::new(fetch, MessageCursor::new(stretches, &view));
     match job.slice(session, &file, &view, out)? {
@@ -80,19 +80,19 @@ fn write_vanished(
     (set, changes): (&MessageSet, &Changes),
     out: &mut Writer,
 ) -> Result<()> {
-    let ranges = match set {
+    let uids = match set {
         MessageSet::Numbers(numbers) => {
             selected.known_uids(numbers.resolve(selected.sequence_numbers.uid_next().saturating_sub(1)))
         }
         MessageSet::Saved => selected.saved.clone(),
     };
-    let vanished = if changes.complete {
-        ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(|uid| select::contains(&ranges, *uid)))
+    let vanished: UidSet = if changes.complete {
+        changes.vanished.iter().map(|uid| uid.0).filter(|uid| uids.contains(*uid)).collect()
     } else {
-        select::missing_uids(view, selected, &ranges)?
+        select::missing_uids(view, selected, &uids)?
     };
     if !vanished.is_empty() {
-        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
+        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
     }
     Ok(())
 }
@@ -356,9 +356,8 @@ impl FetchJob {
 /// Sets `\Seen` on the messages of a batch that lack it.
 fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchMessage>) -> Result<()> {
     let selected = session.selected()?;
-    let unseen =
-        batch.iter().filter(|picked| !picked.entry.marks.contains(Marks::SEEN)).map(|picked| picked.entry.uid.0);
-    let unseen = uid_set(&ranges_of(unseen));
+    let is_unseen = |picked: &&BatchMessage| !picked.entry.marks.contains(Marks::SEEN);
+    let unseen: UidSet = batch.iter().filter(is_unseen).map(|picked| picked.entry.uid).collect();
     if unseen.is_empty() || !selected.is_writable() {
         return Ok(());
     }

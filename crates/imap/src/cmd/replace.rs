@@ -1,8 +1,8 @@
 //! REPLACE (RFC 8508): APPEND and the removal of the old message in one transaction.
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::ControlFlow;
 
-use base::Uid;
+use base::{Uid, UidSet};
 use mail::mailbox::MailSnapshot;
 
 use super::{append, copy};
@@ -35,8 +35,8 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
 /// the range down to UID 1.
-fn last_existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
-    let Some(range) = uids.first() else { return Ok(None) };
+fn last_existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &UidSet) -> Result<Option<Uid>> {
+    let Some(range) = uids.ranges().next() else { return Ok(None) };
     let mut found = None;
     view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
         found = Some(entry.uid);

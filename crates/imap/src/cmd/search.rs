@@ -1,14 +1,14 @@
 //! SEARCH (RFC 9051 §6.4.4) with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162), and the responses that
 //! SORT shares with it.
 
-use std::ops::RangeInclusive;
+use base::UidSet;
 
 use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
-use crate::session::sequence_numbers::{push_range, ranges_of};
+use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
@@ -31,7 +31,7 @@ pub fn clear_saved_result(
     begun: Result<SearchCursor>,
 ) -> Result<SearchCursor> {
     if returns.is_some_and(|returns| returns.save) && !matches!(begun, Err(Error::Bad(_))) {
-        session.selected()?.saved = Vec::new();
+        session.selected()?.saved = UidSet::new();
     }
     begun
 }
@@ -59,10 +59,9 @@ impl SlicedCommand for SearchJob {
 /// The matching messages, in mailbox order.
 #[derive(Debug, Default)]
 pub struct SearchResult {
-    uids: Vec<RangeInclusive<u32>>,
+    uids: UidSet,
     /// The same messages by sequence number. Empty if the client numbers by UID.
-    numbers: Vec<RangeInclusive<u32>>,
-    count: u32,
+    numbers: UidSet,
     /// The mod-sequence of the first message, that of the last message, and the highest of all.
     modseqs: Option<[u64; 3]>,
 }
@@ -71,11 +70,10 @@ impl SearchResult {
     /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, matched: &SearchMatch<'_>, numbering: Numbering) {
         let entry = matched.facts.entry;
-        push_range(&mut self.uids, entry.uid.0..=entry.uid.0);
+        self.uids.insert(entry.uid.0);
         if numbering == Numbering::Sequence {
-            push_range(&mut self.numbers, matched.number..=matched.number);
+            self.numbers.insert(matched.number);
         }
-        self.count = self.count.saturating_add(1);
         let modseq = entry.modseq.0;
         self.modseqs = match self.modseqs {
             Some([first, _, latest]) => Some([first, modseq, latest.max(modseq)]),
@@ -83,7 +81,7 @@ impl SearchResult {
         };
     }
 
-    fn shown(&self, numbering: Numbering) -> &[RangeInclusive<u32>] {
+    fn shown(&self, numbering: Numbering) -> &UidSet {
         match numbering {
             Numbering::Sequence => &self.numbers,
             Numbering::Uid => &self.uids,
@@ -118,19 +116,13 @@ impl SearchResponse {
     pub fn save(&self, session: &mut Session, found: &SearchResult) -> Result<()> {
         let Some(returns) = self.returns.filter(|returns| returns.save) else { return Ok(()) };
         let ends_only = (returns.min || returns.max) && !returns.all && !returns.count;
-        let saved = &mut session.selected()?.saved;
-        if !ends_only {
-            *saved = found.uids.clone();
-            return Ok(());
-        }
-        let first = found.uids.first().map(|range| *range.start()).filter(|_| returns.min);
-        let last = found.uids.last().map(|range| *range.end()).filter(|_| returns.max);
-        *saved = Vec::new();
-        first.into_iter().chain(last).for_each(|uid| {
-            if saved.last().is_none_or(|range| *range.end() != uid) {
-                push_range(saved, uid..=uid);
-            }
-        });
+        session.selected()?.saved = if ends_only {
+            let first = found.uids.first().filter(|_| returns.min);
+            let last = found.uids.last().filter(|_| returns.max);
+            first.into_iter().chain(last).collect()
+        } else {
+            found.uids.clone()
+        };
         Ok(())
     }
 
@@ -138,11 +130,11 @@ impl SearchResponse {
     pub fn write(&self, tag: &str, found: &SearchResult, out: &mut Writer) {
         let shown = found.shown(self.numbering);
         let Some(returns) = self.returns else {
-            return self.write_plain(shown.iter().cloned().flatten(), found, out);
+            return self.write_plain(shown.ranges().flatten(), found, out);
         };
-        let ends = shown.first().map(|range| *range.start()).zip(shown.last().map(|range| *range.end()));
+        let ends = shown.first().zip(shown.last());
         self.write_extended(&ExtendedSummary { tag, returns, found, ends }, out, |out| {
-            out.ranges(shown.iter().cloned());
+            out.ranges(shown.ranges());
         });
     }
 
@@ -190,7 +182,7 @@ impl SearchResponse {
             }
         }
         if returns.count {
-            out.text(" COUNT ").number(u64::from(found.count));
+            out.text(" COUNT ").number(found.uids.len());
         }
         if let Some(modseq) = self.modseq(returns, found) {
             out.text(" MODSEQ ").number(modseq);

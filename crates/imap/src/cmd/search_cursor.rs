@@ -4,9 +4,10 @@
 //! decide the match, or if the command needs its contents. A slice ends after a maximum number of entries or of opened
 //! messages, whichever comes first.
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use base::UidSet;
 use mail::mailbox::MailSnapshot;
 use search::ExcludedNotes;
 
@@ -72,14 +73,13 @@ impl SearchCursor {
         let selected = session.selected()?;
         let plan = Plan::new(&resolve_key(key, selected, &view)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
-        let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
-        let known = selected.known_uids(ranges);
-        let lacking = if uid_count(&known) > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
+        let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
+        let lacking = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
             lacking(&plan, &view, &full_text)
         } else {
             Vec::new()
         };
-        let stretches = known.into_iter().map(UidRange::from).collect();
+        let stretches = known.ranges().map(UidRange::from).collect();
         Ok(Self { plan, walk: MessageCursor::new(stretches, &view), opens, lacking })
     }
 
@@ -136,11 +136,6 @@ fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -
     })
 }
 
-/// Returns the number of UIDs in the ranges.
-fn uid_count(ranges: &[RangeInclusive<u32>]) -> u64 {
-    ranges.iter().map(|range| u64::from(range.end().saturating_sub(*range.start())) + 1).sum()
-}
-
 /// Returns `true` if the key contains MODSEQ, in which case the response includes mod-sequences.
 pub fn contains_modseq(key: &SearchKey) -> bool {
     match key {
@@ -157,8 +152,8 @@ pub fn contains_modseq(key: &SearchKey) -> bool {
 fn resolve_key(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolve_key(key, selected, view);
     Ok(match key {
-        SearchKey::Sequence(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Sequence)?)),
-        SearchKey::Uid(set) => uids(uids_of_ranges(selected.resolve_existing(view, set, Numbering::Uid)?)),
+        SearchKey::Sequence(set) => uids(selected.resolve_existing(view, set, Numbering::Sequence)?),
+        SearchKey::Uid(set) => uids(selected.resolve_existing(view, set, Numbering::Uid)?),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(resolve).collect::<Result<_>>()?),
         SearchKey::Or(one, other) => SearchKey::Or(Box::new(resolve(one)?), Box::new(resolve(other)?)),
         SearchKey::Not(key) => SearchKey::Not(Box::new(resolve(key)?)),
@@ -166,6 +161,6 @@ fn resolve_key(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) ->
     })
 }
 
-fn uids(ranges: Vec<RangeInclusive<u32>>) -> SearchKey {
-    SearchKey::Uid(MessageSet::Numbers(SequenceSet::of(&ranges)))
+fn uids(ranges: Vec<UidRange>) -> SearchKey {
+    SearchKey::Uid(MessageSet::Numbers(SequenceSet::of(&uids_of_ranges(ranges))))
 }

@@ -3,9 +3,9 @@
 //! Messages that vanished since the client's last visit are reported at once. Changed flags are queued for the updates
 //! that precede the tagged line, which send them in slices.
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::ControlFlow;
 
-use base::{Modseq, Uid};
+use base::{Modseq, Uid, UidSet};
 use mail::mailbox::{FolderStatus, MailSnapshot};
 
 use crate::codec::Writer;
@@ -13,7 +13,7 @@ use crate::codec::ast::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::selected::Selected;
-use crate::session::sequence_numbers::{FolderPositions, ranges_of};
+use crate::session::sequence_numbers::FolderPositions;
 use crate::session::{CommandOutcome, Reply, Session, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
@@ -82,20 +82,19 @@ fn write(
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
 fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
     let last = selected.sequence_numbers.uid_next().saturating_sub(1);
-    let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
+    let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
     let known = selected.known_uids(known);
     let changes = view.changes(selected.folder, Modseq(qresync.modseq))?;
-    let is_known = |uid: &u32| contains(&known, *uid);
-    let vanished = if changes.complete {
-        ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(is_known))
+    let is_known = |uid: &u32| known.contains(*uid);
+    let vanished: UidSet = if changes.complete {
+        changes.vanished.iter().map(|uid| uid.0).filter(is_known).collect()
     } else {
-        let sure = unchanged_until_uid(selected, view, qresync)?;
-        let doubtful = known.iter().map(|range| (*range.start()).max(sure.saturating_add(1))..=*range.end());
-        let doubtful: Vec<_> = doubtful.filter(|range| !range.is_empty()).collect();
+        let mut doubtful = known.clone();
+        doubtful.remove_range(0..=unchanged_until_uid(selected, view, qresync)?);
         missing_uids(view, selected, &doubtful)?
     };
     if !vanished.is_empty() {
-        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
+        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
     }
     selected.queue_flag_updates(changes.changed.iter().map(|entry| entry.uid.0).filter(is_known));
     Ok(())
@@ -117,18 +116,14 @@ fn unchanged_until_uid(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Q
     Ok(sure)
 }
 
-/// Returns the UIDs in the ranges that belong to no message.
-pub fn missing_uids(
-    view: &MailSnapshot<'_>,
-    selected: &Selected,
-    ranges: &[RangeInclusive<u32>],
-) -> Result<Vec<RangeInclusive<u32>>> {
-    let mut missing = Vec::new();
-    for range in ranges {
+/// Returns the UIDs in a set that belong to no message.
+pub fn missing_uids(view: &MailSnapshot<'_>, selected: &Selected, uids: &UidSet) -> Result<UidSet> {
+    let mut missing = UidSet::new();
+    for range in uids.ranges() {
         let mut expected = u64::from(*range.start());
         let mut gap_before = |uid: u64| {
             if uid > expected {
-                missing.push(narrow(expected)..=narrow(uid - 1));
+                missing.insert_range(narrow(expected)..=narrow(uid - 1));
             }
             expected = uid + 1;
         };
@@ -139,12 +134,6 @@ pub fn missing_uids(
         gap_before(u64::from(*range.end()) + 1);
     }
     Ok(missing)
-}
-
-/// Returns `true` if the ranges, which must be in ascending order, contain the UID.
-pub fn contains(ranges: &[RangeInclusive<u32>], uid: u32) -> bool {
-    let index = ranges.partition_point(|range| *range.end() < uid);
-    ranges.get(index).is_some_and(|range| range.contains(&uid))
 }
 
 fn narrow(uid: u64) -> u32 {

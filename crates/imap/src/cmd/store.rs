@@ -15,8 +15,7 @@ use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::{mailbox_gone, uid_set};
-use crate::session::sequence_numbers::ranges_of;
+use crate::session::selected::mailbox_gone;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, fetch_response, is_full};
 
 /// Begins a STORE.
@@ -101,7 +100,7 @@ impl StoreJob {
         if batch.is_empty() {
             return Ok(());
         }
-        let uids = uid_set(&ranges_of(batch.iter().copied()));
+        let uids: UidSet = batch.iter().copied().collect();
         let outcome = file.store(selected.folder, &uids, &self.change, self.unchanged_since)?;
         let condstore = session.enabled.condstore;
         let selected = session.selected()?;

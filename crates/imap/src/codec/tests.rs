@@ -52,8 +52,8 @@ fn inbox() -> MailboxName {
 }
 
 fn numbers(ranges: &[(u32, u32)]) -> SequenceSet {
-    let ranges: Vec<_> = ranges.iter().map(|&(first, last)| first..=last).collect();
-    SequenceSet::of(&ranges)
+    let range = |&(first, last): &(u32, u32)| SequenceRange { first: Bound::Number(first), last: Bound::Number(last) };
+    SequenceSet { ranges: ranges.iter().map(range).collect() }
 }
 
 fn messages(ranges: &[(u32, u32)]) -> MessageSet {

@@ -14,11 +14,10 @@
 mod tests;
 mod text;
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use base::Timestamp;
 use base::time::days_since_epoch;
+use base::{Timestamp, UidSet};
 use mail::casemap::Needle;
 use mail::mime::{date, header};
 use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
@@ -73,7 +72,7 @@ enum EntryTest {
     ReceivedFrom(Timestamp),
     Larger(u64),
     Smaller(u64),
-    Uid(Vec<RangeInclusive<u32>>),
+    Uid(UidSet),
     ModSequence(u64),
 }
 
@@ -135,17 +134,16 @@ impl Plan {
         self.root.needs()
     }
 
-    /// Returns the ranges of UIDs, in ascending order, outside of which no message matches. Returns `None` if the keys
-    /// do not restrict the UIDs.
+    /// Returns the UIDs that can match, or `None` if the keys do not restrict the UIDs.
     #[must_use]
-    pub fn uids(&self) -> Option<&[RangeInclusive<u32>]> {
+    pub fn uids(&self) -> Option<&UidSet> {
         let of = |node: &'_ Node| matches!(node, Node::Entry(EntryTest::Uid(_)));
         let node = match &self.root {
             Node::And(nodes) => nodes.iter().find(|node| of(node))?,
             node => node,
         };
         match node {
-            Node::Entry(EntryTest::Uid(ranges)) => Some(ranges),
+            Node::Entry(EntryTest::Uid(uids)) => Some(uids),
             _ => None,
         }
     }
@@ -361,11 +359,7 @@ impl EntryTest {
             Self::ReceivedFrom(moment) => entry.received() >= *moment,
             Self::Larger(size) => entry.size() > *size,
             Self::Smaller(size) => entry.size() < *size,
-            Self::Uid(ranges) => {
-                let uid = entry.uid();
-                let place = ranges.partition_point(|range| *range.end() < uid);
-                ranges.get(place).is_some_and(|range| range.contains(&uid))
-            }
+            Self::Uid(uids) => uids.contains(entry.uid()),
             Self::ModSequence(mod_sequence) => entry.mod_sequence() >= *mod_sequence,
         }
     }

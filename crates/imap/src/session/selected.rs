@@ -5,8 +5,6 @@
 //! session's own changes are remembered by their mod-sequence, so that they are not reported to the client that made
 //! them.
 
-use std::ops::RangeInclusive;
-
 use base::{Modseq, Uid, UidSet, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
@@ -38,8 +36,8 @@ pub struct Selected {
     pub(super) keywords_reported: usize,
     /// UIDs of recent messages.
     recent: UidSet,
-    /// The saved search result (RFC 5182), in ascending order.
-    pub saved: Vec<RangeInclusive<u32>>,
+    /// UIDs of the saved search result (RFC 5182).
+    pub saved: UidSet,
 }
 
 /// A folder in a snapshot, through which the numbering reads positions.
@@ -79,7 +77,7 @@ impl Selected {
             unreported: Vec::new(),
             keywords_reported: 0,
             recent: UidSet::new(),
-            saved: Vec::new(),
+            saved: UidSet::new(),
         }
     }
 
@@ -198,7 +196,7 @@ impl Selected {
     /// sequence number without a message.
     pub fn resolve(&self, view: &MailSnapshot<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<UidRange>> {
         let MessageSet::Numbers(numbers) = set else {
-            return Ok(self.saved.iter().cloned().map(UidRange::from).collect());
+            return Ok(self.saved.ranges().map(UidRange::from).collect());
         };
         match numbering {
             Numbering::Sequence => {
@@ -215,8 +213,8 @@ impl Selected {
                 self.resolve_numbers(view, numbers)
             }
             Numbering::Uid => {
-                let ranges = self.known_uids(numbers.resolve(self.last_uid(view, numbers)?));
-                Ok(ranges.into_iter().map(UidRange::from).collect())
+                let uids = self.known_uids(numbers.resolve(self.last_uid(view, numbers)?));
+                Ok(uids.ranges().map(UidRange::from).collect())
             }
         }
     }
@@ -256,25 +254,18 @@ impl Selected {
         Ok(self.sequence_numbers.uid_of(&self.folder_in(view), self.sequence_numbers.count())?.unwrap_or(0))
     }
 
-    /// Cuts ranges of UIDs to the UIDs that the client knows.
+    /// Cuts a set of UIDs to the UIDs that the client knows.
     #[must_use]
-    pub fn known_uids(&self, ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
-        let last = self.sequence_numbers.uid_next().saturating_sub(1);
-        let cut = |range: RangeInclusive<u32>| (*range.start()).max(1)..=(*range.end()).min(last);
-        ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
+    pub fn known_uids(&self, mut uids: UidSet) -> UidSet {
+        uids.retain_range(1..=self.sequence_numbers.uid_next().saturating_sub(1));
+        uids
     }
 }
 
 /// Returns the UIDs of resolved ranges.
 #[must_use]
-pub fn uids_of_ranges(stretches: Vec<UidRange>) -> Vec<RangeInclusive<u32>> {
-    stretches.into_iter().map(|stretch| stretch.uids).collect()
-}
-
-/// Converts ranges to the UID set of the `mail` crate.
-#[must_use]
-pub fn uid_set(ranges: &[RangeInclusive<u32>]) -> UidSet {
-    ranges.iter().cloned().collect()
+pub fn uids_of_ranges(ranges: Vec<UidRange>) -> UidSet {
+    ranges.into_iter().map(|range| range.uids).collect()
 }
 
 /// Converts an error of the `mail` crate that concerns the selected mailbox. A missing mailbox means that it was

@@ -16,6 +16,8 @@
 
 use std::ops::RangeInclusive;
 
+use base::UidSet;
+
 /// The positions of UIDs in the current folder.
 pub trait FolderPositions {
     /// The error of a read.
@@ -119,16 +121,11 @@ impl SequenceNumbers {
         Ok(uid.filter(|uid| *uid < self.uid_next))
     }
 
-    /// Converts ranges of sequence numbers, sorted and merged, to ranges of UIDs. Numbers beyond the last message are
-    /// omitted.
-    pub fn uids_of<P: FolderPositions>(
-        &self,
-        folder: &P,
-        numbers: &[RangeInclusive<u32>],
-    ) -> Result<Vec<UidRange>, P::Error> {
-        let mut stretches = Vec::with_capacity(numbers.len());
-        for range in numbers.iter().take_while(|range| *range.start() <= self.count) {
-            stretches.extend(self.uid_range_of(folder, range)?);
+    /// Converts sequence numbers to ranges of UIDs. Numbers beyond the last message are omitted.
+    pub fn uids_of<P: FolderPositions>(&self, folder: &P, numbers: &UidSet) -> Result<Vec<UidRange>, P::Error> {
+        let mut stretches = Vec::new();
+        for range in numbers.ranges().take_while(|range| *range.start() <= self.count) {
+            stretches.extend(self.uid_range_of(folder, &range)?);
         }
         Ok(stretches)
     }
@@ -343,7 +340,7 @@ mod tests {
 
         /// Checks that a range contains exactly the addressed messages that still exist, and that its rank is correct.
         fn check_range(&self, folder: &Folder, start: u32, end: u32) {
-            let ranges = ok(self.sequence_numbers.uids_of(folder, &[start..=end]));
+            let ranges = ok(self.sequence_numbers.uids_of(folder, &UidSet::from(start..=end)));
             let mut contained = Vec::new();
             for uid_range in &ranges {
                 assert_eq!(

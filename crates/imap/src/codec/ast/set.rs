@@ -1,9 +1,11 @@
 //! Sets of messages as the client wrote them: `1:5,9,12:*`, or `$` for the saved result.
 //!
 //! A set is kept as written, unordered and with `*` unresolved, because only the session that executes the command
-//! knows the meaning of `*`. [`SequenceSet::resolve`] returns sorted ranges that neither touch nor overlap.
+//! knows the meaning of `*`. [`SequenceSet::resolve`] returns the numbers as a [`UidSet`].
 
 use std::ops::RangeInclusive;
+
+use base::UidSet;
 
 /// One end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,42 +44,28 @@ pub struct SequenceSet {
 }
 
 impl SequenceSet {
-    /// Creates a set from resolved ranges.
+    /// Creates a set from resolved numbers.
     #[must_use]
-    pub fn of(ranges: &[RangeInclusive<u32>]) -> Self {
-        let bound = |range: &RangeInclusive<u32>| SequenceRange {
+    pub fn of(numbers: &UidSet) -> Self {
+        let bound = |range: RangeInclusive<u32>| SequenceRange {
             first: Bound::Number(*range.start()),
             last: Bound::Number(*range.end()),
         };
-        Self { ranges: ranges.iter().map(bound).collect() }
+        Self { ranges: numbers.ranges().map(bound).collect() }
     }
 
-    /// Returns the ranges sorted and merged, with `last` in place of `*`.
+    /// Returns the numbers, with `last` in place of `*`.
     ///
     /// A range with `*` includes the last message even if its other end is larger (RFC 9051 §9, `seq-range`).
     #[must_use]
-    pub fn resolve(&self, last: u32) -> Vec<RangeInclusive<u32>> {
-        let mut ranges: Vec<(u32, u32)> = self.ranges.iter().map(|range| range.resolve(last)).collect();
-        ranges.sort_unstable();
-        let mut merged: Vec<RangeInclusive<u32>> = Vec::with_capacity(ranges.len());
-        for (start, end) in ranges {
-            match merged.last_mut() {
-                Some(previous) if start <= previous.end().saturating_add(1) => {
-                    *previous = *previous.start()..=end.max(*previous.end());
-                }
-                _ => merged.push(start..=end),
-            }
-        }
-        merged
+    pub fn resolve(&self, last: u32) -> UidSet {
+        self.ranges.iter().map(|range| range.resolve(last)).collect()
     }
 
     /// Returns `true` if the number is in the set, with `last` in place of `*`. Linear, so meant for small sets.
     #[must_use]
     pub fn contains(&self, number: u32, last: u32) -> bool {
-        self.ranges.iter().any(|range| {
-            let (start, end) = range.resolve(last);
-            (start..=end).contains(&number)
-        })
+        self.ranges.iter().any(|range| range.resolve(last).contains(&number))
     }
 
     /// Returns at most `count_max` numbers in the order written. Ranges with `*` are omitted.
@@ -94,10 +82,10 @@ impl SequenceSet {
 }
 
 impl SequenceRange {
-    fn resolve(&self, last: u32) -> (u32, u32) {
+    fn resolve(&self, last: u32) -> RangeInclusive<u32> {
         let first = self.first.resolve(last);
         let last = self.last.resolve(last);
-        (first.min(last), first.max(last))
+        first.min(last)..=first.max(last)
     }
 }
 
@@ -121,13 +109,13 @@ mod tests {
     #[test]
     fn resolved_ranges_are_sorted_and_merged() {
         use Bound::{Last, Number};
-        let check = |ranges: &[(Bound, Bound)], last, expected: &[RangeInclusive<u32>]| {
-            assert_eq!(set(ranges).resolve(last), expected);
+        let check = |ranges: &[(Bound, Bound)], last, expected: &str| {
+            assert_eq!(set(ranges).resolve(last).to_string(), expected);
         };
-        check(&[(Number(9), Number(7)), (Number(1), Number(1)), (Number(2), Number(3))], 20, &[1..=3, 7..=9]);
-        check(&[(Number(5), Last)], 3, &[3..=5]);
-        check(&[(Last, Last), (Number(2), Number(30))], 8, &[2..=30]);
-        check(&[(Number(u32::MAX), Number(u32::MAX)), (Number(1), Last)], u32::MAX, &[1..=u32::MAX]);
+        check(&[(Number(9), Number(7)), (Number(1), Number(1)), (Number(2), Number(3))], 20, "1:3,7:9");
+        check(&[(Number(5), Last)], 3, "3:5");
+        check(&[(Last, Last), (Number(2), Number(30))], 8, "2:30");
+        check(&[(Number(u32::MAX), Number(u32::MAX)), (Number(1), Last)], u32::MAX, "1:4294967295");
     }
 
     #[test]
