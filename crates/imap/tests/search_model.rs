@@ -2,6 +2,7 @@
 //!
 //! Some messages are expunged before the searches, so that numbers and UIDs differ.
 
+use base::UidSet;
 use proptest::prelude::*;
 use wire::Peer;
 
@@ -228,19 +229,6 @@ fn spaced(numbers: &[u32]) -> String {
     numbers.iter().map(|number| format!(" {number}")).collect()
 }
 
-/// Writes ascending numbers as a set.
-fn set(numbers: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => ranges.push((*number, *number)),
-        }
-    }
-    let spell = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}:{last}") };
-    ranges.iter().map(spell).collect::<Vec<_>>().join(",")
-}
-
 /// Compares messages by a criterion of SORT.
 fn compare(criterion: &str, one: &Message, other: &Message) -> std::cmp::Ordering {
     match criterion {
@@ -280,8 +268,9 @@ proptest! {
             prop_assert_eq!(found, format!("* SEARCH{}", spaced(&numbers)), "{}", key);
             let found = client.ask_one(&format!("UID SEARCH {key}"));
             prop_assert_eq!(found, format!("* SEARCH{}", spaced(&uids)), "{}", key);
+            let set: UidSet = uids.iter().copied().collect();
             let details = match (uids.first(), uids.last()) {
-                (Some(first), Some(last)) => format!(" MIN {first} MAX {last} ALL {}", set(&uids)),
+                (Some(first), Some(last)) => format!(" MIN {first} MAX {last} ALL {set}"),
                 _ => String::new(),
             };
             let expected = format!("* ESEARCH (TAG \"a\") UID{details} COUNT {}", uids.len());

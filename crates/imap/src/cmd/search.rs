@@ -8,7 +8,6 @@ use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modse
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
-use crate::session::sequence_numbers::ranges_of;
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
@@ -146,7 +145,8 @@ impl SearchResponse {
         let ends = sorted.first().copied().zip(sorted.last().copied());
         self.write_extended(&ExtendedSummary { tag, returns, found, ends }, out, |out| {
             // Ranges stand for ascending numbers only (RFC 5267 §3.2).
-            out.ranges(ranges_of(sorted.iter().copied()));
+            let runs = sorted.chunk_by(|number, next| number.checked_add(1) == Some(*next));
+            out.ranges(runs.map(|run| run[0]..=run[run.len() - 1]));
         });
     }
 

@@ -176,11 +176,11 @@ impl SequenceNumbers {
         Ok(())
     }
 
-    /// Forgets the vanished UIDs and returns them as ranges, for VANISHED.
-    pub fn take_vanished(&mut self) -> Vec<RangeInclusive<u32>> {
+    /// Forgets the vanished UIDs and returns them, for VANISHED.
+    pub fn take_vanished(&mut self) -> UidSet {
         let gone = std::mem::take(&mut self.vanished);
         self.count = self.count.saturating_sub(narrow(gone.len()));
-        ranges_of(gone)
+        gone.into_iter().collect()
     }
 
     /// Extends the client's list to the `count` messages in the folder, all with UIDs below `uid_next`.
@@ -194,23 +194,6 @@ impl SequenceNumbers {
     #[must_use]
     pub fn vanished_below(&self, uid: u32) -> u32 {
         narrow(self.vanished.partition_point(|gone| *gone < uid))
-    }
-}
-
-/// Joins numbers to ranges, without changing their order. A range consists of numbers that follow each other in the
-/// input, each one greater than the one before.
-#[must_use]
-pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
-    let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
-    numbers.into_iter().for_each(|number| push_range(&mut ranges, number..=number));
-    ranges
-}
-
-/// Appends a range. It is joined to the last one if it begins directly after its end.
-pub fn push_range(ranges: &mut Vec<RangeInclusive<u32>>, next: RangeInclusive<u32>) {
-    match ranges.last_mut() {
-        Some(last) if last.end().checked_add(1) == Some(*next.start()) => *last = *last.start()..=*next.end(),
-        _ => ranges.push(next),
     }
 }
 
@@ -312,7 +295,7 @@ mod tests {
         fn report_vanished(&mut self, folder: &Folder) {
             self.look();
             let vanished = self.sequence_numbers.take_vanished();
-            self.client.retain(|uid| !vanished.iter().any(|range| range.contains(uid)));
+            self.client.retain(|uid| !vanished.contains(*uid));
             self.report_new(folder);
         }
 
@@ -392,12 +375,7 @@ mod tests {
         let mut sequence_numbers = SequenceNumbers::new(5, 4);
         sequence_numbers.record_vanished([7, 3, 3]);
         assert_eq!(sequence_numbers.gone(), [3]);
-        assert_eq!(sequence_numbers.take_vanished(), [3..=3]);
+        assert_eq!(sequence_numbers.take_vanished(), UidSet::from(3..=3));
         assert!(!sequence_numbers.has_vanished());
-    }
-
-    #[test]
-    fn ranges_include_the_largest_uid() {
-        assert_eq!(ranges_of([1, 2, 4, u32::MAX - 1, u32::MAX]), [1..=2, 4..=4, u32::MAX - 1..=u32::MAX]);
     }
 }

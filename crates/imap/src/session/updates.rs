@@ -135,7 +135,7 @@ impl Session {
             return Ok(());
         }
         if qresync {
-            out.untagged().text("VANISHED ").ranges(selected.sequence_numbers.take_vanished()).crlf();
+            out.untagged().text("VANISHED ").ranges(selected.sequence_numbers.take_vanished().ranges()).crlf();
             return Ok(());
         }
         let place = selected.folder_in(view);
