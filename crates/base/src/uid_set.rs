@@ -116,6 +116,28 @@ impl UidSet {
         }
     }
 
+    /// Returns the members that are also in another set.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut ranges = Vec::new();
+        let mut left = self.ranges.as_slice();
+        let mut right = other.ranges.as_slice();
+        while let ([one, left_rest @ ..], [two, right_rest @ ..]) = (left, right) {
+            let first = one.0.max(two.0);
+            let last = one.1.min(two.1);
+            if first <= last {
+                ranges.push((first, last));
+            }
+            // The range that ends first meets no further range of the other set.
+            if one.1 < two.1 {
+                left = left_rest;
+            } else {
+                right = right_rest;
+            }
+        }
+        Self { ranges }
+    }
+
     /// Creates a set from ranges in any order. While they ascend, memory is used for their gaps only.
     fn from_ranges(ranges: impl Iterator<Item = (u32, u32)>) -> Self {
         let mut set = Self::new();
@@ -251,6 +273,12 @@ mod tests {
         assert!(near_the_ends.all(|uid| set.contains(uid) == model.contains(&uid)), "seed {seed}: {set} {model:?}");
     }
 
+    /// Returns a set of some ranges, and the same members as a model.
+    fn some_ranges(random: &SeededRandom) -> (UidSet, BTreeSet<u32>) {
+        let ranges: Vec<_> = (0..random.below(12)).map(|_| range(random)).collect();
+        (ranges.iter().cloned().collect(), ranges.into_iter().flatten().collect())
+    }
+
     /// Reads a sequence set.
     fn parse(text: &str) -> UidSet {
         let number = |text: &str| text.parse::<u32>().expect("a number");
@@ -286,6 +314,18 @@ mod tests {
             check(&set, &model, seed);
             assert_eq!(numbers.iter().copied().collect::<UidSet>(), set, "seed {seed}");
             assert_eq!(numbers.into_iter().rev().map(Uid).collect::<UidSet>(), set, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn intersection_has_the_members_of_both_sets() {
+        for seed in 0..200 {
+            let random = SeededRandom::new(seed);
+            let (one, one_model) = some_ranges(&random);
+            let (other, other_model) = some_ranges(&random);
+            let model: BTreeSet<u32> = one_model.intersection(&other_model).copied().collect();
+            check(&one.intersection(&other), &model, seed);
+            assert_eq!(one.intersection(&one), one, "seed {seed}");
         }
     }
 
