@@ -86,8 +86,8 @@ fn write_vanished(
         }
         MessageSet::Saved => selected.saved.clone(),
     };
-    let vanished: UidSet = if changes.complete {
-        changes.vanished.iter().map(|uid| uid.0).filter(|uid| uids.contains(*uid)).collect()
+    let vanished = if changes.complete {
+        changes.vanished.intersection(&uids)
     } else {
         select::missing_uids(view, selected, &uids)?
     };
@@ -364,7 +364,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
     let change = FlagChange::Add(Flags::from_system_flags(Marks::SEEN));
     let outcome = file.store(selected.folder, &unseen, &change, None)?;
     selected.record_reported_change(outcome.modseq);
-    for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
+    for picked in batch.iter_mut().filter(|picked| outcome.changed.contains(picked.entry.uid.0)) {
         picked.entry.marks = picked.entry.marks.union(Marks::SEEN);
         picked.entry.modseq = outcome.modseq;
         picked.sends_flags = true;

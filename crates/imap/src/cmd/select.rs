@@ -85,9 +85,8 @@ fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
     let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
     let known = selected.known_uids(known);
     let changes = view.changes(selected.folder, Modseq(qresync.modseq))?;
-    let is_known = |uid: &u32| known.contains(*uid);
-    let vanished: UidSet = if changes.complete {
-        changes.vanished.iter().map(|uid| uid.0).filter(is_known).collect()
+    let vanished = if changes.complete {
+        changes.vanished.intersection(&known)
     } else {
         let mut doubtful = known.clone();
         doubtful.remove_range(0..=unchanged_until_uid(selected, view, qresync)?);
@@ -96,7 +95,8 @@ fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
     }
-    selected.queue_flag_updates(changes.changed.iter().map(|entry| entry.uid.0).filter(is_known));
+    let changed = changes.changed.iter().map(|entry| entry.uid.0);
+    selected.queue_flag_updates(changed.filter(|uid| known.contains(*uid)));
     Ok(())
 }
 

@@ -134,10 +134,10 @@ impl StoreJob {
     /// Records the messages to report: the flags of all messages that passed UNCHANGEDSINCE or, for a silent STORE,
     /// only the new mod-sequences of changed messages.
     fn record_batch(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
-        let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
-        let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
-        batch.iter().filter(|uid| failed(uid)).for_each(|uid| self.modified.insert(*uid));
-        let needs_response = |uid: &u32| if self.silent { condstore && changed(uid) } else { !failed(uid) };
+        outcome.modified.ranges().for_each(|uids| self.modified.insert_range(uids));
+        let needs_response = |uid: &u32| {
+            if self.silent { condstore && outcome.changed.contains(*uid) } else { !outcome.modified.contains(*uid) }
+        };
         self.unreported = batch.into_iter().filter(needs_response).collect();
         self.unreported.reverse();
     }

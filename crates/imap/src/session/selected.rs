@@ -137,7 +137,7 @@ impl Selected {
     pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         if view.modseq() > self.scanned_modseq {
             let changes = view.changes(self.folder, self.scanned_modseq).map_err(mailbox_gone)?;
-            self.sequence_numbers.record_vanished(changes.vanished.iter().map(|uid| uid.0));
+            self.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
             self.scanned_modseq = changes.modseq;
         }
         Ok(())

@@ -118,7 +118,7 @@ impl Session {
             return Ok(());
         }
         let changes = view.changes(selected.folder, selected.reported_modseq).map_err(selected::mailbox_gone)?;
-        selected.sequence_numbers.record_vanished(changes.vanished.iter().map(|uid| uid.0));
+        selected.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
         let known = selected.sequence_numbers.uid_next();
         let own = std::mem::take(&mut selected.own);
         let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);

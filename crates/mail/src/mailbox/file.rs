@@ -237,10 +237,10 @@ pub struct NewMessage {
 /// The outcome of a change of flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreOutcome {
-    /// UIDs of the messages whose flags were changed, ascending.
-    pub changed: Vec<Uid>,
-    /// UIDs of the messages that were changed since the given modseq (RFC 7162: MODIFIED), ascending.
-    pub modified: Vec<Uid>,
+    /// UIDs of the messages whose flags were changed.
+    pub changed: UidSet,
+    /// UIDs of the messages that were changed since the given modseq (RFC 7162: MODIFIED).
+    pub modified: UidSet,
     /// The modseq of the change.
     pub modseq: Modseq,
     /// The ticket of the change, to wait for its durability.
@@ -250,8 +250,8 @@ pub struct StoreOutcome {
 /// The outcome of an expunge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpungeOutcome {
-    /// UIDs of the removed messages, ascending.
-    pub uids: Vec<Uid>,
+    /// UIDs of the removed messages.
+    pub uids: UidSet,
     /// The modseq of the change.
     pub modseq: Modseq,
     /// The ticket of the change, to wait for its durability.
@@ -482,18 +482,18 @@ impl MailFile {
     ) -> Result<StoreOutcome> {
         let keywords = self.database();
         let ((changed, modified, modseq), ticket) = self.write(|writer| {
-            let mut changed = Vec::new();
-            let mut modified = Vec::new();
+            let mut changed = UidSet::new();
+            let mut modified = UidSet::new();
             for entry in entries_of(writer, folder, uids)? {
                 if unchanged_since.is_some_and(|since| entry.modseq > since) {
-                    modified.push(entry.uid);
+                    modified.insert(entry.uid.0);
                     continue;
                 }
                 let known = keywords.keywords();
                 let names = entry.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
                 let flags = change.apply(&Flags { marks: entry.marks, keywords: names.collect() });
                 if writer.marks_set(entry.note, flags.marks, &flags.keywords)? {
-                    changed.push(entry.uid);
+                    changed.insert(entry.uid.0);
                 }
             }
             let modseq = if changed.is_empty() { keywords.modseq() } else { writer.modseq() };

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use base::{Modseq, NoteId, Uid, ViewId};
+use base::{Modseq, NoteId, Uid, UidSet, ViewId};
 use notes::change_log::Change;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
@@ -99,8 +99,8 @@ pub struct FolderStatus {
 /// The changes in a mailbox since a modseq.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Changes {
-    /// UIDs of the messages that were removed, ascending.
-    pub vanished: Vec<Uid>,
+    /// UIDs of the messages that were removed.
+    pub vanished: UidSet,
     /// New and changed messages, ascending by UID.
     pub changed: Vec<FolderEntry>,
     /// The modseq up to which the changes are included.
@@ -228,20 +228,20 @@ impl<'f> MailSnapshot<'f> {
             return Ok(changes);
         }
         let mut changed = Vec::new();
+        let mut vanished = Vec::new();
         self.reading.changes(since, &mut |entry| {
             let of_folder = |places: &[notes::Membership]| {
                 places.iter().find(|place| place.folder == folder).map(|place| place.uid)
             };
             match &entry.change {
                 Change::Changed { folders } => changed.extend(of_folder(folders)),
-                Change::Deleted { folders, .. } => changes.vanished.extend(of_folder(folders)),
-                Change::Left { from, .. } if from.folder == folder => changes.vanished.push(from.uid),
+                Change::Deleted { folders, .. } => vanished.extend(of_folder(folders)),
+                Change::Left { from, .. } if from.folder == folder => vanished.push(from.uid),
                 Change::Left { .. } => {}
             }
             Ok(())
         })?;
-        changes.vanished.sort_unstable();
-        changes.vanished.dedup();
+        changes.vanished = vanished.into_iter().collect();
         changed.sort_unstable();
         for uid in changed {
             changes.changed.extend(reader.entry(uid)?);

@@ -196,9 +196,8 @@ impl FileOperation {
             }
             Self::Flag { folder, uids, change, unchanged_since } => {
                 let outcome = file.store(id(folder), &set(uids), change, *unchanged_since)?;
-                let failed: Vec<Uid> =
-                    uids.iter().filter(|uid| is_modified(before, folder, **uid, *unchanged_since)).copied().collect();
-                assert_eq!(outcome.modified, failed, "UNCHANGEDSINCE");
+                let failed = uids.iter().filter(|uid| is_modified(before, folder, **uid, *unchanged_since));
+                assert_eq!(outcome.modified, failed.copied().collect::<UidSet>(), "UNCHANGEDSINCE");
             }
             Self::Expunge { folder, uids } => {
                 file.expunge(id(folder), uids.as_deref().map(set).as_ref())?;
