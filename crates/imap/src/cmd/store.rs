@@ -100,8 +100,7 @@ impl StoreJob {
         if batch.is_empty() {
             return Ok(());
         }
-        let uids: UidSet = batch.iter().copied().collect();
-        let outcome = file.store(selected.folder, &uids, &self.change, self.unchanged_since)?;
+        let outcome = file.store(selected.folder, &batch, &self.change, self.unchanged_since)?;
         let condstore = session.enabled.condstore;
         let selected = session.selected()?;
         if !outcome.changed.is_empty() {
@@ -112,20 +111,20 @@ impl StoreJob {
             }
         }
         self.modseq = outcome.modseq;
-        self.record_batch(batch, &outcome, condstore);
+        self.record_batch(&batch, &outcome, condstore);
         session.wait_for(outcome.ticket);
         Ok(())
     }
 
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
-    fn take_batch(&mut self, selected: &Selected, view: &MailSnapshot<'_>) -> Result<Vec<u32>> {
+    fn take_batch(&mut self, selected: &Selected, view: &MailSnapshot<'_>) -> Result<UidSet> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
         if let Some(few) = self.walk.take_remaining_up_to(selected, count_max) {
             return Ok(few);
         }
-        let mut batch = Vec::new();
+        let mut batch = UidSet::new();
         self.walk.visit(selected, view, count_max, &mut |_, entry| {
-            batch.push(entry.uid.0);
+            batch.insert(entry.uid.0);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(batch)
@@ -133,13 +132,12 @@ impl StoreJob {
 
     /// Records the messages to report: the flags of all messages that passed UNCHANGEDSINCE or, for a silent STORE,
     /// only the new mod-sequences of changed messages.
-    fn record_batch(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
+    fn record_batch(&mut self, batch: &UidSet, outcome: &StoreOutcome, condstore: bool) {
         outcome.modified.ranges().for_each(|uids| self.modified.insert_range(uids));
         let needs_response = |uid: &u32| {
             if self.silent { condstore && outcome.changed.contains(*uid) } else { !outcome.modified.contains(*uid) }
         };
-        self.unreported = batch.into_iter().filter(needs_response).collect();
-        self.unreported.reverse();
+        self.unreported = batch.ranges().flatten().rev().filter(needs_response).collect();
     }
 
     /// Sends the flags of changed messages until the slice is full.

@@ -6,7 +6,7 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 
-use base::{Modseq, Uid};
+use base::{Modseq, Uid, UidSet};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
@@ -39,14 +39,14 @@ impl MessageCursor {
     }
 
     /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
-    pub fn take_remaining_up_to(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
+    pub fn take_remaining_up_to(&mut self, selected: &Selected, count_max: usize) -> Option<UidSet> {
         let span = |stretch: &UidRange| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
         let count: u64 = self.remaining.iter().map(span).sum();
         if count > count_max as u64 {
             return None;
         }
         self.missed |= self.remaining.iter().any(|stretch| has_gone(selected, &stretch.uids));
-        Some(std::mem::take(&mut self.remaining).into_iter().rev().flat_map(|stretch| stretch.uids).collect())
+        Some(std::mem::take(&mut self.remaining).into_iter().rev().map(|stretch| stretch.uids).collect())
     }
 
     /// Returns `true` if the cursor has passed messages that vanished without a report to the client.
