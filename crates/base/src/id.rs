@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::hex;
 use crate::random::Random;
 
 macro_rules! number_id {
@@ -110,7 +111,7 @@ impl Unid {
 
 impl fmt::Display for Unid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+        f.write_str(&hex::upper(&self.0))
     }
 }
 
@@ -124,14 +125,7 @@ impl FromStr for Unid {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        if text.len() != 32 || !text.is_ascii() {
-            return Err(InvalidId);
-        }
-        let mut bytes = [0; 16];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).map_err(|_| InvalidId)?;
-        }
-        Ok(Self(bytes))
+        hex::parse_array(text).map(Self).ok_or(InvalidId)
     }
 }
 
@@ -158,6 +152,7 @@ mod tests {
         assert_eq!(unid.to_string().parse(), Ok(unid));
         assert_eq!("xyz".parse::<Unid>(), Err(InvalidId));
         assert_eq!("é".repeat(16).parse::<Unid>(), Err(InvalidId));
+        assert_eq!("+1".repeat(16).parse::<Unid>(), Err(InvalidId));
     }
 
     #[test]
