@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
                 write!(f, "node {number}: child {child} should have {} entries and has {}, ", says.count, has.count)?;
                 write!(f, "or their sums differ")
             }
-            Self::EntryUnreadable { key } => write!(f, "the entry {} cannot be read", store::error::hex(key)),
+            Self::EntryUnreadable { key } => write!(f, "the entry {} cannot be read", base::hex::lower(key)),
         }
     }
 }

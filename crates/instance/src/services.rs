@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::sync::Mutex;
-use base::{Clock, Name, Random};
+use base::{Clock, Name, Random, hex};
 use config::Config;
 use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use directory::Directory;
@@ -303,8 +303,7 @@ pub fn blob_key_path(config: &Config, data: &DataFolder) -> PathBuf {
 fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), InstanceError> {
     let mut key = [0; BLOB_KEY_BYTES];
     random.fill(&mut key);
-    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    write_private(path, format!("{text}\n").as_bytes())?;
+    write_private(path, format!("{}\n", hex::lower(&key)).as_bytes())?;
     tracing::warn!(file = %path.display(), "created the key of encrypted attachments; keep a copy of it elsewhere");
     Ok(())
 }
@@ -317,15 +316,7 @@ fn read_blob_key(path: &Path) -> Result<[u8; BLOB_KEY_BYTES], InstanceError> {
 /// Parses the content of the file of the key of encrypted attachments. Returns `None` if it is not a key.
 #[must_use]
 pub fn parse_blob_key(content: &[u8]) -> Option<[u8; BLOB_KEY_BYTES]> {
-    let text = str::from_utf8(content).ok()?.trim();
-    if text.len() != BLOB_KEY_BYTES * 2 || !text.is_ascii() {
-        return None;
-    }
-    let mut key = [0; BLOB_KEY_BYTES];
-    for (index, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
-    }
-    Some(key)
+    hex::parse_array(str::from_utf8(content).ok()?.trim())
 }
 
 fn directory_options(config: &Config, hostname: &str) -> directory::Options {

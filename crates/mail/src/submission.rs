@@ -36,6 +36,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use base::hex;
 use base::line_ends::normalize_line_ends;
 use directory::{Directory, Person};
 
@@ -453,7 +454,7 @@ impl SubmissionService {
     fn new_id(&self) -> String {
         let mut bytes = [0; ID_BYTES];
         self.mail.notes().random().fill(&mut bytes);
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::lower(&bytes)
     }
 
     fn directory_failure(&self, error: &directory::Error, reply: &'static str) -> Refusal {

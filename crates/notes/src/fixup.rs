@@ -116,7 +116,7 @@ impl fmt::Display for Finding {
             Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
             Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
             Self::BlobMissing { note, blob } => {
-                write!(f, "note {note}: attachment {} is missing", store::error::hex(&blob.0))
+                write!(f, "note {note}: attachment {} is missing", base::hex::lower(&blob.0))
             }
             Self::AccessControl => f.write_str("the stored access control list cannot be read"),
             Self::AccessControlLost { manager } if manager.is_empty() => {

@@ -44,7 +44,7 @@ pub use writer::BlobWriter;
 
 use crate::batch::Batch;
 use crate::engine::{Engine, Read, Table};
-use crate::error::{Error, Result, hex};
+use crate::error::{Error, Result};
 use crate::limits;
 use chunk::Codec;
 use content_cache::ContentCache;
@@ -56,7 +56,7 @@ pub struct BlobId(pub [u8; 32]);
 
 impl std::fmt::Display for BlobId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&base::hex::lower(&self.0))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use base::hex;
+
 use crate::engine::Table;
 
 /// The result of a store operation.
@@ -12,7 +14,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Stored bytes do not match their checksum or their format. The operator restores a backup or repairs the store
     /// (`doublet fixup`).
-    #[error("damaged record in table {}, key {}: {why}", table.name(), hex(key))]
+    #[error("damaged record in table {}, key {}: {why}", table.name(), hex::lower(key))]
     Damaged { table: Table, key: Vec<u8>, why: String },
     /// An earlier sync failed. The state of the disk is unknown, so nothing more is written until a restart.
     #[error("the store refuses writes because a sync failed ({0}); restart the server when the disk works again")]
@@ -41,10 +43,4 @@ pub enum Error {
     /// The engine or the operating system failed.
     #[error("storage failure while trying to {what}: {why}")]
     Failed { what: &'static str, why: String },
-}
-
-/// Returns a key in hexadecimal, as it appears in error messages and reports.
-#[must_use]
-pub fn hex(key: &[u8]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }

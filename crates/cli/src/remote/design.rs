@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use admin::Answer;
+use base::hex;
 use client::{Client, v1};
 use design::view_text::ViewText;
 use instance::data_folder::read_limited;
@@ -12,7 +13,6 @@ use proto::view_design::{view_in, view_out};
 use serde_json::json;
 
 use super::database::key;
-use super::item::hex;
 use super::note::saved_answer;
 use super::view::{create_failure, lookup_failure, view_key};
 use crate::Failure;
@@ -31,7 +31,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
     let answer = Answer::record(vec![
         ("view", json!(found.view_id)),
-        ("unid", json!(hex(&found.unid))),
+        ("unid", json!(hex::upper(&found.unid))),
         ("sequence", json!(found.sequence)),
         ("design", words.json()),
     ]);

@@ -1,7 +1,7 @@
 //! Text form of items on the command line: `Name=text`, `Name:number=5`, `Name:time=2026-01-31`,
 //! `PermittedCallers:readers=Ann/Acme`. The same name several times makes a list.
 
-use base::Name;
+use base::{Name, hex};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use client::v1;
@@ -161,13 +161,8 @@ pub(super) fn to_json(value: Option<&v1::Value>) -> Value {
         Some(Kind::Attachment(file)) => json!({
             "file_name": file.file_name, "media_type": file.media_type, "length_bytes": file.length_bytes,
         }),
-        Some(Kind::NoteReferences(list)) => list.values.iter().map(|unid| json!(hex(unid))).collect(),
+        Some(Kind::NoteReferences(list)) => list.values.iter().map(|unid| json!(hex::upper(unid))).collect(),
     }
-}
-
-/// Returns bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use admin::Answer;
 use admin::answer::{record, timestamp_json};
+use base::hex;
 use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::v1::saved_note::Outcome;
@@ -12,7 +13,7 @@ use client::{Client, v1};
 use serde_json::{Map, Value, json};
 
 use super::database::key;
-use super::item::{hex, read, to_json};
+use super::item::{read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{call_failure, media_type};
@@ -284,10 +285,10 @@ pub(super) fn note_answer(found: &v1::Note) -> Answer {
             None => drop(values.insert(item.name.clone(), value)),
         }
     }
-    let parent = if header.parent_unid.is_empty() { Value::Null } else { json!(hex(&header.parent_unid)) };
+    let parent = if header.parent_unid.is_empty() { Value::Null } else { json!(hex::upper(&header.parent_unid)) };
     Answer::record(vec![
         ("note", json!(header.note_id)),
-        ("unid", json!(hex(&header.unid))),
+        ("unid", json!(hex::upper(&header.unid))),
         ("sequence", json!(header.sequence)),
         ("modseq", json!(header.modseq)),
         ("created", timestamp_json(Some(base::Timestamp(header.created_us)))),
@@ -351,7 +352,7 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
     let header = note.header.clone().unwrap_or_default();
     let mut fields = vec![
         ("note", json!(header.note_id)),
-        ("unid", json!(hex(&header.unid))),
+        ("unid", json!(hex::upper(&header.unid))),
         ("deleted_at", timestamp_json(Some(base::Timestamp(found.deleted_us)))),
         ("deleted_by", json!(found.deleted_by)),
         ("folders", json!(found.folder_ids.len())),
@@ -465,7 +466,7 @@ pub(super) fn saved_answer(what: &str, saved: &v1::SavedNote) -> Answer {
 fn saved_fields<'w>(what: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value)> {
     vec![
         (what, json!(saved.note_id)),
-        ("unid", json!(hex(&saved.unid))),
+        ("unid", json!(hex::upper(&saved.unid))),
         ("sequence", json!(saved.sequence)),
         ("modseq", json!(saved.modseq)),
     ]

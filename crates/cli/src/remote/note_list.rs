@@ -9,10 +9,10 @@ use std::str::FromStr;
 
 use admin::answer::{record, timestamp_json};
 use admin::{Answer, counted};
+use base::hex;
 use client::{Client, Code, v1};
 use serde_json::{Value, json};
 
-use super::item::hex;
 use super::note::item_of;
 use super::{CALL_TIME, call_failure};
 use crate::Failure;
@@ -176,7 +176,7 @@ fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answ
 fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
     let mut fields = vec![
         ("note", json!(header.note_id)),
-        ("unid", json!(hex(&header.unid))),
+        ("unid", json!(hex::upper(&header.unid))),
         ("modified", timestamp_json(Some(base::Timestamp(header.modified_us)))),
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),

@@ -3,13 +3,14 @@
 use admin::answer::record;
 use admin::request::{SearchOrder, SearchRequest};
 use admin::{Answer, counted};
+use base::hex;
 use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
 use serde_json::json;
 
 use super::call_failure;
 use super::database::key;
-use super::item::{hex, to_json};
+use super::item::to_json;
 use crate::Failure;
 
 /// Item shown as the title of each document.
@@ -37,7 +38,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
             ("note", json!(hit.note_id)),
             ("relevance", json!(hit.score)),
             ("title", to_json(title)),
-            ("unid", json!(hex(&hit.unid))),
+            ("unid", json!(hex::upper(&hit.unid))),
         ])
     });
     let least = if reply.total_is_least { "at least " } else { "" };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use base::hex;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -218,20 +219,15 @@ fn url_decode<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Function
         let mut decoded = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
         while let Some((byte, after)) = rest.split_first() {
-            let code = if *byte == b'%' { hex_byte(after) } else { None };
+            let code = match after {
+                [high, low, ..] if *byte == b'%' => hex::parse_byte(*high, *low),
+                _ => None,
+            };
             decoded.push(code.unwrap_or(if *byte == b'+' { b' ' } else { *byte }));
             rest = if code.is_some() { &after[2..] } else { after };
         }
         charge_new_text(run, String::from_utf8_lossy(&decoded).into_owned())
     })
-}
-
-/// Returns the byte that the first two characters spell as hexadecimal digits.
-fn hex_byte(text: &[u8]) -> Option<u8> {
-    let [high, low, ..] = text else { return None };
-    let high = char::from(*high).to_digit(16)?;
-    let low = char::from(*low).to_digit(16)?;
-    u8::try_from(high * 16 + low).ok()
 }
 
 fn unique<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use base::hex;
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::mime::transfer_encoding;
@@ -132,7 +133,7 @@ fn decode_q(encoded: &[u8]) -> Vec<u8> {
         rest = after;
         match (byte, after) {
             (b'_', _) => bytes.push(b' '),
-            (b'=', [high, low, after @ ..]) if let Some(value) = transfer_encoding::hex_pair(*high, *low) => {
+            (b'=', [high, low, after @ ..]) if let Some(value) = hex::parse_byte(*high, *low) => {
                 bytes.push(value);
                 rest = after;
             }

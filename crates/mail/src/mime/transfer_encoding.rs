@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::{NO_PAD, PAD, PAD_INDIFFERENT};
 use base64::engine::{GeneralPurposeConfig, Simd};
@@ -105,7 +106,7 @@ fn unescape(mut text: &[u8], decoded: &mut Vec<u8>) {
     while let Some(position) = memchr::memchr(b'=', text) {
         decoded.extend_from_slice(&text[..position]);
         match &text[position + 1..] {
-            [high, low, after @ ..] if let Some(value) = hex_pair(*high, *low) => {
+            [high, low, after @ ..] if let Some(value) = hex::parse_byte(*high, *low) => {
                 decoded.push(value);
                 text = after;
             }
@@ -116,17 +117,6 @@ fn unescape(mut text: &[u8], decoded: &mut Vec<u8>) {
         }
     }
     decoded.extend_from_slice(text);
-}
-
-/// Returns the value of two hexadecimal digits of either case. Returns `None` for other characters.
-pub(crate) fn hex_pair(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    Some(digit(high)? << 4 | digit(low)?)
 }
 
 /// Returns the value of a base64 character. Returns `None` for other characters.

@@ -4,6 +4,7 @@
 //! 4954). RCPT has `NOTIFY` and `ORCPT` (RFC 3461). An unknown or repeated parameter, or one with an invalid value, is
 //! an error that names it; RFC 5321 §4.1.1.11 forbids ignoring it.
 
+use base::hex;
 use mail::router::{Notify, ReturnContent};
 
 use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMETERS_MAX};
@@ -97,9 +98,8 @@ pub fn decode_xtext(text: &str) -> Option<String> {
             bytes.push(byte);
             continue;
         }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        let ([high, low], after) = rest.split_first_chunk::<2>()?;
+        bytes.push(hex::parse_byte(*high, *low)?);
         rest = after;
     }
     let text = String::from_utf8(bytes).ok()?;

@@ -8,8 +8,10 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use base::hex;
+
 use super::ManifestEntry;
-use crate::error::{Error, Result, hex};
+use crate::error::{Error, Result};
 use crate::limits;
 use crate::rocks::{RESTORING_FOLDER, make_folder};
 
@@ -51,7 +53,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
 pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
     let fresh = objects.join("copy.tmp");
     let hash = copy(source, &fresh)?;
-    let object = objects.join(hex(&hash));
+    let object = objects.join(hex::lower(&hash));
     with_path(&object, fs::rename(&fresh, &object))?;
     Ok(hash)
 }
@@ -59,7 +61,7 @@ pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
 /// Writes bytes into the folder of objects. Returns their hash, which is also their name there.
 pub(super) fn write_object(bytes: &[u8], objects: &Path) -> Result<[u8; 32]> {
     let hash = blake3::hash(bytes);
-    write_whole(&objects.join(hex(hash.as_bytes())), bytes)?;
+    write_whole(&objects.join(hex::lower(hash.as_bytes())), bytes)?;
     Ok(*hash.as_bytes())
 }
 

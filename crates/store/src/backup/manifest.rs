@@ -8,9 +8,9 @@
 use std::fmt;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::hex;
 
 use super::Progress;
-use crate::error::hex;
 
 const MAGIC: &[u8; 8] = b"doubletb";
 const VERSION: u8 = 2;
@@ -34,7 +34,7 @@ impl ManifestEntry {
     /// Returns the name of the object in the target that holds the content.
     #[must_use]
     pub fn object_name(&self) -> String {
-        hex(&self.hash)
+        hex::lower(&self.hash)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use base::{DbNumber, NoteId};
+use base::{DbNumber, NoteId, hex};
 use proptest::prelude::*;
 
 use super::manifest::ManifestError;
@@ -12,7 +12,6 @@ use crate::batch::Batch;
 use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
 use crate::engine::{Direction, KeyRange, Read, Table};
-use crate::error::hex;
 use crate::memory::MemoryEngine;
 use crate::rocks::Options;
 
@@ -337,7 +336,7 @@ fn data_files_are_included_in_a_backup() {
     assert_eq!(data_files(&target, None).expect("read").files, second);
     prune(&target, 1).expect("pruned");
     assert_eq!(data_files(&target, None).expect("read").files, second, "pruning keeps what is needed");
-    let object = target.join(OBJECTS).join(hex(blake3::hash(b"two").as_bytes()));
+    let object = target.join(OBJECTS).join(hex::lower(blake3::hash(b"two").as_bytes()));
     fs::write(&object, b"owt").expect("written");
     check_refused(data_files(&target, None), "use another backup");
     check_refused(verify(&target, None, &mut |_| {}), "use another backup");

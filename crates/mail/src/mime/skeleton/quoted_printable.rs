@@ -9,10 +9,10 @@
 //! Reading a range of the text requires encoding all of it, so long texts are rejected too.
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::hex;
 
 use super::LineEnding;
 use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
-use crate::mime::transfer_encoding::hex_pair;
 
 /// The style in which a text is encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl StyleDetector {
     fn digits(&mut self, high: u8, low: u8) -> Option<u8> {
         self.lower_case |= high.is_ascii_lowercase() || low.is_ascii_lowercase();
         self.upper_case |= high.is_ascii_uppercase() || low.is_ascii_uppercase();
-        hex_pair(high, low)
+        hex::parse_byte(high, low)
     }
 
     /// Returns the style that matches the gathered properties. A byte that is escaped somewhere is assumed to be

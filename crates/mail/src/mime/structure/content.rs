@@ -7,11 +7,12 @@
 //! value, and a missing `;` is recognized by the `=` of the next parameter. A Content-Type without a subtype counts as
 //! missing.
 
+use base::hex;
+
 use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
 use crate::mime::encoded_word;
 use crate::mime::header;
 use crate::mime::structure::InternedText;
-use crate::mime::transfer_encoding::hex_pair;
 
 /// The description of a part's body in its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -263,7 +264,7 @@ fn decode_extended(value: &[u8]) -> String {
         match after {
             [high, low, after @ ..]
                 if *byte == b'%'
-                    && let Some(decoded) = hex_pair(*high, *low) =>
+                    && let Some(decoded) = hex::parse_byte(*high, *low) =>
             {
                 bytes.push(decoded);
                 rest = after;
@@ -544,10 +545,10 @@ fn join_pieces(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
 
 /// Appends a byte of a plain piece to encoded pieces, escaped if necessary.
 fn push_escaped(value: &mut Vec<u8>, byte: u8) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'#' | b'$' | b'&' | b'+') {
         value.push(byte);
     } else {
-        value.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        value.push(b'%');
+        value.extend_from_slice(hex::upper(&[byte]).as_bytes());
     }
 }
