@@ -1,4 +1,4 @@
-//! Line ends of messages: CRLF, and the bare CR and LF that RFC 5322 forbids.
+//! Line ends of messages and protocols: CRLF, and the bare CR and LF that RFC 5322 forbids.
 
 /// Converts all line ends to CRLF. An LF without CR becomes CRLF, a CR without LF becomes a space.
 #[must_use]
@@ -35,6 +35,22 @@ pub fn has_bare_line_end(previous: u8, piece: &[u8]) -> bool {
     bare
 }
 
+/// Returns the index after the LF that ends the line at `from`, or the length of the bytes.
+#[must_use]
+#[inline]
+pub fn line_end(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    memchr::memchr(b'\n', rest).map_or(bytes.len(), |position| from + position + 1)
+}
+
+/// Returns a line without its line end: CRLF, a bare LF, or a CR whose LF is missing.
+#[must_use]
+#[inline]
+pub fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +65,14 @@ mod tests {
         check("\n", "\r\n");
         check("a\rb\r\r\n", "a b \r\n");
         check("a\n\n.\n", "a\r\n\r\n.\r\n");
+    }
+
+    #[test]
+    fn lines_are_split_behind_their_lf() {
+        let text = b"a\r\n\nb";
+        assert_eq!((line_end(text, 0), line_end(text, 3), line_end(text, 4), line_end(text, 9)), (3, 4, 5, 5));
+        for (line, content) in [("a\r\n", "a"), ("a\n", "a"), ("a\r", "a"), ("a\r\r\n", "a\r"), ("\n", ""), ("", "")] {
+            assert_eq!(without_line_end(line.as_bytes()), content.as_bytes(), "{line:?}");
+        }
     }
 }

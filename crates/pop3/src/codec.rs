@@ -8,6 +8,8 @@
 //! that accepts LF as a line end could otherwise detect the end of the message too early. Messages that arrived through
 //! SMTP contain no bare LF and are sent byte for byte.
 
+use base::line_ends::without_line_end;
+
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX};
 
 /// A command as received.
@@ -52,10 +54,7 @@ pub fn take_line(buffer: &mut Vec<u8>, awaited: LineKind) -> Result<Option<Strin
         return Err(LineError::TooLong);
     }
     let mut line: Vec<u8> = buffer.drain(..=end).collect();
-    line.pop();
-    if line.last() == Some(&b'\r') {
-        line.pop();
-    }
+    line.truncate(without_line_end(&line).len());
     match String::from_utf8(line) {
         Ok(text) if !text.contains(['\0', '\r']) => Ok(Some(text)),
         _ => Err(LineError::NotText),

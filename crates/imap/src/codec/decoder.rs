@@ -16,6 +16,8 @@
 //! A line may end with a bare LF. This is for people who use a terminal, and it is harmless because no input is
 //! forwarded from here.
 
+use base::line_ends::without_line_end;
+
 use super::ast::Command;
 use super::error::SyntaxError;
 use super::parse;
@@ -414,9 +416,4 @@ fn announced_literal(line: &[u8]) -> Option<AnnouncedLiteral> {
     }
     let add = |length: usize, digit: &u8| length.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
     Some(AnnouncedLiteral { length: digits.iter().fold(0, add), synchronizing })
-}
-
-fn without_line_end(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -10,6 +10,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use base::line_ends::{line_end, without_line_end};
+
 use crate::limits::{FIELD_BYTES_MAX, HEADER_BYTES_MAX};
 use crate::mime::encoded_word;
 
@@ -106,23 +108,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Returns the index after the LF that ends the line at `from`, or the length of the bytes.
-pub(crate) fn line_end(bytes: &[u8], from: usize) -> usize {
-    let rest = bytes.get(from..).unwrap_or_default();
-    memchr::memchr(b'\n', rest).map_or(bytes.len(), |position| from + position + 1)
-}
-
 /// Returns `true` if a line consists of only its line end. An empty slice counts as a blank line.
 pub(crate) fn is_blank_line(line: &[u8]) -> bool {
     let content = line.strip_suffix(b"\n").unwrap_or(line);
     // Some programs end lines with CR CR LF.
     content.iter().all(|byte| *byte == b'\r')
-}
-
-/// Returns a line without its line end.
-pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Returns the length of the name of the field that begins here and the index of the colon. Returns `None` if no field

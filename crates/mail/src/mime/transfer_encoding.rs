@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use base::hex;
+use base::line_ends::{line_end, without_line_end};
 use base64::Engine;
 use base64::engine::general_purpose::{NO_PAD, PAD, PAD_INDIFFERENT};
 use base64::engine::{GeneralPurposeConfig, Simd};
@@ -84,9 +85,9 @@ pub fn quoted_printable_lenient(encoded: &[u8], size_bytes_max: usize) -> Vec<u8
     let mut decoded = Vec::with_capacity(encoded.len().min(size_bytes_max));
     let mut rest = encoded;
     while !rest.is_empty() && decoded.len() < size_bytes_max {
-        let end = crate::mime::header::line_end(rest, 0);
+        let end = line_end(rest, 0);
         let (line, after) = rest.split_at(end);
-        let content = crate::mime::header::without_line_end(line);
+        let content = without_line_end(line);
         let text = content.trim_ascii_end();
         // White space at the very end is kept, because the line has not ended.
         let has_end = content.len() < line.len();

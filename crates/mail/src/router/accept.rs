@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use base::line_ends::line_end;
 use base::{Name, Timestamp};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, Item, NewDatabase, NewNote, Transaction, Value, level};
 use store::Ticket;
@@ -556,7 +557,7 @@ pub(crate) fn with_return_path(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
         } else {
             rest.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
         };
-        let end = memchr::memchr(b'\n', rest).map_or(raw.len(), |end| position + end + 1);
+        let end = line_end(raw, position);
         if is_dropped {
             form.extend_from_slice(&raw[copied..position]);
             copied = end;

@@ -10,6 +10,7 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::hex;
+use base::line_ends::line_end;
 
 use super::LineEnding;
 use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
@@ -130,8 +131,7 @@ impl StyleDetector {
         self.content.reserve(body.len());
         let mut rest = body;
         while !rest.is_empty() {
-            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |position| position + 1);
-            let (line, after) = rest.split_at(end);
+            let (line, after) = rest.split_at(line_end(rest, 0));
             rest = after;
             let (text, has_end) = match line.strip_suffix(self.ending.bytes()) {
                 Some(text) => (text, true),

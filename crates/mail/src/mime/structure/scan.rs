@@ -17,12 +17,13 @@
 //! `MIME_DEPTH_MAX` boundaries. [`ScanEffort`] counts these steps for the tests.
 
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
+use base::line_ends::{line_end, without_line_end};
 use memchr::memmem;
 
 use super::content::{Content, ContentField, ContentFields, PartContext, boundary_of};
 use super::{Part, PartKind, Structure};
 use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
-use crate::mime::header::{is_blank_line, line_end, split_name};
+use crate::mime::header::{is_blank_line, split_name};
 
 /// Parses a message. Any bytes have a structure.
 #[must_use]
@@ -331,9 +332,7 @@ fn blank_length(rest: &[u8]) -> Option<usize> {
 
 /// Returns the end of the content before a boundary line. The line end before the line belongs to the boundary.
 fn content_end(raw: &[u8], start: usize) -> usize {
-    let before = &raw[..start];
-    let before = before.strip_suffix(b"\n").unwrap_or(before);
-    before.strip_suffix(b"\r").unwrap_or(before).len()
+    without_line_end(&raw[..start]).len()
 }
 
 /// A counter of line ends that works in one pass. The requested positions must not decrease.
