@@ -31,7 +31,7 @@ use mail::mailbox::{Flags, MailFile};
 use serde_json::json;
 
 use super::flag_list::{self, FlagList};
-use super::mail_files::{self, FileEntry, name_of};
+use super::mail_files::{self, FileEntry, name_of, without_ending};
 use super::request::{ImportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
 
@@ -549,7 +549,7 @@ pub(super) const WIRE_FORM_SUFFIX: &str = ".as-is.eml";
 
 /// Returns `true` if the name is that of a message file: `NAME.eml`, or a number as in MH folders.
 fn is_message_file_name(name: &str) -> bool {
-    let is_eml = name.len() > 4 && name.get(name.len() - 4..).is_some_and(|ending| ending.eq_ignore_ascii_case(".eml"));
+    let is_eml = without_ending(name, ".eml").is_some();
     is_eml || (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

@@ -12,8 +12,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base::Timestamp;
 use base::limits::FOLDER_NAME_BYTES_MAX;
+use base::{Timestamp, ascii_case};
 
 use super::Failure;
 
@@ -137,9 +137,10 @@ fn mailbox_of(levels: Vec<String>) -> String {
     sanitized_mailbox_name(&levels.iter().map(bare).collect::<Vec<_>>().join("/"))
 }
 
-fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
-    let (start, end) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
-    (end.eq_ignore_ascii_case(ending) && !start.is_empty()).then_some(start)
+/// Returns a name without its ending. Returns `None` if it has another one, or consists only of it.
+#[must_use]
+pub fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
+    ascii_case::strip_suffix(name, ending).filter(|start| !start.is_empty())
 }
 
 /// Encodes one level of a mailbox name as a file name.

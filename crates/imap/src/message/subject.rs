@@ -2,6 +2,7 @@
 //!
 //! Steps 3 and 4 of the RFC are applied to all consecutive blobs at once, so that time is linear.
 
+use base::ascii_case::{strip_prefix, strip_suffix};
 use mail::casemap::fold;
 use mail::mime::header;
 
@@ -57,8 +58,7 @@ fn without_trailer<'a>(text: &'a str, is_reply: &mut bool) -> Option<&'a str> {
     if let Some(rest) = text.strip_suffix(' ') {
         return Some(rest);
     }
-    let start = text.len().checked_sub(5)?;
-    let rest = text.get(start..).filter(|end| end.eq_ignore_ascii_case("(fwd)")).and_then(|_| text.get(..start))?;
+    let rest = strip_suffix(text, "(fwd)")?;
     *is_reply = true;
     Some(rest)
 }
@@ -105,11 +105,6 @@ fn without_blob(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find(['[', ']'])?;
     Some(inside[end..].strip_prefix(']')?.trim_start_matches(' '))
-}
-
-fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    let (start, rest) = text.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 #[cfg(test)]

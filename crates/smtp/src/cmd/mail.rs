@@ -4,6 +4,8 @@
 //! size beyond the limit. It asks the backend whether the user may send with this address and whether there is
 //! capacity.
 
+use base::ascii_case;
+
 use crate::cmd::CallContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
@@ -60,7 +62,7 @@ fn refusal_before(session: &Session) -> Option<Refusal> {
 
 fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
     let syntax = |text: &'static str| Refusal::new(501, Status(5, 5, 4), text);
-    let input = after_keyword(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
+    let input = ascii_case::strip_prefix(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
     let (path, rest) = path::parse(input)
         .map_err(|error| Refusal::new(501, Status(5, 1, 7), bad_address(error, "Bad sender address syntax")))?;
     let parameters = parse_mail(rest).map_err(parameter_refusal)?;
@@ -74,12 +76,6 @@ fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
         return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
     }
     Ok(Transaction::new(path.address.to_owned(), parameters))
-}
-
-/// Returns the text after `FROM:` or `TO:`, which may be in any case.
-pub(crate) fn after_keyword<'a>(arguments: &'a str, keyword: &str) -> Option<&'a str> {
-    let (found, rest) = arguments.split_at_checked(keyword.len())?;
-    found.eq_ignore_ascii_case(keyword).then_some(rest)
 }
 
 /// Returns the refusal for an error in the parameters.

@@ -4,11 +4,12 @@
 //! is accepted only from an authenticated client, so the server is not an open relay. `<Postmaster>` without a domain
 //! is local, as §4.5.1 requires.
 
+use base::ascii_case;
 use mail::router::Recipient;
 use mail::submission::ResolvedAddress;
 
 use crate::cmd::CallContext;
-use crate::cmd::mail::{after_keyword, bad_address, parameter_refusal};
+use crate::cmd::mail::{bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
 use crate::error::{Refusal, Status};
@@ -56,7 +57,7 @@ fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
     if transaction.recipients.len() >= session.rules.recipients_max {
         return Err(Refusal::new(452, Status(4, 5, 3), "Too many recipients"));
     }
-    let input = after_keyword(arguments, "TO:")
+    let input = ascii_case::strip_prefix(arguments, "TO:")
         .ok_or_else(|| Refusal::new(501, Status(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
     let (path, rest) = path::parse(input)
         .map_err(|error| Refusal::new(501, Status(5, 1, 3), bad_address(error, "Bad recipient address syntax")))?;
