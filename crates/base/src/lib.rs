@@ -7,6 +7,7 @@
 //!
 //! Code that only one crate needs is deliberately left out.
 
+pub mod address_literal;
 pub mod ascii_case;
 pub mod assertions;
 pub mod codec;

@@ -13,9 +13,9 @@
 //! itself.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use base::address_literal;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::limits::{ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, DOMAIN_LABEL_BYTES_MAX, LOCAL_PART_BYTES_MAX};
@@ -223,16 +223,10 @@ fn is_label(label: &str) -> bool {
     characters && !hyphens && !label.is_empty() && label.len() <= DOMAIN_LABEL_BYTES_MAX
 }
 
-/// Normalizes an address literal such as `[192.0.2.1]` or `[IPv6:2001:db8::1]`. Other tags are refused.
+/// Normalizes an address literal, in lower case.
 fn literal(text: &str) -> Result<String, AddressError> {
-    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(AddressError::Domain)?;
-    let tagged = inner.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
-    if tagged.is_some() {
-        let address: Ipv6Addr = inner.get(5..).unwrap_or_default().parse().map_err(|_| AddressError::Domain)?;
-        return Ok(format!("[ipv6:{address}]"));
-    }
-    let address: Ipv4Addr = inner.parse().map_err(|_| AddressError::Domain)?;
-    Ok(format!("[{address}]"))
+    let address = address_literal::parse(text).ok_or(AddressError::Domain)?;
+    Ok(address_literal::format(address).to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -469,7 +469,7 @@ impl Session {
             [recipient] => Some(recipient.address.as_str()),
             _ => None,
         };
-        let is_name = path::is_domain(helo) || path::is_address_literal(helo);
+        let is_name = path::is_domain_or_literal(helo);
         let trace = received_field(&ReceivedField {
             helo: Some(helo).filter(|_| is_name),
             address: self.peer.ip(),

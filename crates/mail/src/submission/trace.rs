@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use base::Timestamp;
+use base::{Timestamp, address_literal};
 
 /// The protocol with which a message was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub struct ReceivedField<'a> {
 #[must_use]
 pub fn received_field(hop: &ReceivedField<'_>) -> String {
     let mut field = String::with_capacity(256);
-    let literal = address_literal(hop.address);
+    let literal = address_literal::format(hop.address);
     // Writing to a string cannot fail.
     let _ = write!(field, "Received: from {} ({literal})\r\n", hop.helo.unwrap_or(&literal));
     let _ = write!(field, "\tby {} with {} id {}", hop.hostname, transmission_type(hop), hop.id);
@@ -65,15 +65,6 @@ pub fn received_field(hop: &ReceivedField<'_>) -> String {
     }
     let _ = write!(field, ";\r\n\t{}\r\n", hop.received.to_rfc5322());
     field
-}
-
-/// Returns an address as an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
-#[must_use]
-pub fn address_literal(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => format!("[{address}]"),
-        IpAddr::V6(address) => format!("[IPv6:{address}]"),
-    }
 }
 
 /// Returns the protocol by its name in the registry of mail transmission types (RFC 3848, RFC 6531).

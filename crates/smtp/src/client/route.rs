@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use base::Random;
+use base::{Random, address_literal};
 
 use crate::client::connection::TransferError;
 use crate::client::{ClientProtocol, Options, Route, Security};
@@ -52,7 +52,7 @@ pub(crate) async fn targets(
             };
             Ok(addresses.into_iter().map(target).collect())
         }
-        Route::Domain(domain) => match literal(domain) {
+        Route::Domain(domain) => match address_literal::parse(domain) {
             Some(address) => Ok(vec![exchanger_target(&address.to_string(), address, options)]),
             None => domain_targets(domain, options, resolver, random).await,
         },
@@ -137,15 +137,6 @@ fn exchanger_target(name: &str, address: IpAddr, options: &Options) -> ServerAdd
     }
 }
 
-/// Parses an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
-fn literal(domain: &str) -> Option<IpAddr> {
-    let inner = domain.strip_prefix('[')?.strip_suffix(']')?;
-    match inner.get(..5) {
-        Some(tag) if tag.eq_ignore_ascii_case("IPv6:") => inner.get(5..)?.parse().ok().map(IpAddr::V6),
-        _ => inner.parse().ok().map(IpAddr::V4),
-    }
-}
-
 fn unreachable(error: LookupError) -> TransferError {
     match error {
         LookupError::NoSuchDomain => TransferError::permanent(Status(5, 1, 2), "there is no such domain"),
@@ -193,12 +184,5 @@ mod tests {
         assert!(["a", "b", "c"].iter().all(|name| firsts[*name] > 60), "{firsts:?}");
         let many = (0..1_000).map(|_| exchanger((1, "a"))).collect();
         assert_eq!(by_preference(many, &random).len(), EXCHANGERS_MAX);
-    }
-
-    #[test]
-    fn address_literals_are_parsed() {
-        assert_eq!(literal("[192.0.2.1]"), Some("192.0.2.1".parse().expect("valid")));
-        assert_eq!(literal("[ipv6:2001:db8::1]"), Some("2001:db8::1".parse().expect("valid")));
-        assert_eq!(literal("192.0.2.1"), None);
     }
 }

@@ -6,7 +6,7 @@
 //! dropped, as RFC 5321 §3.6.1 requires. Control characters are never accepted, so that an accepted address has no
 //! control characters of a trace field.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use base::address_literal;
 
 use crate::limits::{DOMAIN_BYTES_MAX, LOCAL_PART_BYTES_MAX};
 
@@ -70,16 +70,10 @@ pub fn is_domain(text: &str) -> bool {
     !labels.is_empty() && text.len() <= DOMAIN_BYTES_MAX && labels.split('.').all(is_label)
 }
 
-/// Returns `true` if a text is an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+/// Returns `true` if a text is a domain or an address literal.
 #[must_use]
-pub fn is_address_literal(text: &str) -> bool {
-    let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return false };
-    match inner.get(..5) {
-        Some(tag) if tag.eq_ignore_ascii_case("IPv6:") => {
-            inner.get(5..).is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
-        }
-        _ => inner.parse::<Ipv4Addr>().is_ok(),
-    }
+pub fn is_domain_or_literal(text: &str) -> bool {
+    is_domain(text) || address_literal::parse(text).is_some()
 }
 
 /// Returns the position of the bracket that ends the path. Brackets within quotes are skipped.
@@ -103,8 +97,7 @@ fn without_route(inner: &str) -> Result<&str, PathError> {
         return Ok(inner);
     }
     let (route, address) = inner.split_once(':').ok_or(PathError::Domain)?;
-    let is_hop =
-        |hop: &str| hop.strip_prefix('@').is_some_and(|domain| is_domain(domain) || is_address_literal(domain));
+    let is_hop = |hop: &str| hop.strip_prefix('@').is_some_and(is_domain_or_literal);
     if route.split(',').all(is_hop) && !address.is_empty() { Ok(address) } else { Err(PathError::Domain) }
 }
 
@@ -117,11 +110,7 @@ fn check_address(address: &str) -> Result<(), PathError> {
     if !is_local || local.len() > LOCAL_PART_BYTES_MAX {
         return Err(PathError::LocalPart);
     }
-    if !address.contains('@') || is_domain(domain) || is_address_literal(domain) {
-        Ok(())
-    } else {
-        Err(PathError::Domain)
-    }
+    if !address.contains('@') || is_domain_or_literal(domain) { Ok(()) } else { Err(PathError::Domain) }
 }
 
 fn is_dot_string(local: &str) -> bool {
