@@ -14,6 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Timestamp, ascii_case};
+use mail::mailbox::canonical_name;
 
 use super::Failure;
 
@@ -111,12 +112,7 @@ pub fn sanitized_mailbox_name(name: &str) -> String {
     let mut name = levels.join("/").replace(char::is_control, "_");
     name.truncate(name.floor_char_boundary(FOLDER_NAME_BYTES_MAX));
     let name = name.trim_end_matches('/');
-    match name.split_once('/') {
-        _ if name.is_empty() => "INBOX".to_owned(),
-        None if name.eq_ignore_ascii_case("inbox") => "INBOX".to_owned(),
-        Some((first, rest)) if first.eq_ignore_ascii_case("inbox") => format!("INBOX/{rest}"),
-        _ => name.to_owned(),
-    }
+    if name.is_empty() { "INBOX".to_owned() } else { canonical_name(name) }
 }
 
 /// Returns the relative path of a mailbox's folder or, with a suffix, of its file.

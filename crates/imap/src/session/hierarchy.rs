@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use mail::mailbox::canonical_name;
+
 use crate::codec::ast::{ListReturns, ListSelection, SpecialUse};
 use crate::limits::LIST_STEPS_MAX;
 
@@ -186,12 +188,7 @@ impl Pattern {
     /// Joins the reference name and a pattern of LIST.
     #[must_use]
     pub fn new(reference: &str, pattern: &str) -> Self {
-        let mut text = format!("{reference}{pattern}");
-        let level_end = text.find(SEPARATOR).unwrap_or(text.len());
-        if text.get(..level_end).is_some_and(|level| level.eq_ignore_ascii_case("INBOX")) {
-            text.replace_range(..level_end, "INBOX");
-        }
-        Self { text }
+        Self { text: canonical_name(&format!("{reference}{pattern}")) }
     }
 
     /// Returns `true` if the name matches the pattern. INBOX is compared without regard to case.

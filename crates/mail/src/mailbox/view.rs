@@ -312,10 +312,6 @@ fn folder(design: &FolderDesign) -> Folder {
 /// Returns a mailbox name with `INBOX`, alone or as the first level, in capitals.
 #[must_use]
 pub fn canonical_name(name: &str) -> String {
-    let (first, rest) = name.split_once('/').map_or((name, None), |(first, rest)| (first, Some(rest)));
-    match rest {
-        _ if !first.eq_ignore_ascii_case("INBOX") => name.to_owned(),
-        None => "INBOX".to_owned(),
-        Some(rest) => format!("INBOX/{rest}"),
-    }
+    let (first, rest) = name.split_at(name.find('/').unwrap_or(name.len()));
+    if first.eq_ignore_ascii_case("INBOX") { format!("INBOX{rest}") } else { name.to_owned() }
 }

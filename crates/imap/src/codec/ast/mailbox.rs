@@ -1,5 +1,7 @@
 //! Mailbox names, and the arguments of LIST, STATUS and the quota commands.
 
+use mail::mailbox::canonical_name;
+
 /// The name of a mailbox: UTF-8, with levels separated by `/`. `INBOX` is in upper case, however the client wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(String);
@@ -8,13 +10,8 @@ impl MailboxName {
     /// Creates a mailbox name from a decoded name. If the first level spells `INBOX` in any case, it is converted to
     /// upper case.
     #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        let mut name = name.into();
-        let first_level_bytes = name.find('/').unwrap_or(name.len());
-        if first_level_bytes == 5 && name.as_bytes()[..5].eq_ignore_ascii_case(b"INBOX") {
-            name.replace_range(..5, "INBOX");
-        }
-        Self(name)
+    pub fn new(name: impl AsRef<str>) -> Self {
+        Self(canonical_name(name.as_ref()))
     }
 
     /// Returns the name.
