@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use mail::mime::{PartKind, Source, header};
+use mail::mime::{PartKind, Source, header, slice};
 
 use crate::codec::Writer;
 use crate::codec::ast::{PartPath, Partial, Section, SectionText};
@@ -77,7 +77,7 @@ impl Octets {
         let end = start.saturating_add(length).min(self.length());
         match self {
             Self::Range(range) => Self::Range(range.start + start..range.start + end),
-            Self::Bytes(bytes) => Self::Bytes(slice(&bytes, start..end).to_vec()),
+            Self::Bytes(bytes) => Self::Bytes(slice(&bytes, &(start..end)).to_vec()),
         }
     }
 
@@ -92,7 +92,7 @@ impl Octets {
                 let start = all.start.saturating_add(range.start).min(all.end);
                 source.range(start..all.start.saturating_add(range.end).clamp(start, all.end.max(start)))
             }
-            Self::Bytes(bytes) => Ok(Cow::Borrowed(slice(bytes, range))),
+            Self::Bytes(bytes) => Ok(Cow::Borrowed(slice(bytes, &range))),
         }
     }
 
@@ -106,12 +106,6 @@ impl Octets {
         out.literal(&bytes);
         Ok(())
     }
-}
-
-fn slice(bytes: &[u8], range: Range<u64>) -> &[u8] {
-    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
-    let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
-    &bytes[start..end]
 }
 
 /// Returns the wanted fields of a header unchanged, followed by an empty line.

@@ -57,7 +57,8 @@ impl Source for InMemoryMessage<'_> {
 }
 
 /// Returns a range of bytes, cut off at their end.
-pub(crate) fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
+#[must_use]
+pub fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
     let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
     &bytes[start..end]
