@@ -280,6 +280,67 @@ fn a_torn_tail_of_the_log_is_dropped() {
     }
 }
 
+/// Writes and flushes until the engine writes a new log over an older one. Returns the number of batches.
+fn recycle_logs(rocks: &RocksEngine) -> u32 {
+    for round in 0..6 {
+        for number in 0..50 {
+            put(rocks, Table::Body, &(round * 50 + number).to_be_bytes(), &[7; 10_000]);
+        }
+        rocks.sync().expect("synced");
+        rocks.flush().expect("flushed");
+    }
+    300
+}
+
+#[test]
+fn log_is_written_over_an_older_one() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    let count = recycle_logs(&rocks);
+    put(&rocks, Table::Body, &count.to_be_bytes(), b"in a used log");
+    rocks.sync().expect("synced");
+    drop(rocks);
+    let log = files(folder.path(), ".log").pop().expect("a log");
+    assert!(fs::metadata(&log).expect("a file").len() > 100_000, "the file of the older log");
+    let condition = log::examine(folder.path()).expect("readable");
+    assert_eq!(condition.torn, None);
+    let tail = condition.older_tails.last().expect("the content of the older log");
+    assert!(tail.file == log && tail.offset < 10_000, "{tail:?}");
+    let rocks = open(folder.path()).expect("opened again");
+    assert_eq!(prefix(&rocks), count + 1);
+    assert!(!rocks.was_torn);
+}
+
+#[test]
+fn empty_log_after_an_older_one_is_accepted() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    let count = recycle_logs(&rocks);
+    put(&rocks, Table::Meta, b"only in the log", b"1");
+    put(&rocks, Table::Body, &count.to_be_bytes(), b"flushed");
+    rocks.sync().expect("synced");
+    // The table has then no need of the log that the other one needs, and a new log has begun.
+    rocks.db.flush_cf(rocks.family(Table::Body)).expect("flushed");
+    drop(rocks);
+    let rocks = open(folder.path()).expect("no change is lost");
+    assert_eq!(prefix(&rocks), count + 1);
+    assert_eq!(rocks.get(Table::Meta, b"only in the log").expect("sound"), Some(b"1".to_vec()));
+}
+
+#[test]
+fn checkpoint_has_nothing_of_an_older_log() {
+    let folder = folder();
+    let rocks = open(&folder.path().join("store")).expect("a new store");
+    let count = recycle_logs(&rocks);
+    put(&rocks, Table::Body, &count.to_be_bytes(), b"in a used log");
+    let target = folder.path().join("checkpoint");
+    rocks.checkpoint(&target).expect("made");
+    let bytes: u64 = files(&target, ".log").iter().map(|log| fs::metadata(log).expect("a file").len()).sum();
+    assert!(bytes < 10_000, "{bytes}");
+    drop(rocks);
+    assert_eq!(prefix(&open(&target).expect("a complete store")), count + 1);
+}
+
 fn flip(file: &Path, offset: usize) {
     let mut bytes = fs::read(file).expect("a file");
     bytes[offset] ^= 0x10;
