@@ -23,7 +23,7 @@ use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{AddressResolver, Envelope, Recipient, Router, RouterOptions, Target, TransferOutcome};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
-use notes::view::read_entries::{EntryReader, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryReader, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
@@ -161,25 +161,25 @@ impl Server {
         assert!(count >= last.unwrap_or(u64::from(DOCUMENTS)), "{count} changes");
     }
 
-    fn read_rows(&self, start: Start) {
+    fn read_rows(&self, start: StartPosition) {
         let reader = self.documents.access.downgrade::<level::Reader>();
         assert!(reader.view_refresh(self.documents.view, PAGE).expect("refreshed").complete);
         let reading = reader.read().expect("a snapshot");
         let view = reading.view(self.documents.view).expect("the view");
-        let request = Request {
+        let request = EntriesRequest {
             start,
             skip: (Navigator::Current, 0),
             navigator: Navigator::Next,
             limit: PAGE,
             expansion: Arc::new(Expansion::default()),
-            mask: Mask { tumbler: true, ..Mask::default() },
+            mask: ReadMask { tumbler: true, ..ReadMask::default() },
         };
         let entries = EntryReader::open(&reading, &view, 0).expect("rows");
         assert_eq!(entries.read(&request).expect("sound").rows.len(), PAGE);
     }
 
-    fn random_position(&self) -> Start {
-        Start::Position(self.random.below(u64::from(DOCUMENTS) - PAGE as u64))
+    fn random_position(&self) -> StartPosition {
+        StartPosition::Position(self.random.below(u64::from(DOCUMENTS) - PAGE as u64))
     }
 
     /// Changes a document so that it moves in the view, and reads rows.
@@ -374,7 +374,7 @@ impl Pair {
                 server.read_changes(None);
             }),
             self.compare("view of 1,000 documents: the first 50 rows", TURNS, &|server| {
-                server.read_rows(Start::Beginning);
+                server.read_rows(StartPosition::Beginning);
             }),
             self.compare("view of 1,000 documents: 50 rows at a random position", TURNS, &|server| {
                 server.read_rows(server.random_position());

@@ -30,7 +30,7 @@ use base::{Clock, Name, NoteId, Random, Timestamp};
 use notes::view::build::{BuildOptions, BuildReport};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
-use notes::view::read_entries::{EntryReader, EntryRow, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryReader, EntryRow, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Total, ViewDesign};
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
@@ -214,13 +214,15 @@ impl Bench {
         let last = u64::from(place.count) - 50;
         let read = |start| rows_of(&reader, place.views[0], &first_page(start));
         let keys: Vec<Vec<u8>> =
-            (0..READS).map(|_| read(Start::Position(self.random.below(last))).swap_remove(0).key).collect();
+            (0..READS).map(|_| read(StartPosition::Position(self.random.below(last))).swap_remove(0).key).collect();
         let mut samples = [Samples::default(), Samples::default(), Samples::default()];
         for number in 0..READS + READS / 10 {
             let key = keys[self.random.below(READS as u64) as usize].clone();
-            let behind_key = Request { mask: Mask::default(), ..first_page(Start::Key(key)) };
-            let position = first_page(Start::Position(self.random.below(last)));
-            for (samples, request) in samples.iter_mut().zip([first_page(Start::Beginning), position, behind_key]) {
+            let behind_key = EntriesRequest { mask: ReadMask::default(), ..first_page(StartPosition::Key(key)) };
+            let position = first_page(StartPosition::Position(self.random.below(last)));
+            for (samples, request) in
+                samples.iter_mut().zip([first_page(StartPosition::Beginning), position, behind_key])
+            {
                 let started = Instant::now();
                 assert_eq!(rows_of(&reader, place.views[0], &request).len(), 50);
                 // The first reads load pages into the engine's cache and do not measure the view, so they are not
@@ -244,13 +246,13 @@ impl Bench {
         let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
         for _ in 0..READS / 10 {
             let started = Instant::now();
-            let request = Request {
-                start: Start::Beginning,
+            let request = EntriesRequest {
+                start: StartPosition::Beginning,
                 skip: (Navigator::Current, 0),
                 navigator: Navigator::NextExpanded,
                 limit: 10_000,
                 expansion: Arc::clone(&expansion),
-                mask: Mask::default(),
+                mask: ReadMask::default(),
             };
             assert_eq!(rows_of(&reader, place.views[1], &request).len() as u64, CATEGORIES);
             samples.add(started);
@@ -282,7 +284,10 @@ impl Bench {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
             let (started, _) = self.save_random(place, number as u64);
-            assert_eq!(rows_of(&place.access.downgrade(), place.views[0], &first_page(Start::Beginning)).len(), 50);
+            assert_eq!(
+                rows_of(&place.access.downgrade(), place.views[0], &first_page(StartPosition::Beginning)).len(),
+                50
+            );
             samples.add(started);
         }
         self.report("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
@@ -340,7 +345,7 @@ impl Bench {
         for number in 0..READS / 10 {
             let (started, _) = self.save_random(&place, number as u64);
             let position = self.random.below(u64::from(count) * 9 / 10);
-            assert_eq!(rows_of(&bob, place.views[1], &first_page(Start::Position(position))).len(), 50);
+            assert_eq!(rows_of(&bob, place.views[1], &first_page(StartPosition::Position(position))).len(), 50);
             samples.add(started);
         }
         let name = format!("a document saved and 50 entries read, {} of {count} hidden", count / 20);
@@ -377,7 +382,7 @@ impl Bench {
 }
 
 /// Brings a view up to date and returns entries of it.
-fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> Vec<EntryRow> {
+fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &EntriesRequest) -> Vec<EntryRow> {
     let progress = access.view_refresh(view, 100).expect("refreshed");
     assert!(progress.complete, "little changes meanwhile");
     let reading = access.read().expect("a snapshot");
@@ -387,14 +392,14 @@ fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> V
 }
 
 /// Returns a request for 50 entries with their places.
-fn first_page(start: Start) -> Request {
-    Request {
+fn first_page(start: StartPosition) -> EntriesRequest {
+    EntriesRequest {
         start,
         skip: (Navigator::Current, 0),
         navigator: Navigator::Next,
         limit: 50,
         expansion: Arc::default(),
-        mask: Mask { tumbler: true, ..Mask::default() },
+        mask: ReadMask { tumbler: true, ..ReadMask::default() },
     }
 }
 

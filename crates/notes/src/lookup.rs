@@ -26,7 +26,7 @@ use crate::records::{damaged_note, load_summary_bytes};
 use crate::subject::as_operand;
 use crate::view::cell::{self, CellValue};
 use crate::view::navigate::{Expansion, Navigator};
-use crate::view::read_entries::{EntryContents, EntryReader, Mask, Request, Start};
+use crate::view::read_entries::{EntriesRequest, EntryContents, EntryReader, ReadMask, StartPosition};
 use crate::view::reader::RowContents;
 
 /// Number of bytes that a value takes in memory in addition to its text.
@@ -40,7 +40,7 @@ type LookupResult = Result<Value<'static>, String>;
 
 /// The rows of a view from which a lookup takes its values.
 struct RowSpan {
-    start: Start,
+    start: StartPosition,
     rows: u64,
     /// Responses are skipped.
     main_documents_only: bool,
@@ -150,11 +150,11 @@ impl<'r> LookupContext<'r> {
         let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorized);
         let mut values = Values::once(is_category && lookup.key.is_none());
         let (start, rows) = match lookup.key {
-            None => (Some(Start::Beginning), self.report_error(entries.rows().count())?),
+            None => (Some(StartPosition::Beginning), self.report_error(entries.rows().count())?),
             Some(key) => {
                 let found =
                     self.report_error(entries.rows().find_by_key(&[CellValue::Text(key)], has("PartialMatch")))?;
-                found.map_or((None, 0), |found| (Some(Start::Key(found.first)), found.rows))
+                found.map_or((None, 0), |found| (Some(StartPosition::Key(found.first)), found.rows))
             }
         };
         if let Some(start) = start {
@@ -183,13 +183,13 @@ impl<'r> LookupContext<'r> {
         let RowSpan { mut start, rows, main_documents_only } = span;
         let mut left = rows.min(most);
         while left > 0 {
-            let request = Request {
+            let request = EntriesRequest {
                 start,
                 skip: (Navigator::Current, 0),
                 navigator: Navigator::Next,
                 limit: left.min(500) as usize,
                 expansion: Arc::clone(&expansion),
-                mask: Mask::default(),
+                mask: ReadMask::default(),
             };
             let found = self.report_error(entries.read(&request))?;
             self.spend(found.rows_read)?;
@@ -206,7 +206,7 @@ impl<'r> LookupContext<'r> {
             }
             left = left.saturating_sub(found.rows_read.max(1));
             let Some(next) = found.continue_at else { return Ok(()) };
-            start = Start::Key(next);
+            start = StartPosition::Key(next);
         }
         if rows > most { Err(format!("The lookup matches more than {most} rows")) } else { Ok(()) }
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::view::folder_entries::FolderEntryReader;
 use crate::view::note::ViewInfo;
-use crate::view::read_entries::{Entries, EntryReader, Request};
+use crate::view::read_entries::{EntriesRequest, EntryPage, EntryReader};
 use crate::view::reader::{Tumbler, ViewReader};
 use crate::view::view_cache::OpenView;
 
@@ -176,7 +176,7 @@ impl<'r> EntrySource<'r> {
     }
 
     /// Reads entries.
-    pub fn read(&self, request: &Request) -> Result<Entries> {
+    pub fn read(&self, request: &EntriesRequest) -> Result<EntryPage> {
         match self {
             Self::View(entries) => entries.read(request),
             Self::Folder(entries) => entries.read(request),

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::folder::{FolderEntry, FolderTotals};
 use crate::folder_reader::FolderReader;
 use crate::view::navigate::Navigator;
-use crate::view::read_entries::{Counts, Entries, EntryContents, EntryRow, Request, Start};
+use crate::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryRow, HierarchyCounts, StartPosition};
 use crate::view::reader::Tumbler;
 
 /// A reader of a folder's entries on behalf of the reader of the database.
@@ -78,11 +78,11 @@ impl<'r> FolderEntryReader<'r> {
     ///
     /// This is not the loop of [`EntryReader::read`](crate::view::read_entries::EntryReader::read): a position leads to
     /// the next one by arithmetic, in both directions, and each entry is shown.
-    pub(crate) fn read(&self, request: &Request) -> Result<Entries> {
+    pub(crate) fn read(&self, request: &EntriesRequest) -> Result<EntryPage> {
         request.check_limit()?;
         let direction = Direction::of(request.navigator)?;
         let (mut current, skipped) = self.first_requested(request)?;
-        let mut entries = Entries { skipped, ..Entries::default() };
+        let mut entries = EntryPage { skipped, ..EntryPage::default() };
         while let Some(position) = current.filter(|position| *position < self.totals.count) {
             let Some(uid) = self.folder.uid_at(position)? else { break };
             if entries.rows.len() >= request.limit {
@@ -99,17 +99,17 @@ impl<'r> FolderEntryReader<'r> {
     }
 
     /// Returns the position of the first requested entry and the number of steps to it.
-    fn first_requested(&self, request: &Request) -> Result<(Option<u64>, u64)> {
+    fn first_requested(&self, request: &EntriesRequest) -> Result<(Option<u64>, u64)> {
         let (navigator, count) = request.skip;
         let skipped = request.steps_to_start();
         let count = count - skipped;
         let last = self.totals.count.checked_sub(1);
         let start = match &request.start {
-            Start::Beginning => last.map(|_| 0),
-            Start::End => last,
-            Start::Key(key) => Some(self.folder.rank(uid_of(key)?)?),
-            Start::Tumbler(tumbler) => position_of(tumbler),
-            Start::Position(position) => Some(*position),
+            StartPosition::Beginning => last.map(|_| 0),
+            StartPosition::End => last,
+            StartPosition::Key(key) => Some(self.folder.rank(uid_of(key)?)?),
+            StartPosition::Tumbler(tumbler) => position_of(tumbler),
+            StartPosition::Position(position) => Some(*position),
         };
         let start = start.filter(|start| *start < self.totals.count);
         let (Some(start), Some(last)) = (start, last) else { return Ok((None, 0)) };
@@ -126,7 +126,7 @@ impl<'r> FolderEntryReader<'r> {
         Ok((found, skipped + count.min(possible)))
     }
 
-    fn entry(&self, entry: FolderEntry, position: u64, request: &Request) -> Result<EntryRow> {
+    fn entry(&self, entry: FolderEntry, position: u64, request: &EntriesRequest) -> Result<EntryRow> {
         let mask = request.mask;
         let siblings = self.totals.count;
         Ok(EntryRow {
@@ -135,7 +135,7 @@ impl<'r> FolderEntryReader<'r> {
             totals: Vec::new(),
             tumbler: mask.tumbler.then(|| Tumbler(vec![position + 1])),
             position: mask.position.then_some(position),
-            counts: mask.counts.then_some(Counts { siblings, children: 0, descendants: 0 }),
+            counts: mask.counts.then_some(HierarchyCounts { siblings, children: 0, descendants: 0 }),
             unread: if mask.unread { Some(!self.reading.is_read(entry.note)?) } else { None },
             content: EntryContents::FolderEntry(entry),
         })

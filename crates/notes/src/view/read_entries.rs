@@ -1,7 +1,8 @@
 //! Reading of entries: the rows of a view that a client requests for one screen (Domino's READ_ENTRIES).
 //!
-//! A [`Request`] names the starting point, the steps to the first row, the navigator for the following rows, and the
-//! details to return for each row. The reply is limited in rows and in bytes, and names the row at which to continue.
+//! An [`EntriesRequest`] names the starting point, the steps to the first row, the navigator for the following rows,
+//! and the details to return for each row. The reply is limited in rows and in bytes, and names the row at which to
+//! continue.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -25,7 +26,7 @@ use crate::view::view_format::Total;
 
 /// The starting point of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Start {
+pub enum StartPosition {
     /// Before the first row.
     #[default]
     Beginning,
@@ -41,9 +42,9 @@ pub enum Start {
 
 /// A request for entries.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct EntriesRequest {
     /// The starting point.
-    pub start: Start,
+    pub start: StartPosition,
     /// The navigator and the number of steps from the starting point to the first row. From before the first row or
     /// behind the last one, the first step leads to that row.
     pub skip: (Navigator, u64),
@@ -54,7 +55,7 @@ pub struct Request {
     /// The expanded and collapsed rows.
     pub expansion: Arc<Expansion>,
     /// The details to return.
-    pub mask: Mask,
+    pub mask: ReadMask,
 }
 
 impl Request {
@@ -75,7 +76,7 @@ impl Request {
 
 /// The details to return for each row besides its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Mask {
+pub struct ReadMask {
     /// The tumbler of the row.
     pub tumbler: bool,
     /// The position of the row among all rows.
@@ -111,14 +112,14 @@ pub struct EntryRow {
     /// The position among all rows, counted from 0, if requested.
     pub position: Option<u64>,
     /// The numbers of siblings, children and descendants, if requested.
-    pub counts: Option<Counts>,
+    pub counts: Option<HierarchyCounts>,
     /// `true` if the reader has not read the document. `None` for a category, or if not requested.
     pub unread: Option<bool>,
 }
 
-/// The numbers of rows around a row.
+/// The numbers of a row's relatives in the hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Counts {
+pub struct HierarchyCounts {
     /// Number of rows beneath the same parent, the row itself included.
     pub siblings: u64,
     /// Number of rows directly beneath it.
@@ -127,9 +128,9 @@ pub struct Counts {
     pub descendants: u64,
 }
 
-/// The reply to a [`Request`].
+/// The reply to an [`EntriesRequest`].
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Entries {
+pub struct EntryPage {
     /// The rows.
     pub rows: Vec<EntryRow>,
     /// Number of steps that were skipped.
@@ -189,10 +190,10 @@ impl<'r> EntryReader<'r> {
     }
 
     /// Reads entries. Fails if the request asks for more than [`VIEW_REPLY_ROWS_MAX`] rows.
-    pub fn read(&self, request: &Request) -> Result<Entries> {
+    pub fn read(&self, request: &EntriesRequest) -> Result<EntryPage> {
         request.check_limit()?;
         let mut looked_at = 0;
-        let mut entries = Entries::default();
+        let mut entries = EntryPage::default();
         let (mut current, skipped, mut path) = self.first_row_and_path(request, &mut looked_at)?;
         entries.skipped = skipped;
         let mut bytes = 0;
@@ -234,10 +235,16 @@ impl<'r> EntryReader<'r> {
     /// Returns the first requested row, the number of steps to it, and the path to the following rows.
     fn first_row_and_path(
         &self,
-        request: &Request,
+        request: &EntriesRequest,
         looked_at: &mut u64,
     ) -> Result<(Option<ViewRow>, u64, Option<ForwardPath<'_, 'r>>)> {
-        if let Request { start: Start::Position(position), skip: (_, 0), navigator: Navigator::Next, .. } = request {
+        if let EntriesRequest {
+            start: StartPosition::Position(position),
+            skip: (_, 0),
+            navigator: Navigator::Next,
+            ..
+        } = request
+        {
             let Some(mut walk) = self.rows.walk_at(*position)? else { return Ok((None, 0, None)) };
             let first = walk.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
             return Ok((first, 0, Some(ForwardPath::Rows { rows: &self.rows, walk, skips: false })));
@@ -249,17 +256,17 @@ impl<'r> EntryReader<'r> {
 
     /// Returns the number of rows before the first row, or `None` if it is not known without a search or if these rows
     /// are not all main documents.
-    fn rows_before(&self, request: &Request) -> Result<Option<u64>> {
+    fn rows_before(&self, request: &EntriesRequest) -> Result<Option<u64>> {
         Ok(match request.start {
             _ if request.skip.1 > 0 => None,
-            Start::Beginning => Some(0),
-            Start::Position(position) if self.rows.is_flat()? => Some(position),
+            StartPosition::Beginning => Some(0),
+            StartPosition::Position(position) if self.rows.is_flat()? => Some(position),
             _ => None,
         })
     }
 
     /// Returns a scan over the following rows, or `None` if each of them needs a step of its own.
-    fn path(&self, request: &Request, first: Option<&ViewRow>) -> Result<Option<ForwardPath<'_, 'r>>> {
+    fn path(&self, request: &EntriesRequest, first: Option<&ViewRow>) -> Result<Option<ForwardPath<'_, 'r>>> {
         let Some(first) = first else { return Ok(None) };
         let skips = match request.navigator {
             Navigator::Next => false,
@@ -280,19 +287,19 @@ impl<'r> EntryReader<'r> {
 
     /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_EXAMINED_ROWS_MAX`]
     /// rows must be read.
-    fn first_requested(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
+    fn first_requested(&self, request: &EntriesRequest, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
         let (navigator, count) = request.skip;
         let mut skipped = request.steps_to_start();
         let mut count = count - skipped;
         let mut current = match &request.start {
-            Start::Beginning => self.rows.first()?,
-            Start::End => self.rows.last(&request.expansion)?,
-            Start::Key(key) => self.rows.first_from(key)?,
-            Start::Tumbler(place) => match self.rows.key_at(place)? {
+            StartPosition::Beginning => self.rows.first()?,
+            StartPosition::End => self.rows.last(&request.expansion)?,
+            StartPosition::Key(key) => self.rows.first_from(key)?,
+            StartPosition::Tumbler(place) => match self.rows.key_at(place)? {
                 Some(key) => self.rows.find(&key)?,
                 None => None,
             },
-            Start::Position(position) => self.rows.page(*position, 1)?.pop(),
+            StartPosition::Position(position) => self.rows.page(*position, 1)?.pop(),
         };
         if navigator == Navigator::Next && count > 0 {
             return self.skip_rows(current, count).map(|(row, more)| (row, skipped + more));
@@ -363,7 +370,7 @@ impl<'r> EntryReader<'r> {
         &self,
         row: ViewRow,
         before: PrecedingRows<'_>,
-        request: &Request,
+        request: &EntriesRequest,
         grand: &CategoryTotals,
     ) -> Result<EntryRow> {
         let mask = request.mask;
@@ -405,7 +412,13 @@ impl<'r> EntryReader<'r> {
 
     /// Returns the counts around a row. The tree is read only if neither the row before nor the absence of responses
     /// gives the counts.
-    fn counts(&self, row: &ViewRow, depth: usize, position: Option<u64>, before: PrecedingRows<'_>) -> Result<Counts> {
+    fn counts(
+        &self,
+        row: &ViewRow,
+        depth: usize,
+        position: Option<u64>,
+        before: PrecedingRows<'_>,
+    ) -> Result<HierarchyCounts> {
         let siblings = match before {
             PrecedingRows::Row(EntryRow { depth: other, counts: Some(counts), .. }) if *other == depth => {
                 counts.siblings
@@ -417,11 +430,11 @@ impl<'r> EntryReader<'r> {
         };
         let is_document = matches!(row.contents, RowContents::Document { .. });
         if is_document && !(self.has_responses()? && self.rows.has_beneath(&row.key)?) {
-            return Ok(Counts { siblings, children: 0, descendants: 0 });
+            return Ok(HierarchyCounts { siblings, children: 0, descendants: 0 });
         }
         let position = position.map_or_else(|| self.rows.position(&row.key), Ok)?;
         let descendants = self.rows.end_position(&row.key)?.saturating_sub(position + 1);
-        Ok(Counts { siblings, children: self.rows.children(&row.key)?, descendants })
+        Ok(HierarchyCounts { siblings, children: self.rows.children(&row.key)?, descendants })
     }
 
     fn has_responses(&self) -> Result<bool> {

@@ -6,7 +6,7 @@ use base::{NoteId, ViewId};
 use notes::view::entries::{EntrySource, ViewOrFolder};
 use notes::view::navigate::Navigator;
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::read_entries::{Entries, EntryContents, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryContents, EntryPage, ReadMask, StartPosition};
 use notes::view::reader::Tumbler;
 use notes::view::view_format::ViewDesign;
 use notes::{AclLevel, Database, Error, FolderDesign, Item, NewNote};
@@ -41,12 +41,12 @@ fn with_entries<T>(database: &Arc<Database>, check: impl FnOnce(&EntrySource<'_>
     check(&opened.source(&reading, 0).expect("entries"))
 }
 
-fn request(start: Start, skip: (Navigator, u64), navigator: Navigator, limit: usize) -> Request {
-    Request { start, skip, navigator, limit, expansion: Arc::default(), mask: Mask::default() }
+fn request(start: StartPosition, skip: (Navigator, u64), navigator: Navigator, limit: usize) -> EntriesRequest {
+    EntriesRequest { start, skip, navigator, limit, expansion: Arc::default(), mask: ReadMask::default() }
 }
 
 /// Returns the UIDs of the entries, the number of skipped steps and the UID at which to continue.
-fn outcome(entries: &Entries) -> (Vec<u32>, u64, Option<u8>) {
+fn outcome(entries: &EntryPage) -> (Vec<u32>, u64, Option<u8>) {
     let uid = |content: &EntryContents| match content {
         EntryContents::FolderEntry(entry) => entry.uid.0,
         EntryContents::Row(row) => panic!("{row:?} is a row of a view"),
@@ -59,35 +59,36 @@ fn outcome(entries: &Entries) -> (Vec<u32>, u64, Option<u8>) {
 fn entries_are_read_by_start_skip_and_navigator() {
     use Navigator::{Current, Next, NextExpanded, Previous};
     let (_world, database, _) = world();
-    let check = |start: Start, skip, navigator, limit, expected: (&[u32], u64, Option<u8>)| {
+    let check = |start: StartPosition, skip, navigator, limit, expected: (&[u32], u64, Option<u8>)| {
         let request = request(start, skip, navigator, limit);
         let entries = with_entries(&database, |entries| entries.read(&request)).expect("entries");
         assert_eq!(outcome(&entries), (expected.0.to_vec(), expected.1, expected.2), "{request:?}");
     };
     let none = (Current, 0);
-    check(Start::Beginning, none, Next, 9, (&[1, 2, 3, 4, 5], 0, None));
-    check(Start::Beginning, none, NextExpanded, 2, (&[1, 2], 0, Some(3)));
-    check(Start::Key(vec![0, 0, 0, 3]), none, Next, 2, (&[3, 4], 0, Some(5)));
-    check(Start::Key(vec![0, 0, 0, 9]), none, Next, 2, (&[], 0, None));
-    check(Start::End, none, Previous, 3, (&[5, 4, 3], 0, Some(2)));
-    check(Start::Position(1), none, Current, 9, (&[2], 0, None));
-    check(Start::Position(5), none, Next, 9, (&[], 0, None));
-    check(Start::Tumbler(Tumbler(vec![4])), none, Next, 9, (&[4, 5], 0, None));
-    check(Start::Tumbler(Tumbler(vec![4, 1])), none, Next, 9, (&[], 0, None));
-    check(Start::Beginning, (Next, 2), Next, 1, (&[2], 2, Some(3)));
-    check(Start::Position(1), (Next, 2), Next, 9, (&[4, 5], 2, None));
-    check(Start::Position(1), (Next, 9), Next, 9, (&[], 3, None));
-    check(Start::Position(3), (Previous, 2), Previous, 9, (&[2, 1], 2, None));
-    check(Start::Position(3), (Previous, 4), Previous, 9, (&[], 3, None));
-    check(Start::End, (Previous, 1), Previous, 1, (&[5], 1, Some(4)));
+    check(StartPosition::Beginning, none, Next, 9, (&[1, 2, 3, 4, 5], 0, None));
+    check(StartPosition::Beginning, none, NextExpanded, 2, (&[1, 2], 0, Some(3)));
+    check(StartPosition::Key(vec![0, 0, 0, 3]), none, Next, 2, (&[3, 4], 0, Some(5)));
+    check(StartPosition::Key(vec![0, 0, 0, 9]), none, Next, 2, (&[], 0, None));
+    check(StartPosition::End, none, Previous, 3, (&[5, 4, 3], 0, Some(2)));
+    check(StartPosition::Position(1), none, Current, 9, (&[2], 0, None));
+    check(StartPosition::Position(5), none, Next, 9, (&[], 0, None));
+    check(StartPosition::Tumbler(Tumbler(vec![4])), none, Next, 9, (&[4, 5], 0, None));
+    check(StartPosition::Tumbler(Tumbler(vec![4, 1])), none, Next, 9, (&[], 0, None));
+    check(StartPosition::Beginning, (Next, 2), Next, 1, (&[2], 2, Some(3)));
+    check(StartPosition::Position(1), (Next, 2), Next, 9, (&[4, 5], 2, None));
+    check(StartPosition::Position(1), (Next, 9), Next, 9, (&[], 3, None));
+    check(StartPosition::Position(3), (Previous, 2), Previous, 9, (&[2, 1], 2, None));
+    check(StartPosition::Position(3), (Previous, 4), Previous, 9, (&[], 3, None));
+    check(StartPosition::End, (Previous, 1), Previous, 1, (&[5], 1, Some(4)));
 }
 
 #[test]
 fn requested_details_are_returned() {
     let (world, database, notes) = world();
     world.write(&database, BOB, |writer| writer.mark_read(&notes[1..2])).expect("Bob may");
-    let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
-    let request = Request { mask, ..request(Start::Position(1), (Navigator::Current, 0), Navigator::Next, 2) };
+    let mask = ReadMask { tumbler: true, position: true, counts: true, unread: true };
+    let request =
+        EntriesRequest { mask, ..request(StartPosition::Position(1), (Navigator::Current, 0), Navigator::Next, 2) };
     with_entries(&database, |source| {
         let entries = source.read(&request).expect("entries");
         let row = &entries.rows[0];
@@ -104,12 +105,15 @@ fn requested_details_are_returned() {
 fn requests_that_need_a_view_are_refused() {
     let (_world, database, _) = world();
     with_entries(&database, |source| {
-        let refused = |request: Request| source.read(&request).expect_err("refused").to_string();
+        let refused = |request: EntriesRequest| source.read(&request).expect_err("refused").to_string();
         let none = (Navigator::Current, 0);
-        assert!(refused(request(Start::Beginning, none, Navigator::Child, 1)).contains("navigator"));
-        assert!(refused(request(Start::Beginning, (Navigator::Parent, 2), Navigator::Next, 1)).contains("navigator"));
-        assert!(refused(request(Start::Key(vec![1]), none, Navigator::Next, 1)).contains("4 bytes"));
-        assert!(refused(request(Start::Beginning, none, Navigator::Next, usize::MAX)).contains("limit"));
+        assert!(refused(request(StartPosition::Beginning, none, Navigator::Child, 1)).contains("navigator"));
+        assert!(
+            refused(request(StartPosition::Beginning, (Navigator::Parent, 2), Navigator::Next, 1))
+                .contains("navigator")
+        );
+        assert!(refused(request(StartPosition::Key(vec![1]), none, Navigator::Next, 1)).contains("4 bytes"));
+        assert!(refused(request(StartPosition::Beginning, none, Navigator::Next, usize::MAX)).contains("limit"));
         assert!(source.sorted_rows().is_err());
     });
     let access = reader(&database, BOB).expect("a reader");

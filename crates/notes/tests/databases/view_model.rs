@@ -11,7 +11,7 @@ use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
-use notes::view::read_entries::{Counts, EntryReader, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryReader, HierarchyCounts, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_cache::OpenView;
@@ -684,15 +684,15 @@ impl RowList {
 
 /// Compares the positions of rows and the counts around them with the list, for all rows that a navigator reaches.
 fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
-    let start = if navigator == Navigator::Previous { Start::End } else { Start::Beginning };
-    let mask = Mask { tumbler: true, position: true, counts: true, unread: false };
+    let start = if navigator == Navigator::Previous { StartPosition::End } else { StartPosition::Beginning };
+    let mask = ReadMask { tumbler: true, position: true, counts: true, unread: false };
     let expansion = Arc::clone(expansion);
-    let request = Request { start, skip: (Navigator::Current, 0), navigator, limit: 1_000, expansion, mask };
+    let request = EntriesRequest { start, skip: (Navigator::Current, 0), navigator, limit: 1_000, expansion, mask };
     for row in entries.read(&request).expect("sound").rows {
         let index = list.rows.iter().position(|other| other.key == row.key).expect("it is in the list");
         let beneath =
             |other: &usize| std::iter::successors(Some(*other), |row| list.parent(*row)).any(|row| row == index);
-        let counts = Counts {
+        let counts = HierarchyCounts {
             siblings: list.peers(index).len() as u64,
             children: (0..list.rows.len()).filter(|other| list.parent(*other) == Some(index)).count() as u64,
             descendants: (index + 1..list.rows.len()).filter(beneath).count() as u64,

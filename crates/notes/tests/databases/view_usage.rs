@@ -10,7 +10,7 @@ use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::read_entries::{Entries, EntryContents, EntryReader, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryReader, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
@@ -63,7 +63,7 @@ fn refresh(database: &Arc<Database>, who: &str, name: &str) -> notes::Result<()>
 }
 
 /// Reads entries of an up-to-date view.
-fn read(database: &Arc<Database>, who: &str, name: &str, request: &Request) -> notes::Result<Entries> {
+fn read(database: &Arc<Database>, who: &str, name: &str, request: &EntriesRequest) -> notes::Result<EntryPage> {
     refresh(database, who, name)?;
     let access = reader(database, who)?;
     let reading = access.read()?;
@@ -71,13 +71,13 @@ fn read(database: &Arc<Database>, who: &str, name: &str, request: &Request) -> n
     EntryReader::open(&reading, &view, 0)?.read(request)
 }
 
-fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
+fn request(start: StartPosition, navigator: Navigator, limit: usize) -> EntriesRequest {
     let skip = (Navigator::Current, 0);
-    Request { start, skip, navigator, limit, expansion: Arc::default(), mask: Mask::default() }
+    EntriesRequest { start, skip, navigator, limit, expansion: Arc::default(), mask: ReadMask::default() }
 }
 
 /// Returns the rows as text, as a client would show them.
-fn lines(entries: &Entries) -> Vec<String> {
+fn lines(entries: &EntryPage) -> Vec<String> {
     let line = |row: &notes::view::read_entries::EntryRow| {
         let text = match &row.content {
             EntryContents::Row(RowContents::Category { tally, .. }) => {
@@ -112,24 +112,28 @@ const ALL: [&str; 11] = [
 fn view_shows_categories_totals_and_documents() {
     let (world, database) = world();
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-    let check = |request: &Request, expected: &[&str]| {
+    let check = |request: &EntriesRequest, expected: &[&str]| {
         let entries = read(&database, BOB, "by customer", request).expect("a view");
         assert_eq!(lines(&entries), expected, "{request:?}");
         entries
     };
-    check(&request(Start::Beginning, Navigator::Next, 100), &ALL);
-    check(&request(Start::Position(3), Navigator::Next, 2), &ALL[3..5]);
-    check(&request("3.2.1".parse().map(Start::Tumbler).expect("a tumbler"), Navigator::Next, 100), &ALL[9..]);
-    check(&request(Start::End, Navigator::Previous, 2), &[ALL[10], ALL[9]]);
+    check(&request(StartPosition::Beginning, Navigator::Next, 100), &ALL);
+    check(&request(StartPosition::Position(3), Navigator::Next, 2), &ALL[3..5]);
+    check(&request("3.2.1".parse().map(StartPosition::Tumbler).expect("a tumbler"), Navigator::Next, 100), &ALL[9..]);
+    check(&request(StartPosition::End, Navigator::Previous, 2), &[ALL[10], ALL[9]]);
     let collapsed = Arc::new(Expansion::none_but(HashSet::new()).expect("none"));
-    let closed = Request { expansion: collapsed, ..request(Start::Beginning, Navigator::NextExpanded, 100) };
+    let closed =
+        EntriesRequest { expansion: collapsed, ..request(StartPosition::Beginning, Navigator::NextExpanded, 100) };
     let entries = check(&closed, &["[] 7", "[Elan] 7", "[Zed] 8"]);
     let zed = entries.rows[2].key.clone();
     let open = Arc::new(Expansion::none_but(HashSet::from([zed])).expect("one"));
     let entries =
-        check(&Request { expansion: open, ..closed.clone() }, &["[] 7", "[Elan] 7", "[Zed] 8", ALL[6], ALL[8]]);
+        check(&EntriesRequest { expansion: open, ..closed.clone() }, &["[] 7", "[Elan] 7", "[Zed] 8", ALL[6], ALL[8]]);
     assert_eq!(entries.continue_at, None);
-    let skip = |navigator, count| Request { skip: (navigator, count), ..request(Start::Beginning, Navigator::Next, 1) };
+    let skip = |navigator, count| EntriesRequest {
+        skip: (navigator, count),
+        ..request(StartPosition::Beginning, Navigator::Next, 1)
+    };
     check(&skip(Navigator::Next, 3), &[ALL[2]]);
     check(&skip(Navigator::NextPeer, 3), &[ALL[5]]);
     check(&skip(Navigator::NextMain, 2), &[ALL[1]]);
@@ -142,12 +146,12 @@ fn reading_continues_at_the_returned_key() {
     let (world, database) = world();
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let mut found = Vec::new();
-    let mut start = Start::Beginning;
+    let mut start = StartPosition::Beginning;
     loop {
         let entries = read(&database, BOB, "By Customer", &request(start, Navigator::Next, 3)).expect("a view");
         found.extend(lines(&entries));
         match entries.continue_at {
-            Some(next) => start = Start::Key(next),
+            Some(next) => start = StartPosition::Key(next),
             None => break,
         }
     }
@@ -158,8 +162,8 @@ fn reading_continues_at_the_returned_key() {
 fn mask_selects_the_details_of_each_row() {
     let (world, database) = world();
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-    let mask = Mask { tumbler: true, position: true, counts: true, unread: true };
-    let whole = Request { mask, ..request(Start::Beginning, Navigator::Next, 100) };
+    let mask = ReadMask { tumbler: true, position: true, counts: true, unread: true };
+    let whole = EntriesRequest { mask, ..request(StartPosition::Beginning, Navigator::Next, 100) };
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let tumblers: Vec<String> =
         entries.rows.iter().map(|row| row.tumbler.as_ref().map_or_else(String::new, ToString::to_string)).collect();
@@ -170,7 +174,10 @@ fn mask_selects_the_details_of_each_row() {
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
     let EntryContents::Row(RowContents::Document { note, .. }) = entries.rows[1].content else { panic!("a document") };
     world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
-    let unread = Request { skip: (Navigator::NextUnread, 1), ..request(Start::Key(vec![]), Navigator::NextUnread, 2) };
+    let unread = EntriesRequest {
+        skip: (Navigator::NextUnread, 1),
+        ..request(StartPosition::Key(vec![]), Navigator::NextUnread, 2)
+    };
     assert_eq!(lines(&read(&database, BOB, "By Customer", &unread).expect("a view")), [ALL[3], ALL[4]]);
 }
 
@@ -221,7 +228,7 @@ fn clicked_column_changes_the_sort_order() {
     let view = reading.view(reading.view_find("Flat").expect("there").note).expect("a view");
     let order = view.collation(Some((1, SortDirection::Descending))).expect("an order");
     let entries = EntryReader::open(&reading, &view, order).expect("rows");
-    let entries = entries.read(&request(Start::Beginning, Navigator::Next, 100)).expect("sound");
+    let entries = entries.read(&request(StartPosition::Beginning, Navigator::Next, 100)).expect("sound");
     assert_eq!(lines(&entries), ["cart", "car", "Cable", "boat", "anchor", "anchor"]);
     assert!(view.collation(Some((1, SortDirection::Ascending))).is_err());
     assert!(reading.view_rows(&view, 2).is_err());
@@ -231,7 +238,7 @@ fn clicked_column_changes_the_sort_order() {
 fn changed_design_hides_the_old_index() {
     let (world, database) = world();
     let note = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL);
     let changed = ViewNote { title: "Cheap".into(), selection: "SELECT Price < 3".into(), ..by_customer() };
     assert!(matches!(
@@ -263,7 +270,7 @@ fn view_is_visible_to_the_readers_of_its_design() {
     let (world, database) = world();
     let secret = ViewNote { readers: vec![ANN.into()], ..by_customer() };
     let note = world.write(&database, ANN, |writer| writer.view_create(&secret)).expect("created");
-    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, ANN, "By Customer", &whole).expect("a view")), ALL);
     let bob = reader(&database, BOB).expect("a reader");
     assert!(bob.view_refresh(note, 10).is_err());
@@ -337,7 +344,7 @@ fn folder_with_columns_shows_its_documents() {
     let design = ViewNote { title: "Urgent".into(), kind, selection: String::new(), ..by_customer() };
     let note = base::NoteId(folder.0);
     world.write(&database, ANN, |writer| writer.view_update(note, 1, &design)).expect("it gets columns");
-    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), [""; 0]);
     let new = NewNote { folders: vec![folder], ..NewNote::document(order("Elan", "dinghy", 9.0)) };
     let created = world.write(&database, ANN, |writer| writer.note_create(new)).expect("created");
@@ -400,7 +407,7 @@ fn article_of(contents: &RowContents) -> String {
 fn purged_deletions_are_removed_from_the_view() {
     let (world, database) = world();
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
         if let EntryContents::Row(RowContents::Document { note, .. }) = row.content {
@@ -640,7 +647,7 @@ fn permanent_deletion_after_soft_deletion_leaves_the_view_unchanged() {
     let options = DatabaseOptions { keep_deleted_hours: Some(2), ..DatabaseOptions::default() };
     world.notes.database_options_set(&access, "Documents", options).expect("Ann may");
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
     for row in &entries.rows[2..] {
@@ -668,7 +675,9 @@ fn positions_beyond_the_end_return_no_rows() {
         world.write(&database, ANN, |writer| writer.note_create(new)).expect("created");
     }
     for behind in 0..6 {
-        for start in [Start::Position(u64::MAX - behind), Start::Tumbler(Tumbler(vec![3, u64::MAX - behind, 1]))] {
+        for start in
+            [StartPosition::Position(u64::MAX - behind), StartPosition::Tumbler(Tumbler(vec![3, u64::MAX - behind, 1]))]
+        {
             let found = read(&database, BOB, "By Customer", &request(start, Navigator::Next, 10)).expect("sound");
             assert_eq!(lines(&found), [""; 0]);
         }
@@ -694,7 +703,7 @@ fn outdated_view_hides_newly_restricted_documents() {
     let reading = access.read().expect("a snapshot");
     let view = reading.view(view).expect("a view");
     let entries = EntryReader::open(&reading, &view, 0).expect("rows");
-    let found = lines(&entries.read(&request(Start::Beginning, Navigator::Next, 100)).expect("sound"));
+    let found = lines(&entries.read(&request(StartPosition::Beginning, Navigator::Next, 100)).expect("sound"));
     assert_eq!(found.len(), ALL.len() - 1, "{found:?}");
     assert!(!found[3].contains("anchor"), "{found:?}");
 }
@@ -707,7 +716,7 @@ fn fixup_detects_and_rebuilds_a_damaged_index() {
     for (table, is_gone) in tables.into_iter().chain([(Table::ViewBack, false)]) {
         let (world, database) = world();
         world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
-        let whole = request(Start::Beginning, Navigator::Next, 100);
+        let whole = request(StartPosition::Beginning, Navigator::Next, 100);
         read(&database, BOB, "By Customer", &whole).expect("a view");
         assert_sound(&database);
         let store = world.notes.store();

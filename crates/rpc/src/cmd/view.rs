@@ -10,7 +10,7 @@ use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::open::UpdateMethod;
-use notes::view::read_entries::{EntryContents, EntryRow, Mask, Request, Start};
+use notes::view::read_entries::{EntriesRequest, EntryContents, EntryRow, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Refresh as When, ViewDesign};
@@ -247,28 +247,28 @@ fn describe_columns(design: &ViewDesign) -> Vec<v1::Column> {
 }
 
 /// Converts a client's request to a request of the view reader.
-fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
+fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -> Result<EntriesRequest> {
     let mask = request.mask.unwrap_or_default();
     let goes_to_the_end = request.skip_count == u32::MAX && request.skip_navigator() == v1::Navigator::Next;
     let start = match (&request.start, request.start_row) {
-        _ if goes_to_the_end => Start::End,
-        _ if !request.start_key.is_empty() => Start::Key(request.start_key.clone()),
-        (_, row) if row > 0 => Start::Position(row - 1),
-        (Some(tumbler), _) if !tumbler.levels.is_empty() => Start::Tumbler(tumbler_in(tumbler)?),
-        _ => Start::Beginning,
+        _ if goes_to_the_end => StartPosition::End,
+        _ if !request.start_key.is_empty() => StartPosition::Key(request.start_key.clone()),
+        (_, row) if row > 0 => StartPosition::Position(row - 1),
+        (Some(tumbler), _) if !tumbler.levels.is_empty() => StartPosition::Tumbler(tumbler_in(tumbler)?),
+        _ => StartPosition::Beginning,
     };
     let skip_count = if goes_to_the_end { 0 } else { u64::from(request.skip_count) };
     let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
         0 => ENTRIES_PER_REPLY_DEFAULT,
         limit => limit.min(ENTRIES_PER_REPLY_MAX),
     };
-    Ok(Request {
+    Ok(EntriesRequest {
         start,
         skip: (navigator(request.skip_navigator()), skip_count),
         navigator: navigator(request.navigator()),
         limit,
         expansion: Arc::new(expansion(source, request.expansion.as_ref())?),
-        mask: Mask { tumbler: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
+        mask: ReadMask { tumbler: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
     })
 }
 
