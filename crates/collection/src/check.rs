@@ -5,8 +5,8 @@
 //! Both report entries whose value the weigher cannot read, and [`rebuild`] removes those from the collection: they
 //! cannot be weighed, and the layer above adds them again from their notes, which still exist.
 //!
-//! Damage is a finding, never a panic. Only a failing engine is an error. The recursion descends one level per step and
-//! the number of levels is bounded. A node that is reached twice is not entered again.
+//! Damage is an inconsistency, never a panic. Only a failing engine is an error. The recursion descends one level per
+//! step and the number of levels is bounded. A node that is reached twice is not entered again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use store::{Batch, Direction, Error, KeyRange, Read, Result, Table};
 use crate::builder::Builder;
 use crate::change_buffer::{self, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
-use crate::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
+use crate::limits::{INCONSISTENCIES_MAX, KEY_BYTES_MAX, Tuning};
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{ROOT, Root};
@@ -24,7 +24,7 @@ use crate::weight::{Totals, Weigh};
 
 /// A violation of a collection's invariants.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Finding {
+pub enum Inconsistency {
     /// The collection has entries but no tree.
     TreeMissing,
     /// The collection has a different number of sums than its owner expects.
@@ -39,13 +39,13 @@ pub enum Finding {
     NodeOrphaned { number: u32 },
     /// A fence lies outside of the key range of its node.
     FenceMisplaced { number: u32, child: usize },
-    /// The totals that a node stores for a child (`says`) differ from those of the child itself (`has`).
+    /// The totals that a node stores for a child (`stored`) differ from those of the child itself (`computed`).
     TotalsDiffer { number: u32, child: usize, stored: Totals, computed: Totals },
     /// An entry cannot be read.
     EntryUnreadable { key: Vec<u8> },
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TreeMissing => write!(f, "it has entries but no tree"),
@@ -64,9 +64,9 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks a collection against its invariants. Returns at most [`FINDINGS_MAX`] findings. An empty list means that the
-/// collection is sound.
-pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Finding>> {
+/// Checks a collection against its invariants. Returns at most [`INCONSISTENCIES_MAX`] inconsistencies. An empty list
+/// means that the collection is sound.
+pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Inconsistency>> {
     let mut walk = Walk {
         reader,
         id,
@@ -74,11 +74,11 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
         next_number: 0,
         recents: ChangeBuffer::default(),
         seen: BTreeSet::from([ROOT]),
-        findings: Vec::new(),
+        inconsistencies: Vec::new(),
     };
     match Root::load(reader, id) {
         Ok(Some(root)) if root.sums != weigh.sums() => {
-            walk.report(Finding::SumCountDiffers { found: root.sums, expected: weigh.sums() });
+            walk.report(Inconsistency::SumCountDiffers { found: root.sums, expected: weigh.sums() });
         }
         Ok(Some(root)) => {
             walk.next_number = root.next_number;
@@ -88,14 +88,14 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
         }
         Ok(None) => {
             if reader.scan(Table::View, &stored_range(id, &[], None), Direction::Forward)?.next()?.is_some() {
-                walk.report(Finding::TreeMissing);
+                walk.report(Inconsistency::TreeMissing);
             }
             walk.orphans()?;
         }
-        Err(Error::Damaged { why, .. }) => walk.report(Finding::NodeUnreadable { number: ROOT, why }),
+        Err(Error::Damaged { why, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, why }),
         Err(error) => return Err(error),
     }
-    Ok(walk.findings)
+    Ok(walk.inconsistencies)
 }
 
 /// The range of keys that may lie below a node.
@@ -112,13 +112,13 @@ struct Walk<'r> {
     next_number: u32,
     recents: ChangeBuffer,
     seen: BTreeSet<u32>,
-    findings: Vec<Finding>,
+    inconsistencies: Vec<Inconsistency>,
 }
 
 impl Walk<'_> {
-    fn report(&mut self, finding: Finding) {
-        if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(finding);
+    fn report(&mut self, inconsistency: Inconsistency) {
+        if self.inconsistencies.len() < INCONSISTENCIES_MAX {
+            self.inconsistencies.push(inconsistency);
         }
     }
 
@@ -127,7 +127,7 @@ impl Walk<'_> {
         let children = match node.children(&bounds.low) {
             Ok(children) => children,
             Err(why) => {
-                self.report(Finding::NodeUnreadable { number, why: why.into() });
+                self.report(Inconsistency::NodeUnreadable { number, why: why.into() });
                 return Ok(());
             }
         };
@@ -136,7 +136,7 @@ impl Walk<'_> {
             let high = next.or_else(|| bounds.high.clone());
             let ascends = high.as_ref().is_none_or(|high| child.fence < *high);
             if child.fence < bounds.low || !ascends {
-                self.report(Finding::FenceMisplaced { number, child: index });
+                self.report(Inconsistency::FenceMisplaced { number, child: index });
                 continue;
             }
             let below = Bounds { low: child.fence.clone(), high };
@@ -147,10 +147,10 @@ impl Walk<'_> {
             };
             match has {
                 Some(has) if has != says => {
-                    self.report(Finding::TotalsDiffer { number, child: index, stored: says, computed: has });
+                    self.report(Inconsistency::TotalsDiffer { number, child: index, stored: says, computed: has });
                 }
                 Some(_) if child.totals.count == 0 && !(number == ROOT && children.len() == 1) => {
-                    self.report(Finding::NodeUnreadable { number, why: "it has an empty child".into() });
+                    self.report(Inconsistency::NodeUnreadable { number, why: "it has an empty child".into() });
                 }
                 _ => {}
             }
@@ -168,20 +168,20 @@ impl Walk<'_> {
     /// Checks a node below the root. Returns its totals, or `None` if it cannot be read.
     fn child(&mut self, number: u32, level: u8, bounds: &Bounds) -> Result<Option<Totals>> {
         if !self.seen.insert(number) {
-            self.report(Finding::NodeShared { number });
+            self.report(Inconsistency::NodeShared { number });
             return Ok(None);
         }
         if number >= self.next_number {
-            self.report(Finding::NodeUnreadable { number, why: "its number was never allocated".into() });
+            self.report(Inconsistency::NodeUnreadable { number, why: "its number was never allocated".into() });
         }
         let bytes = match self.reader.get(Table::Tree, &self.id.node_key(number)) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
-                self.report(Finding::NodeMissing { number });
+                self.report(Inconsistency::NodeMissing { number });
                 return Ok(None);
             }
             Err(Error::Damaged { why, .. }) => {
-                self.report(Finding::NodeUnreadable { number, why });
+                self.report(Inconsistency::NodeUnreadable { number, why });
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -196,7 +196,7 @@ impl Walk<'_> {
                 Ok(Some(totals))
             }
             Err(why) => {
-                self.report(Finding::NodeUnreadable { number, why: why.into() });
+                self.report(Inconsistency::NodeUnreadable { number, why: why.into() });
                 Ok(None)
             }
         }
@@ -213,7 +213,7 @@ impl Walk<'_> {
                 Ok(None) => break,
                 Err(Error::Damaged { key, .. }) => {
                     let key = key.get(PREFIX_BYTES..).unwrap_or_default().to_vec();
-                    self.report(Finding::EntryUnreadable { key });
+                    self.report(Inconsistency::EntryUnreadable { key });
                     break;
                 }
                 Err(error) => return Err(error),
@@ -221,7 +221,7 @@ impl Walk<'_> {
             let one = self.weigh.weigh(key, value).map(Totals::one);
             match one.and_then(|one| totals.checked_add(&one)) {
                 Some(sum) => totals = sum,
-                None => self.report(Finding::EntryUnreadable { key: key.to_vec() }),
+                None => self.report(Inconsistency::EntryUnreadable { key: key.to_vec() }),
             }
         }
         Ok(totals)
@@ -233,7 +233,7 @@ impl Walk<'_> {
         while let Some((key, _)) = cursor.next()? {
             let number = <[u8; 4]>::try_from(strip_prefix(key)).map_or(u32::MAX, u32::from_be_bytes);
             if !self.seen.contains(&number) {
-                self.report(Finding::NodeOrphaned { number });
+                self.report(Inconsistency::NodeOrphaned { number });
             }
         }
         Ok(())

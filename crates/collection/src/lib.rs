@@ -42,7 +42,7 @@ pub mod weight;
 pub mod writer;
 
 pub use builder::Builder;
-pub use check::{Finding, Rebuilt, check, rebuild};
+pub use check::{Inconsistency, Rebuilt, check, rebuild};
 pub use id::CollectionId;
 pub use limits::Tuning;
 pub use reader::{Entry, Reader, Scan};

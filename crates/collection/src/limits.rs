@@ -26,8 +26,8 @@ pub const BUFFERED_CHANGES_MAX: usize = 1_024;
 /// two children per node.
 pub const LEVEL_MAX: u8 = 31;
 
-/// Maximum number of findings that one check reports. Further findings are not counted.
-pub const FINDINGS_MAX: usize = 1_000;
+/// Maximum number of inconsistencies that one check reports. Further inconsistencies are not counted.
+pub const INCONSISTENCIES_MAX: usize = 1_000;
 
 /// The sizes at which blocks and nodes are split and merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

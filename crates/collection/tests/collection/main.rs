@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{
-    Builder, CollectionId, CountOnly, Entry, Finding, Reader, Shape, Totals, Tuning, Weigh, Weight, Writer, check,
-    rebuild, shape,
+    Builder, CollectionId, CountOnly, Entry, Inconsistency, Reader, Shape, Totals, Tuning, Weigh, Weight, Writer,
+    check, rebuild, shape,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -559,37 +559,37 @@ fn repair(engine: &MemoryEngine, model: &Model) {
 fn check_finds_and_names_damage() {
     let node = |number: u32| [ID.prefix().as_slice(), &number.to_be_bytes()].concat();
     let entry = |number: u32| ID.entry_key(&number.to_be_bytes());
-    let check_damage = |damage: &dyn Fn(&mut Batch), expected: &dyn Fn(&Finding) -> bool| {
+    let check_damage = |damage: &dyn Fn(&mut Batch), expected: &dyn Fn(&Inconsistency) -> bool| {
         let engine = MemoryEngine::new(1);
         load(&engine, SMALL, 0..100, 9);
         let mut batch = Batch::new();
         damage(&mut batch);
         engine.write(&batch).unwrap();
-        let findings = check(&engine, ID, &ThreeSums).unwrap();
-        assert!(findings.iter().any(expected), "{findings:?}");
-        assert!(findings.iter().all(|finding| !finding.to_string().is_empty()));
+        let inconsistencies = check(&engine, ID, &ThreeSums).unwrap();
+        assert!(inconsistencies.iter().any(expected), "{inconsistencies:?}");
+        assert!(inconsistencies.iter().all(|inconsistency| !inconsistency.to_string().is_empty()));
         let mut batch = Batch::new();
         let rebuilt = rebuild(&engine, ID, &ThreeSums, b"", &mut batch).unwrap();
         engine.write(&batch).unwrap();
         assert_eq!(check(&engine, ID, &ThreeSums).unwrap(), []);
         rebuilt
     };
-    check_damage(&|batch| batch.delete(Table::View, &entry(50)), &|f| matches!(f, Finding::TotalsDiffer { .. }));
+    check_damage(&|batch| batch.delete(Table::View, &entry(50)), &|f| matches!(f, Inconsistency::TotalsDiffer { .. }));
     check_damage(&|batch| batch.put(Table::View, &entry(500), &[1, 1, 1]), &|f| {
-        matches!(f, Finding::TotalsDiffer { .. })
+        matches!(f, Inconsistency::TotalsDiffer { .. })
     });
     check_damage(&|batch| batch.put(Table::View, &entry(7), &[0, 9, 9]), &|f| {
-        matches!(f, Finding::TotalsDiffer { .. })
+        matches!(f, Inconsistency::TotalsDiffer { .. })
     });
     check_damage(&|batch| batch.put(Table::Tree, &node(9_999), &[1]), &|f| {
-        *f == Finding::NodeOrphaned { number: 9_999 }
+        *f == Inconsistency::NodeOrphaned { number: 9_999 }
     });
-    check_damage(&|batch| batch.delete(Table::Tree, &node(0)), &|f| *f == Finding::TreeMissing);
-    check_damage(&|batch| batch.delete(Table::Tree, &node(3)), &|f| *f == Finding::NodeMissing { number: 3 });
+    check_damage(&|batch| batch.delete(Table::Tree, &node(0)), &|f| *f == Inconsistency::TreeMissing);
+    check_damage(&|batch| batch.delete(Table::Tree, &node(3)), &|f| *f == Inconsistency::NodeMissing { number: 3 });
     check_damage(&|batch| batch.put(Table::Tree, &node(3), &[1, 9]), &|f| {
-        matches!(f, Finding::NodeUnreadable { number: 3, .. })
+        matches!(f, Inconsistency::NodeUnreadable { number: 3, .. })
     });
-    let unreadable = Finding::EntryUnreadable { key: 7u32.to_be_bytes().to_vec() };
+    let unreadable = Inconsistency::EntryUnreadable { key: 7u32.to_be_bytes().to_vec() };
     let rebuilt = check_damage(&|batch| batch.put(Table::View, &entry(7), &[0]), &|f| *f == unreadable);
     assert_eq!((rebuilt.removed, rebuilt.totals.count), (vec![7u32.to_be_bytes().to_vec()], 99));
 }
@@ -610,7 +610,7 @@ fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
     assert_eq!(rebuilt(&engine), (false, b"kept".to_vec()));
     assert!(engine.damage(Table::Tree, &[ID.prefix().as_slice(), &[0; 4]].concat()));
     assert!(Reader::open(&engine, ID).is_err() && Writer::open(&engine, ID, &ThreeSums).is_err());
-    assert!(matches!(check(&engine, ID, &ThreeSums).unwrap()[..], [Finding::NodeUnreadable { number: 0, .. }]));
+    assert!(matches!(check(&engine, ID, &ThreeSums).unwrap()[..], [Inconsistency::NodeUnreadable { number: 0, .. }]));
     assert_eq!(rebuilt(&engine), (true, b"given".to_vec()));
 }
 
@@ -620,7 +620,7 @@ fn collection_with_other_sums_is_refused_until_rebuilt() {
     load(&engine, SMALL, 0..100, 9);
     assert!(Writer::open(&engine, ID, &CountOnly).is_err());
     assert!(Reader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
-    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Finding::SumCountDiffers { found: 3, expected: 0 }]);
+    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Inconsistency::SumCountDiffers { found: 3, expected: 0 }]);
     let mut batch = Batch::new();
     rebuild(&engine, ID, &CountOnly, b"", &mut batch).unwrap();
     engine.write(&batch).unwrap();
