@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use instance::Services;
 use notes::Notes;
-use notes::fixup::{self, Finding, FixupReport, Stage};
+use notes::fixup::{self, FixupFinding, FixupReport, FixupStage};
 use serde_json::{Value, json};
 use store::{Direction, KeyRange, Table};
 
@@ -84,11 +84,11 @@ enum FindingKind {
 }
 
 /// Describes the progress of checking a database.
-fn progress_of(path: &str, stage: Stage, total: u64) -> Progress {
+fn progress_of(path: &str, stage: FixupStage, total: u64) -> Progress {
     let (what, done, unit) = match stage {
-        Stage::Notes(done) => ("reading", done, Unit::Notes),
-        Stage::Compared(done) => ("comparing", done, Unit::Notes),
-        Stage::Views(done) => ("checking the views of", done, Unit::Views),
+        FixupStage::Notes(done) => ("reading", done, Unit::Notes),
+        FixupStage::Compared(done) => ("comparing", done, Unit::Notes),
+        FixupStage::Views(done) => ("checking the views of", done, Unit::Views),
     };
     Progress { what: format!("{what} {path}"), done, total: Some(total), unit }
 }
@@ -157,7 +157,7 @@ impl Findings {
         for finding in &result.findings {
             let kind = if finding.is_repairable() { FindingKind::Derived } else { FindingKind::Lost };
             self.add(path, kind, finding.to_string(), result.repaired && kind == FindingKind::Derived);
-            if matches!(finding, Finding::AccessControlLost { .. }) {
+            if matches!(finding, FixupFinding::AccessControlLost { .. }) {
                 self.databases_without_acl.push(path.to_owned());
             }
         }

@@ -51,7 +51,7 @@ use salvage::KeyValues;
 
 /// A defect of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum FixupFinding {
     /// A record of a note cannot be read. The note is lost unless a backup or replica has it.
     NoteDamaged { note: NoteId, record: &'static str },
     /// The UNID index does not have a note, or points to a wrong one.
@@ -86,7 +86,7 @@ pub enum Finding {
     Keywords { lost: usize },
 }
 
-impl Finding {
+impl FixupFinding {
     /// Returns `true` if a repair restores everything.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
@@ -99,7 +99,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for FixupFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoteDamaged { note, record } => write!(f, "note {note}: its {record} cannot be read"),
@@ -141,14 +141,14 @@ pub struct FixupReport {
     /// Number of notes that were examined.
     pub notes: u64,
     /// The defects, at most [`FINDINGS_MAX`].
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FixupFinding>,
     /// `true` if the repairable defects were repaired and damaged notes were moved into quarantine.
     pub repaired: bool,
 }
 
 /// The stage of a check, with the number of elements processed so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum FixupStage {
     /// Reading the notes.
     Notes(u64),
     /// Comparing the notes with the data derived from them.
@@ -158,19 +158,19 @@ pub enum Stage {
 }
 
 /// A callback that receives the progress of a check: the stage and the total number of its elements.
-pub type ProgressCallback<'h> = dyn FnMut(Stage, u64) + 'h;
+pub type FixupProgressCallback<'h> = dyn FnMut(FixupStage, u64) + 'h;
 
 /// Number of notes after which a check reports its progress.
 const PROGRESS_INTERVAL_NOTES: u64 = 10_000;
 
 /// Checks the database at a path, even if it does not open. Changes nothing.
-pub fn check_at(notes: &Notes, path: &str, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+pub fn check_at(notes: &Notes, path: &str, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
     with_database_at(notes, path, |database| check_with_progress(database, on_progress))
 }
 
 /// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
 /// database opens. Durable on return.
-pub fn repair_at(notes: &Notes, path: &str, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+pub fn repair_at(notes: &Notes, path: &str, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
     with_database_at(notes, path, |database| repair_with_progress(database, on_progress))
 }
 
@@ -196,7 +196,7 @@ pub fn check(database: &Database) -> Result<FixupReport> {
     check_with_progress(database, &mut |_, _| {})
 }
 
-fn check_with_progress(database: &Database, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn check_with_progress(database: &Database, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
     database.check_not_dropped()?;
     database.store.clear_write_cache();
     let keywords = database.keywords();
@@ -218,7 +218,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     repair_with_progress(database, &mut |_, _| {})
 }
 
-fn repair_with_progress(database: &Database, on_progress: &mut ProgressCallback<'_>) -> Result<FixupReport> {
+fn repair_with_progress(database: &Database, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.check_not_dropped()?;
@@ -328,7 +328,7 @@ impl<'s> Survey<'s> {
         }
     }
 
-    fn run(&mut self, on_progress: &mut ProgressCallback<'_>) -> Result<()> {
+    fn run(&mut self, on_progress: &mut FixupProgressCallback<'_>) -> Result<()> {
         self.read_headers()?;
         let mut notes: Vec<NoteId> = self.headers.keys().copied().collect();
         notes.sort_unstable();
@@ -336,7 +336,7 @@ impl<'s> Survey<'s> {
         for (done, note) in (1_u64..).zip(&notes) {
             self.check_contents(*note)?;
             if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
-                on_progress(Stage::Notes(done), total);
+                on_progress(FixupStage::Notes(done), total);
             }
         }
         self.check_access_control()?;
@@ -344,7 +344,7 @@ impl<'s> Survey<'s> {
         for (done, note) in (1_u64..).zip(notes) {
             self.check_note(note)?;
             if done.is_multiple_of(PROGRESS_INTERVAL_NOTES) {
-                on_progress(Stage::Compared(done), total);
+                on_progress(FixupStage::Compared(done), total);
             }
         }
         self.check_table(Table::Unid, Self::check_unids)?;
@@ -368,11 +368,11 @@ impl<'s> Survey<'s> {
 
     fn give_up(&mut self, table: Table, why: String) {
         if self.unreadable.insert(table) {
-            self.report_finding(Finding::TableDamaged { table: table.name(), why });
+            self.report_finding(FixupFinding::TableDamaged { table: table.name(), why });
         }
     }
 
-    fn report_finding(&mut self, finding: Finding) {
+    fn report_finding(&mut self, finding: FixupFinding) {
         if self.report.findings.len() < FINDINGS_MAX {
             self.report.findings.push(finding);
         }
@@ -460,7 +460,7 @@ impl<'s> Survey<'s> {
         }
         for folder in self.lost_folders.clone() {
             self.broken.push(folder);
-            self.report_finding(Finding::FolderIndex {
+            self.report_finding(FixupFinding::FolderIndex {
                 folder,
                 why: "it contains notes, but its design note is lost".into(),
             });
@@ -472,7 +472,7 @@ impl<'s> Survey<'s> {
         if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
             match salvage::split_damage(records::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
-                Ok(_) => self.report_finding(Finding::UnidIndex { unid: header.unid }),
+                Ok(_) => self.report_finding(FixupFinding::UnidIndex { unid: header.unid }),
                 Err(why) => self.give_up(Table::Unid, why),
             }
         }
@@ -482,7 +482,7 @@ impl<'s> Survey<'s> {
             Err(_) => None,
         };
         if is_listed != Some(header.class.is_design() && !header.is_stub()) {
-            self.report_finding(Finding::DesignList { note });
+            self.report_finding(FixupFinding::DesignList { note });
         }
         Ok(())
     }
@@ -510,7 +510,7 @@ impl<'s> Survey<'s> {
         for blob in &summary.blobs {
             let length = self.database.store.blobs().length(self.reader, blob);
             if !matches!(salvage::split_damage(length.map_err(Into::into))?, Ok(Some(_))) {
-                self.report_finding(Finding::BlobMissing { note, blob: *blob });
+                self.report_finding(FixupFinding::BlobMissing { note, blob: *blob });
             }
         }
         Ok(())
@@ -529,7 +529,7 @@ impl<'s> Survey<'s> {
     /// finding of its own.
     fn report_damaged(&mut self, note: NoteId, record: &'static str) {
         if note != ACL_NOTE_ID {
-            self.report_finding(Finding::NoteDamaged { note, record });
+            self.report_finding(FixupFinding::NoteDamaged { note, record });
         }
     }
 
@@ -541,7 +541,7 @@ impl<'s> Survey<'s> {
             let note = value.try_into().ok().map(NoteId::from_key);
             let (Some(unid), Some(note)) = (unid, note) else { continue };
             if self.headers.get(&note).is_none_or(|header| header.unid != unid) {
-                self.report_finding(Finding::UnidIndex { unid });
+                self.report_finding(FixupFinding::UnidIndex { unid });
             }
         }
         Ok(())
@@ -570,7 +570,7 @@ impl<'s> Survey<'s> {
         wrong.extend(missing.map(|header| (header.note, header.modseq)));
         wrong.sort_unstable();
         wrong.dedup();
-        wrong.into_iter().for_each(|(note, modseq)| self.report_finding(Finding::ChangeLog { note, modseq }));
+        wrong.into_iter().for_each(|(note, modseq)| self.report_finding(FixupFinding::ChangeLog { note, modseq }));
         Ok(())
     }
 
@@ -589,7 +589,7 @@ impl<'s> Survey<'s> {
             one.iter().filter(|pair| other.binary_search(pair).is_err()).map(|(_, note)| *note).collect()
         };
         for note in differ(&expected, &found).into_iter().chain(differ(&found, &expected)) {
-            self.report_finding(Finding::Responses { note });
+            self.report_finding(FixupFinding::Responses { note });
         }
         Ok(())
     }
@@ -610,7 +610,7 @@ impl<'s> Survey<'s> {
             }
             if let Some(why) = salvage::split_damage(self.folder_fault(view))?.unwrap_or_else(Some) {
                 self.broken.push(view);
-                self.report_finding(Finding::FolderIndex { folder: view, why });
+                self.report_finding(FixupFinding::FolderIndex { folder: view, why });
             }
         }
         Ok(())
@@ -631,22 +631,22 @@ impl<'s> Survey<'s> {
             Ok(None)
         };
         if let Some(why) = salvage::split_damage(look())?.unwrap_or_else(Some) {
-            self.report_finding(Finding::ViewIndex { view, why });
+            self.report_finding(FixupFinding::ViewIndex { view, why });
         }
         Ok(())
     }
 
     /// Checks the indexes of views, and reports rows that belong to no view.
-    fn check_views(&mut self, on_progress: &mut ProgressCallback<'_>) -> Result<()> {
+    fn check_views(&mut self, on_progress: &mut FixupProgressCallback<'_>) -> Result<()> {
         let (records, damage) =
             salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
-            self.report_finding(Finding::ViewIndex { view: ViewId(0), why });
+            self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), why });
         }
         let mut known = BTreeSet::new();
         let total = records.len() as u64;
         for (done, (key, value)) in (0..).zip(records) {
-            on_progress(Stage::Views(done), total);
+            on_progress(FixupStage::Views(done), total);
             let view = keys::split_view_index(&key).unwrap_or(NoteId(0));
             let fault = match IndexRecord::decode(&value) {
                 Ok(record) => {
@@ -656,16 +656,19 @@ impl<'s> Survey<'s> {
                 Err(_) => Some("its record cannot be read".into()),
             };
             if let Some(why) = fault {
-                self.report_finding(Finding::ViewIndex { view: ViewId(view.0), why });
+                self.report_finding(FixupFinding::ViewIndex { view: ViewId(view.0), why });
             }
         }
         match salvage::split_damage(self.index_numbers())? {
             Ok(indexes) => {
                 for view in indexes.difference(&known) {
-                    self.report_finding(Finding::ViewIndex { view: *view, why: "its index belongs to no view".into() });
+                    self.report_finding(FixupFinding::ViewIndex {
+                        view: *view,
+                        why: "its index belongs to no view".into(),
+                    });
                 }
             }
-            Err(why) => self.report_finding(Finding::ViewIndex { view: ViewId(0), why }),
+            Err(why) => self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), why }),
         }
         Ok(())
     }
@@ -751,11 +754,11 @@ impl<'s> Survey<'s> {
             };
         }
         for note in &wrong {
-            self.report_finding(Finding::SoftDeletedList { note: *note });
+            self.report_finding(FixupFinding::SoftDeletedList { note: *note });
         }
         self.deletions = wrong;
         if let Some(why) = damage {
-            self.report_finding(Finding::TableDamaged { table: Table::Meta.name(), why });
+            self.report_finding(FixupFinding::TableDamaged { table: Table::Meta.name(), why });
         }
         Ok(())
     }
@@ -764,7 +767,7 @@ impl<'s> Survey<'s> {
         let range = KeyRange::prefix(&self.number.to_key());
         let (left, damage) = salvage::read_from_both_ends(self.reader, Table::Unread, &range)?;
         if let Some(why) = damage {
-            self.report_finding(Finding::UnreadMarks { why });
+            self.report_finding(FixupFinding::UnreadMarks { why });
             self.unread_left = Some(left);
         }
         Ok(())

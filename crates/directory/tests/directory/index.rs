@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::NoteId;
 use directory::{NewUser, UserChange};
-use notes::fixup::{self, Finding};
+use notes::fixup::{self, FixupFinding};
 use notes::{Access, Identity, Item, NewNote, level};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -172,7 +172,7 @@ fn repair_rebuilds_the_index() {
         damage(&world, table);
         let database = world.directory.database();
         let found = fixup::check(database).expect("it runs").findings;
-        assert!(!found.is_empty() && found.iter().all(Finding::is_repairable), "{table:?}: {found:?}");
+        assert!(!found.is_empty() && found.iter().all(FixupFinding::is_repairable), "{table:?}: {found:?}");
         assert!(fixup::repair(database).expect("it runs").repaired);
         for name in ["ann@acme.test", "bob@acme.test"] {
             assert!(note_of(&world, name).is_some(), "{table:?}: {name}");
@@ -199,7 +199,7 @@ fn repair_restores_missing_entries() {
     world.notes.store().commit(&batch).expect("written");
     assert_eq!(note_of(&world, "ann@acme.test"), None);
     let database = world.directory.database();
-    assert!(matches!(fixup::check(database).expect("it runs").findings[..], [Finding::ViewIndex { .. }]));
+    assert!(matches!(fixup::check(database).expect("it runs").findings[..], [FixupFinding::ViewIndex { .. }]));
     fixup::repair(database).expect("it runs");
     assert!(note_of(&world, "ann@acme.test").is_some());
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use base::{DbNumber, Modseq, NoteId};
 use store::{Direction, KeyRange, Read, Table};
 
-use super::{Finding, Survey, salvage};
+use super::{FixupFinding, Survey, salvage};
 use crate::acl::{ACL_NOTE_ID, Acl, AclLevel};
 use crate::catalog::DatabaseRecord;
 use crate::counters::Counters;
@@ -122,9 +122,9 @@ impl Survey<'_> {
             self.damaged.push(ACL_NOTE_ID);
         }
         self.report_finding(if self.database.losses.acl {
-            Finding::AccessControlLost { manager: self.database.record().owner.clone() }
+            FixupFinding::AccessControlLost { manager: self.database.record().owner.clone() }
         } else {
-            Finding::AccessControl
+            FixupFinding::AccessControl
         });
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Survey<'_> {
         }
         self.keywords_broken = true;
         let lost = missing_from(&self.keywords);
-        self.report_finding(Finding::Keywords { lost });
+        self.report_finding(FixupFinding::Keywords { lost });
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Survey<'_> {
             ("changes", stored.modseq.0, right.modseq.0),
         ] {
             if says != has {
-                self.report_finding(Finding::Counters { what, stored: says, expected: has });
+                self.report_finding(FixupFinding::Counters { what, stored: says, expected: has });
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId};
-use notes::fixup::{Finding, check, repair_at};
+use notes::fixup::{FixupFinding, check, repair_at};
 use notes::{Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Value};
 use store::{KeyRange, Options, Store, SyncMode, Table};
 
@@ -150,8 +150,8 @@ fn repair_both(notes: &Notes, reported: &mut BTreeSet<(&'static str, NoteId)>) -
             Err(error) => panic!("{error}"),
         };
         found += findings.len();
-        let lost = |finding: &Finding| match finding {
-            Finding::NoteDamaged { note, .. } if *note != FOLDER => Some((path, *note)),
+        let lost = |finding: &FixupFinding| match finding {
+            FixupFinding::NoteDamaged { note, .. } if *note != FOLDER => Some((path, *note)),
             _ => None,
         };
         reported.extend(findings.iter().filter_map(lost));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid};
-use notes::fixup::{Finding, check, check_at, repair, repair_at};
+use notes::fixup::{FixupFinding, check, check_at, repair, repair_at};
 use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -65,7 +65,7 @@ fn derived_records_are_rebuilt() {
         damage(&world, |batch| batch.delete(table, &victim));
         let report = check(&database).unwrap();
         assert!(!report.findings.is_empty(), "{table:?}");
-        assert!(report.findings.iter().all(Finding::is_repairable), "{table:?}: {:?}", report.findings);
+        assert!(report.findings.iter().all(FixupFinding::is_repairable), "{table:?}: {:?}", report.findings);
         assert!(repair(&database).unwrap().repaired);
         assert_sound(&database);
         assert_eq!(keys(&world, &database, table).len(), before.len(), "{table:?}");
@@ -91,7 +91,10 @@ fn wrong_counters_are_corrected() {
     counters.bytes = 1;
     damage(&world, |batch| batch.put(Table::Meta, &key, &counters.encode()));
     let findings = check(&database).unwrap().findings;
-    assert!(matches!(findings[..], [Finding::Counters { what: "notes", .. }, Finding::Counters { what: "bytes", .. }]));
+    assert!(matches!(
+        findings[..],
+        [FixupFinding::Counters { what: "notes", .. }, FixupFinding::Counters { what: "bytes", .. }]
+    ));
     repair(&database).unwrap();
     assert_sound(&database);
 }
@@ -102,7 +105,7 @@ fn damaged_note_leaves_the_others_intact() {
     let key = [&database.number().to_key()[..], &NoteId(100).to_key(), &[0]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
     let findings = check(&database).unwrap().findings;
-    assert!(findings.contains(&Finding::NoteDamaged { note: NoteId(100), record: "header" }));
+    assert!(findings.contains(&FixupFinding::NoteDamaged { note: NoteId(100), record: "header" }));
     let access = reader(&database, ANN).unwrap();
     assert!(matches!(access.read().unwrap().header(NoteId(100)), Err(notes::Error::Damaged { .. })));
     assert!(access.read().unwrap().note(NoteId(101)).unwrap().is_some());
@@ -155,7 +158,7 @@ fn flip(world: &TestServer, table: Table, keys: &[Vec<u8>]) {
 }
 
 /// Repairs a database, and asserts that nothing is wrong afterwards, also after a restart. Returns the findings.
-fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<Finding> {
+fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<FixupFinding> {
     let found = check(database).unwrap().findings;
     let repaired = repair(database).unwrap();
     assert!(repaired.repaired && repaired.findings == found, "{found:?}");
@@ -176,7 +179,7 @@ fn derived_tables_with_flipped_bits_are_rebuilt() {
         let before = keys(&world, &database, table);
         flip(&world, table, &[before[0].clone(), before[before.len() / 2].clone(), before[before.len() - 1].clone()]);
         let found = repair_and_check(&world, &database);
-        assert!(!found.is_empty() && found.iter().all(Finding::is_repairable), "{table:?}: {found:?}");
+        assert!(!found.is_empty() && found.iter().all(FixupFinding::is_repairable), "{table:?}: {found:?}");
         assert_eq!(keys(&world, &database, table).len(), before.len(), "{table:?}");
         world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
     }
@@ -233,7 +236,7 @@ fn notes_with_flipped_bits_are_quarantined() {
     let before = uses();
     assert_eq!(before.len(), 59, "every remaining note uses its attachment");
     let found = repair_and_check(&world, &database);
-    let lost = |note, record| Finding::NoteDamaged { note: NoteId(note), record };
+    let lost = |note, record| FixupFinding::NoteDamaged { note: NoteId(note), record };
     for finding in [lost(10, "header"), lost(11, "summary"), lost(12, "header"), lost(20, "body")] {
         assert!(found.contains(&finding), "{finding}: {found:?}");
     }
@@ -266,7 +269,7 @@ fn database_records_are_rewritten_from_memory() {
         let (world, database) = full_database();
         flip(&world, Table::Meta, &[[&database.number().to_key()[..], key].concat()]);
         let found = repair_and_check(&world, &database);
-        assert!(found.iter().all(Finding::is_repairable), "{found:?}");
+        assert!(found.iter().all(FixupFinding::is_repairable), "{found:?}");
     }
     let (world, database) = full_database();
     flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
@@ -282,7 +285,7 @@ fn missing_keywords_are_rewritten_from_memory() {
         world.write(&database, ANN, |writer| writer.marks_set(NoteId(30), Marks::SEEN, names).map(drop)).unwrap();
     }
     damage(&world, |batch| batch.delete(Table::Meta, &[&database.number().to_key()[..], b"k"].concat()));
-    assert_eq!(repair_and_check(&world, &database), [Finding::Keywords { lost: 0 }]);
+    assert_eq!(repair_and_check(&world, &database), [FixupFinding::Keywords { lost: 0 }]);
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert_eq!(database.keywords().names(), ["Work", "Home"], "also the one that no note has");
 }
@@ -295,12 +298,12 @@ fn unreadable_unread_marks_are_dropped() {
     let access = reader(&database, "Bob/Acme").unwrap();
     assert!(access.read().unwrap().is_read(NoteId(3)).is_err());
     let found = repair_and_check(&world, &database);
-    assert!(matches!(found[..], [Finding::UnreadMarks { .. }]), "{found:?}");
+    assert!(matches!(found[..], [FixupFinding::UnreadMarks { .. }]), "{found:?}");
     assert!(!access.read().unwrap().is_read(NoteId(3)).unwrap());
 }
 
 /// Damages records of a closed database, and asserts that it opens again after a repair. Returns the findings.
-fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer, Vec<Finding>) {
+fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer, Vec<FixupFinding>) {
     let world = world.restarted();
     change(&world);
     let refused = world.notes.database_open("docs.nsf").err();
@@ -349,7 +352,7 @@ fn lost_counters_are_rebuilt_without_reusing_numbers() {
     let validity = state(&database).uid_validity;
     for lose in ways_to_lose(Table::Meta, key) {
         let (world, found) = reopened(&world, lose);
-        assert!(matches!(found[..], [Finding::TableDamaged { table: "meta", .. }]), "{found:?}");
+        assert!(matches!(found[..], [FixupFinding::TableDamaged { table: "meta", .. }]), "{found:?}");
         let database = world.notes.database_open("docs.nsf").unwrap();
         assert!(database.modseq() > modseq);
         assert!(!reader(&database, ANN).unwrap().read().unwrap().is_complete_since(modseq));
@@ -389,7 +392,7 @@ fn lost_keywords_are_replaced_by_placeholder_names() {
     for (lose, expected) in ways.chain([(cut, &["Work", "damaged-1"][..])]) {
         let (world, found) = reopened(&world, lose);
         let lost = expected.iter().filter(|name| name.starts_with("damaged")).count();
-        assert_eq!(found, [Finding::Keywords { lost }]);
+        assert_eq!(found, [FixupFinding::Keywords { lost }]);
         let database = world.notes.database_open("docs.nsf").unwrap();
         assert_eq!(database.keywords().names(), expected);
         let marked = world.write(&database, ANN, |writer| writer.marks_set(NoteId(5), Marks::SEEN, &["Home".into()]));
@@ -412,7 +415,7 @@ fn lost_acl_gives_access_to_the_owner_only() {
     };
     for lose in ways_to_lose(Table::Summary, record(1)).into_iter().chain(both) {
         let (world, found) = reopened(&world, lose);
-        assert_eq!(found[0], Finding::AccessControlLost { manager: base::Name::new(ANN) });
+        assert_eq!(found[0], FixupFinding::AccessControlLost { manager: base::Name::new(ANN) });
         assert!(!found[0].is_repairable() && found[0].to_string().contains("only Ann/Acme has access, as the manager"));
         let database = world.notes.database_open("docs.nsf").unwrap();
         assert!(reader(&database, "Bob/Acme").is_err() && reader(&database, "").is_err());
@@ -429,7 +432,7 @@ fn lost_acl_without_owner_gives_access_to_the_server() {
     let world = world.restarted();
     flip(&world, Table::Summary, &[[&number.to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
     let found = repair_at(&world.notes, "all.nsf", &mut |_, _| {}).unwrap().findings;
-    assert_eq!(found, [Finding::AccessControlLost { manager: base::Name::default() }]);
+    assert_eq!(found, [FixupFinding::AccessControlLost { manager: base::Name::default() }]);
     let database = world.notes.database_open("all.nsf").unwrap();
     assert!(reader(&database, ANN).is_err());
     assert!(database.authorize::<notes::level::Manager>(&crate::fixture::server()).is_ok());
@@ -458,7 +461,7 @@ fn open_database_rewrites_its_acl() {
     let (world, database) = full_database();
     let key = [&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
-    assert_eq!(repair_and_check(&world, &database), [Finding::AccessControl]);
+    assert_eq!(repair_and_check(&world, &database), [FixupFinding::AccessControl]);
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert!(reader(&database, "Bob/Acme").is_ok());
 }

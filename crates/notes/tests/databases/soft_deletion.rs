@@ -322,7 +322,7 @@ fn repair_rebuilds_the_list_of_restorable_documents() {
     batch.put(store::Table::Meta, &key(NoteId(999)), b"\x01");
     case.world.notes.store().commit(&batch).expect("the store works");
     let found = notes::fixup::check(&case.database).expect("the check runs").findings;
-    let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::SoftDeletedList { note });
+    let expected = [case.note, NoteId(999)].map(|note| notes::fixup::FixupFinding::SoftDeletedList { note });
     assert_eq!(found, expected);
     assert!(notes::fixup::repair(&case.database).expect("the check runs").repaired);
     assert_eq!(case.restorable(ANN), [case.note]);
