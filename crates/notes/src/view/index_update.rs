@@ -31,9 +31,9 @@ use crate::view::row::document;
 use crate::view::row_change::RowContent;
 use crate::view::selection::CompiledView;
 
-/// The progress of an index.
+/// The progress of an index that follows the changes of its database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct IndexUpdateProgress {
     /// The modseq up to which the changes are in the index.
     pub applied: Modseq,
     /// `true` if no changes are left to apply.
@@ -54,7 +54,7 @@ impl ViewIndex {
         question: &CompiledView,
         limit: usize,
         watched: Option<&HiddenCache>,
-    ) -> Result<Option<Progress>> {
+    ) -> Result<Option<IndexUpdateProgress>> {
         let lock = database.lock();
         database.check_not_dropped()?;
         if !database.views.is_in_use(self.id()) {
@@ -73,12 +73,14 @@ impl ViewIndex {
             !passes_purge && self.followed_modseq() == update.applied && self.rows_follow_from_documents(question);
         vanished.iter().try_for_each(|note| update.apply(*note))?;
         let progress = if vanished.len() >= limit {
-            Progress { applied: update.applied, complete: false, changes: vanished.len() }
+            IndexUpdateProgress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
             let followed = update.apply_changes(&changes)?;
             match changes.get(followed) {
-                None => Progress { applied, complete, changes: followed },
-                Some(_) => Progress { applied: changes[followed - 1].modseq, complete: false, changes: followed },
+                None => IndexUpdateProgress { applied, complete, changes: followed },
+                Some(_) => {
+                    IndexUpdateProgress { applied: changes[followed - 1].modseq, complete: false, changes: followed }
+                }
             }
         };
         let from = update.applied;

@@ -19,7 +19,7 @@ use crate::limits::VIEW_BUILD_NOTES_MIN;
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::records;
 use crate::view::index_record::{self, IndexRecord};
-use crate::view::index_update::Progress;
+use crate::view::index_update::IndexUpdateProgress;
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::reader::ViewReader;
 use crate::view::readers_filter::HiddenRows;
@@ -39,7 +39,7 @@ pub enum UpdateMethod {
 
 impl OpenView {
     /// Applies at most about `limit` changes to the index. Returns `None` if another index has replaced it.
-    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
+    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<IndexUpdateProgress>> {
         self.index.apply_changes(database, &self.question, limit, Some(&self.hidden))
     }
 }
@@ -173,7 +173,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
     /// Applies at most about `limit` changes to the index of a view. Creates the index if there is none for its design.
     ///
     /// The caller repeats the call until the progress is complete; others may write in between.
-    pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {
+    pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<IndexUpdateProgress> {
         let grant = self.grant()?;
         let database = self.database();
         // A build may replace the index that was found.
