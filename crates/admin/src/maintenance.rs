@@ -62,7 +62,7 @@ fn check_outside_data(instance: &Instance, folder: &Path) -> Result<(), Failure>
 }
 
 /// Converts the store's backup progress into an administration progress.
-pub fn backup_progress(what: &str, progress: store::backup::Progress) -> Progress {
+pub fn backup_progress(what: &str, progress: store::backup::BackupProgress) -> Progress {
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 

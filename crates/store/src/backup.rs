@@ -40,9 +40,9 @@ const BACKUPS: &str = "backups";
 /// Name of the encrypted key files among the files beside the store.
 pub const KEY_FILES: &str = "key-files";
 
-/// Progress of a long operation.
+/// Progress of a backup, a verification or a restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
+pub struct BackupProgress {
     /// Number of files processed so far.
     pub files: u64,
     /// Total number of files.
@@ -119,7 +119,7 @@ pub fn backup(
     store: &Store,
     target: &Path,
     data_files: &[DataFile],
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BackupProgress),
 ) -> Result<Backup> {
     if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
         let why =
@@ -137,10 +137,10 @@ pub fn backup(
     let last = numbers.last().map(|number| target.manifest(*number)).transpose()?;
     let known: HashMap<&str, &ManifestEntry> =
         last.iter().flat_map(|manifest| &manifest.files).map(|entry| (entry.name.as_str(), entry)).collect();
-    let mut state = Progress {
+    let mut state = BackupProgress {
         files_total: sources.len() as u64,
         bytes_total: sources.iter().map(|source| source.length).sum(),
-        ..Progress::default()
+        ..BackupProgress::default()
     };
     let mut copied_bytes = 0;
     let mut entries = Vec::with_capacity(sources.len());
@@ -176,7 +176,7 @@ pub fn list(target: &Path) -> Result<Vec<Backup>> {
 }
 
 /// Reads a backup and compares every file with its hash. If `number` is `None`, verifies the last backup.
-pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
+pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(BackupProgress)) -> Result<Backup> {
     let target = Target::open(target)?;
     let (number, manifest) = target.choose(number)?;
     let mut state = manifest.start();
@@ -228,7 +228,7 @@ pub fn restore(
     target: &Path,
     number: Option<u32>,
     destination: RestoreDestination<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(BackupProgress),
 ) -> Result<Backup> {
     let target = Target::open(target)?;
     let (number, manifest) = target.choose(number)?;

@@ -10,7 +10,7 @@ use std::fmt;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::hex;
 
-use super::Progress;
+use super::BackupProgress;
 
 const MAGIC: &[u8; 8] = b"doubletb";
 const VERSION: u8 = 2;
@@ -72,13 +72,13 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.length))
     }
 
-    pub(super) fn start(&self) -> Progress {
-        Progress { files_total: self.files.len() as u64, bytes_total: self.bytes(), ..Progress::default() }
+    pub(super) fn start(&self) -> BackupProgress {
+        BackupProgress { files_total: self.files.len() as u64, bytes_total: self.bytes(), ..BackupProgress::default() }
     }
 }
 
 /// Adds a processed file to the progress.
-pub(super) fn advance(progress: &mut Progress, entry: &ManifestEntry) {
+pub(super) fn advance(progress: &mut BackupProgress, entry: &ManifestEntry) {
     progress.files += 1;
     progress.bytes = progress.bytes.saturating_add(entry.length);
 }
