@@ -19,7 +19,7 @@ use std::time::Instant;
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{CollectionId, Reader, Tuning, Weigh, Weight, Writer, shape};
-use store::rocks::{Options, RocksEngine};
+use store::rocks::{RocksEngine, StoreOptions};
 use store::{Batch, Engine, KeyRange, Table};
 
 /// Collection that is loaded in ascending order.
@@ -99,7 +99,7 @@ struct Bench {
 
 impl Bench {
     fn load(folder: &Path, entries: u64, (kind, tuning): (Kind, Tuning)) -> Self {
-        let engine = RocksEngine::open(folder, &Options::default()).expect("the store opens");
+        let engine = RocksEngine::open(folder, &StoreOptions::default()).expect("the store opens");
         let bench = Self { engine, random: SeededRandom::new(1), kind, tuning, entries, first: 1, next: entries + 1 };
         let mut numbers: Vec<u64> = (1..=entries).map(|number| number * STRIDE).collect();
         bench.load_in_order(RISING, &numbers, 1_000);

@@ -71,7 +71,7 @@ fn measure(client: &mut Client, times: u32, line: &str) {
 
 fn main() {
     let count: usize = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(100_000);
-    let options = store::Options { sync: SyncMode::Off, ..store::Options::default() };
+    let options = store::StoreOptions { sync: SyncMode::Off, ..store::StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());

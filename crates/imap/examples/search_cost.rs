@@ -86,7 +86,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let count: usize = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(50_000);
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let options = store::Options { sync: SyncMode::Off, ..store::Options::default() };
+    let options = store::StoreOptions { sync: SyncMode::Off, ..store::StoreOptions::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let clock = Arc::new(SimClock::new());
     let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));

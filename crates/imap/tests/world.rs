@@ -43,7 +43,7 @@ impl TestServer {
 
     /// Creates an empty world with changed options.
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let options = store::Options { sync: SyncMode::Each, ..store::Options::default() };
+        let options = store::StoreOptions { sync: SyncMode::Each, ..store::StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());

@@ -153,7 +153,7 @@ impl Services {
 
     /// Opens the store for a fixup: data that may be damaged is read only on request.
     pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let options = store::Options { quiet: true, ..store_options(&config, &data) };
+        let options = store::StoreOptions { quiet: true, ..store_options(&config, &data) };
         Self::open_with(config, data, lock, options)
     }
 
@@ -161,7 +161,7 @@ impl Services {
         config: Arc<Config>,
         data: DataFolder,
         lock: DataLock,
-        mut options: store::Options,
+        mut options: store::StoreOptions,
     ) -> Result<Self, InstanceError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
@@ -241,10 +241,10 @@ pub fn authorize_server(database: &Arc<Database>) -> notes::Result<Access<level:
 
 /// Returns the options with which the store of a data folder is opened, without the key of encrypted attachments.
 #[must_use]
-pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
+pub fn store_options(config: &Config, data: &DataFolder) -> store::StoreOptions {
     let keys = &config.store;
     let blobs = &config.blobs;
-    store::Options {
+    store::StoreOptions {
         wal_folder: keys.log_folder.0.as_ref().map(|folder| data.resolve(folder)),
         max_wal_bytes: keys.log_size_max.0.map(|size| size.0),
         restart: match keys.favor {
@@ -271,7 +271,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
             DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,
             DamagedLog::DropTail => store::rocks::DamagedLog::DropTail,
         },
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     }
 }
 
@@ -280,7 +280,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
 fn encryption_key(
     config: &Config,
     data: &DataFolder,
-    options: &store::Options,
+    options: &store::StoreOptions,
     random: &dyn Random,
 ) -> Result<[u8; BLOB_KEY_BYTES], InstanceError> {
     let path = blob_key_path(config, data);

@@ -30,7 +30,7 @@ use notes::{
     Access, Acl, Database, DatabaseKind, FolderEntry, Identity, Item, NewDatabase, NewNote, Notes, Value, Writer, level,
 };
 use store::rocks::tombstones_passed;
-use store::{KeyRange, Options, Store, SyncMode, Table};
+use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
 
 /// The allocator that the server uses.
 #[global_allocator]
@@ -224,7 +224,7 @@ impl Server {
 }
 
 fn open_store(folder: &Path, clock: &Arc<MachineClock>) -> Arc<Notes> {
-    let options = Options { sync: SyncMode::Off, ..Options::default() };
+    let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
     let store = Arc::new(Store::open(folder, &options).expect("a store"));
     Notes::open(store, Arc::clone(clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1)))
 }

@@ -13,7 +13,7 @@ use base::time::{Clock, Timestamp};
 use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{AddressResolver, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
 use notes::Notes;
-use store::{Options, Store};
+use store::{Store, StoreOptions};
 
 struct AcceptAllAddresses;
 
@@ -57,7 +57,7 @@ fn main() {
     let threads = argument(2, 32);
     let users = argument(3, 5_000);
     let folder = std::env::temp_dir().join(format!("delivery-cost-{}", std::process::id()));
-    let store = Arc::new(Store::open(&folder, &Options::default()).expect("the store opens"));
+    let store = Arc::new(Store::open(&folder, &StoreOptions::default()).expect("the store opens"));
     let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
     let notes = Notes::open(store, Arc::new(RealClock(Instant::now())), random);
     let mail = MailStore::new(notes, MailOptions::default());

@@ -23,7 +23,7 @@ use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::{FullTextIndex, Page, Query, Sort};
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 mod generated;
 
@@ -51,7 +51,7 @@ fn main() {
     let threads = argument(2, 1);
     let serves_imap = std::env::args().any(|argument| argument == "--imap");
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let options = Options { sync: SyncMode::Off, ..Options::default() };
+    let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
     let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());

@@ -34,7 +34,7 @@ use notes::view::read_entries::{EntriesRequest, EntryReader, EntryRow, ReadMask,
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Total, ViewDesign};
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
-use store::{KeyRange, Options, Store, Table, Ticket};
+use store::{KeyRange, Store, StoreOptions, Table, Ticket};
 
 /// The allocator that the server uses.
 #[global_allocator]
@@ -474,6 +474,6 @@ fn main() {
 }
 
 fn open(folder: &Path) -> Arc<Notes> {
-    let store = Arc::new(Store::open(folder, &Options::default()).expect("a store"));
+    let store = Arc::new(Store::open(folder, &StoreOptions::default()).expect("a store"));
     Notes::open(store, Arc::new(MachineClock), Arc::new(SeededRandom::new(1)))
 }

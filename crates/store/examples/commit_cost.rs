@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random};
-use store::{Batch, BlobOwner, Options, Store, SyncMode, Table};
+use store::{Batch, BlobOwner, Store, StoreOptions, SyncMode, Table};
 
 /// The kind of attachment of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ fn main() {
 }
 
 fn run(folder: &Path, mode: SyncMode, threads: u64, large: AttachmentKind, time: Duration) {
-    let options = Options { sync: mode, ..Options::default() };
+    let options = StoreOptions { sync: mode, ..StoreOptions::default() };
     let store = Store::open(folder, &options).expect("a new store");
     let contents: Vec<Vec<u8>> = (0..64).map(content).collect();
     let commits = AtomicU64::new(0);

@@ -37,4 +37,4 @@ pub use blob::{BlobId, BlobOptions, BlobOwner};
 pub use commit::{DurableFuture, SyncMode, Ticket};
 pub use engine::{Cursor, Direction, Engine, KeyRange, Read, SortedFile, Table};
 pub use error::{Error, Result};
-pub use store::{Options, Snapshot, Store};
+pub use store::{Snapshot, Store, StoreOptions};

@@ -6,15 +6,15 @@
 //! it is read. A mismatch is reported as [`Error::Damaged`] with table and key.
 //!
 //! The folder belongs to one process at a time ([`Error::Locked`]). The `store` table holds the format version; data of
-//! a newer format is refused ([`Error::Newer`]). If the disk is nearly full ([`Options::reserve_bytes`]), writes are
-//! refused before the engine itself runs out of space.
+//! a newer format is refused ([`Error::Newer`]). If the disk is nearly full ([`StoreOptions::reserve_bytes`]), writes
+//! are refused before the engine itself runs out of space.
 //!
 //! Before the engine opens the log, the log is read once to distinguish a torn tail, which is normal, from damage
 //! ([`DamagedLog`]). A store without its log, or without the `CURRENT` file that leads to all others, is refused and
 //! never recreated (`placement`).
 //!
-//! Described elsewhere: the effect of the options on speed and restart (see [`Options`]), and the location of a store's
-//! log (see `placement`).
+//! Described elsewhere: the effect of the options on speed and restart (see [`StoreOptions`]), and the location of a
+//! store's log (see `placement`).
 
 mod figures;
 mod gaps;
@@ -33,7 +33,7 @@ use base::sync::Mutex;
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use manifest::remove_files;
-pub use options::{DamagedLog, Options, RestartTradeOff};
+pub use options::{DamagedLog, RestartTradeOff, StoreOptions};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 pub use read::tombstones_passed;
 
@@ -76,7 +76,7 @@ pub struct RocksEngine {
 
 impl RocksEngine {
     /// Opens the database in a folder, or creates one there.
-    pub fn open(folder: &Path, options: &Options) -> Result<Self> {
+    pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self> {
         let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
         let was_torn = prepare_log(wal_folder, options.damaged_log)?;

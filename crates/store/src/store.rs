@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::rocks::RocksEngine;
 use crate::write_cache::WriteCache;
 
-pub use crate::rocks::Options;
+pub use crate::rocks::StoreOptions;
 
 /// A store: durable tables with group commit, and blobs.
 pub struct Store {
@@ -28,13 +28,13 @@ pub struct Store {
 
 impl Store {
     /// Opens the store in a folder, or creates one there.
-    pub fn open(folder: &Path, options: &Options) -> Result<Self> {
+    pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self> {
         let engine = Arc::new(RocksEngine::open(folder, options)?);
         Self::with_engine(engine, options)
     }
 
     /// Creates a store over any engine.
-    pub fn with_engine(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
+    pub fn with_engine(engine: Arc<dyn Engine>, options: &StoreOptions) -> Result<Self> {
         let engine = Arc::new(WriteCache::new(engine));
         let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, options.sync)?;
         let blobs = Blobs::open(Arc::clone(&engine) as Arc<dyn Engine>, &options.blobs)?;

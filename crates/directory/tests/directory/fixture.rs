@@ -67,7 +67,7 @@ impl World {
     /// Opens the directory stored in an engine.
     fn over(engine: Arc<MemoryEngine>, options: Options, starts: u64) -> Self {
         let clock = Arc::new(SimClock::new());
-        let store = Store::with_engine(engine.clone(), &store::Options::default()).expect("the engine is sound");
+        let store = Store::with_engine(engine.clone(), &store::StoreOptions::default()).expect("the engine is sound");
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(starts));
         let notes = Notes::open(Arc::new(store), clock.clone(), random);
         let time: Arc<dyn Clock> = clock.clone();

@@ -60,7 +60,7 @@ impl World {
 
     fn with(senders: SenderPolicy) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
-        let store = Store::with_engine(engine.clone(), &store::Options::default()).expect("the engine is sound");
+        let store = Store::with_engine(engine.clone(), &store::StoreOptions::default()).expect("the engine is sound");
         let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
         let notes = Notes::open(Arc::new(store), Arc::clone(&clock), random);

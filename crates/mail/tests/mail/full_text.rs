@@ -10,7 +10,7 @@ use notes::{Access, Identity, Notes, level};
 use search::extract::IsolatedReader;
 use search::{FullTextIndex, Page, Query};
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 /// A mail file with one message, and its index.
 struct World {
@@ -30,7 +30,7 @@ impl IsolatedReader for ReversedPdfText {
 
 impl World {
     fn with(raw: &str) -> Self {
-        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));

@@ -10,10 +10,10 @@ use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessa
 use mail::mailbox::{MailFile, MailOptions, MailStore};
 use notes::Notes;
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 fn file() -> MailFile {
-    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));

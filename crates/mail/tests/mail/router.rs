@@ -14,7 +14,7 @@ use mail::router::{
 };
 use notes::{Access, Identity, Notes, level};
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 /// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
 struct Acme;
@@ -59,7 +59,7 @@ fn world_syncing(sync: SyncMode) -> World {
 }
 
 fn build(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, sync: SyncMode, router: RouterOptions) -> World {
-    let options = Options { sync, ..Options::default() };
+    let options = StoreOptions { sync, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));

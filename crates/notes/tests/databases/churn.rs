@@ -14,7 +14,7 @@ use notes::{
     Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote, Notes, Value, level,
 };
 use store::rocks::tombstones_passed;
-use store::{KeyRange, Options, Store, SyncMode, Table};
+use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
 
 use crate::fixture::{column, identity};
 
@@ -38,7 +38,7 @@ struct Fixture {
 impl Fixture {
     fn new(messages: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let options = Options { sync: SyncMode::Off, ..Options::default() };
+        let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
         let store = Arc::new(Store::open(folder.path(), &options).expect("a new store"));
         let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
         let acl = Acl::private(&Name::new(ANN));

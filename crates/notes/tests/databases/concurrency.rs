@@ -23,7 +23,7 @@ use notes::{
     fixup, level,
 };
 use store::memory::MemoryEngine;
-use store::{Direction, KeyRange, Options, Read, Store, SyncMode, Table};
+use store::{Direction, KeyRange, Read, Store, StoreOptions, SyncMode, Table};
 
 const OWNER: &str = "Ann/Acme";
 
@@ -46,8 +46,8 @@ impl World {
     fn over(memory: Arc<MemoryEngine>, sync: SyncMode) -> Self {
         let clock = Arc::new(SimClock::new());
         let engine: Arc<dyn store::Engine> = memory.clone();
-        let store =
-            Store::with_engine(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
+        let store = Store::with_engine(engine, &StoreOptions { sync, ..StoreOptions::default() })
+            .expect("a store in memory opens");
         let notes = Notes::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
         Self { memory, clock, notes }
     }

@@ -12,7 +12,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId};
 use notes::fixup::{FixupFinding, check, repair_at};
 use notes::{Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Value};
-use store::{KeyRange, Options, Store, SyncMode, Table};
+use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
 
 use crate::fixture::{identity, reader};
 
@@ -26,14 +26,14 @@ const PATHS: [&str; 2] = ["docs.nsf", "more.nsf"];
 const FOLDER: NoteId = NoteId(2);
 
 fn open(folder: &Path) -> store::Result<Arc<Notes>> {
-    let options = Options {
+    let options = StoreOptions {
         sync: SyncMode::Each,
         cache_bytes: 1 << 20,
         memtable_bytes: 12 << 20,
         reserve_bytes: 0,
         file_bytes: 24 << 10,
         quiet: true,
-        ..Options::default()
+        ..StoreOptions::default()
     };
     let store = Arc::new(Store::open(folder, &options)?);
     Ok(Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(5))))

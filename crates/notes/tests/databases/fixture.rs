@@ -8,7 +8,7 @@ use notes::view::sort_key::SortDirection;
 use notes::view::view_format::Column;
 use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 pub struct TestServer {
     pub notes: Arc<Notes>,
@@ -24,7 +24,7 @@ impl TestServer {
     }
 
     fn over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, starts: u64) -> Self {
-        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
         let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));

@@ -21,7 +21,7 @@ use sasl::{
     ClientFirst, Credentials, Login, LoginError, LoginOrigin, Mechanism, PasswordRequest, ScramServer, encode_line,
 };
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 use tokio::io::AsyncWriteExt;
 use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
@@ -65,7 +65,7 @@ fn world(letters: &[&str]) -> World {
 }
 
 fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
-    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());

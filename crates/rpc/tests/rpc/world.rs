@@ -67,7 +67,7 @@ impl TestServer {
     /// Starts the server with changed options.
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
-        let store = Store::with_engine(engine, &store::Options::default()).expect("a store in memory opens");
+        let store = Store::with_engine(engine, &store::StoreOptions::default()).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
         let ticks: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));

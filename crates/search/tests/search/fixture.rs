@@ -12,7 +12,7 @@ use notes::{
 };
 use search::{FullTextIndex, Page, Query, QueryResult, Sort};
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 pub struct Fixture {
     pub notes: Arc<Notes>,
@@ -25,7 +25,7 @@ impl Fixture {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for the index");
         let clock = Arc::new(SimClock::new());
-        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(11)), &options).expect("a store in memory opens"));
         let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(1)));

@@ -18,7 +18,7 @@ use notes::{
 use proptest::prelude::*;
 use search::{FullTextIndex, Page, Query, Sort};
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 use crate::fixture::{identity, open, server};
 
@@ -315,7 +315,7 @@ impl Document {
 }
 
 fn notes_over(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
-    let options = Options { sync: SyncMode::Group, ..Options::default() };
+    let options = StoreOptions { sync: SyncMode::Group, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
     Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)))

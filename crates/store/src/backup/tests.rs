@@ -13,7 +13,7 @@ use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
 use crate::engine::{Direction, KeyRange, Read, Table};
 use crate::memory::MemoryEngine;
-use crate::rocks::Options;
+use crate::rocks::StoreOptions;
 
 /// A folder with a store, its backups and the stores restored from them.
 struct World {
@@ -163,7 +163,7 @@ fn backup_during_writes_contains_all_durable_data() {
 #[test]
 fn log_is_restored_into_the_wal_folder() {
     let world = World::new();
-    let apart = Options { wal_folder: Some(world.path("store-log")), ..small() };
+    let apart = StoreOptions { wal_folder: Some(world.path("store-log")), ..small() };
     let store = Store::open(&world.path("store"), &apart).expect("a store");
     fill(&store, 1);
     world.backup(&store);
@@ -171,7 +171,7 @@ fn log_is_restored_into_the_wal_folder() {
     let wal_folder = world.path("log");
     let destination = RestoreDestination { folder: &folder, wal_folder: Some(&wal_folder) };
     restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
-    let options = Options { wal_folder: Some(wal_folder), ..small() };
+    let options = StoreOptions { wal_folder: Some(wal_folder), ..small() };
     let restored = Store::open(&folder, &options).expect("opened");
     assert_eq!(all(&restored), all(&store));
 }
@@ -306,7 +306,8 @@ fn pruning_removes_old_backups_and_unreferenced_objects() {
 #[test]
 fn memory_engine_is_backed_up() {
     let world = World::new();
-    let store = Store::with_engine(std::sync::Arc::new(MemoryEngine::new(1)), &Options::default()).expect("a store");
+    let store =
+        Store::with_engine(std::sync::Arc::new(MemoryEngine::new(1)), &StoreOptions::default()).expect("a store");
     fill(&store, 1);
     world.backup(&store);
     let folder = world.path("restored");
@@ -318,7 +319,7 @@ fn memory_engine_is_backed_up() {
 #[test]
 fn data_files_are_included_in_a_backup() {
     let world = World::new();
-    let options = Options {
+    let options = StoreOptions {
         blobs: crate::BlobOptions { encryption_key: Some([7; 32]), ..crate::BlobOptions::default() },
         ..small()
     };

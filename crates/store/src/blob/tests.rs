@@ -13,7 +13,7 @@ use super::*;
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange};
 use crate::memory::MemoryEngine;
-use crate::rocks::Options;
+use crate::rocks::StoreOptions;
 use crate::store::Store;
 
 const GRACE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ struct World {
 
 fn world_over(engine: Arc<MemoryEngine>, key: Option<[u8; 32]>) -> Result<World> {
     let blobs = BlobOptions { encryption_key: key, grace: GRACE, ..BlobOptions::default() };
-    let options = Options { blobs, ..Options::default() };
+    let options = StoreOptions { blobs, ..StoreOptions::default() };
     let store = Store::with_engine(Arc::clone(&engine) as Arc<dyn Engine>, &options)?;
     Ok(World { engine, store, now: Timestamp::from_seconds(1_000_000) })
 }

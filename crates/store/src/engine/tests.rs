@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::MemoryEngine;
-use crate::rocks::{Options, RocksEngine};
+use crate::rocks::{RocksEngine, StoreOptions};
 use crate::sort::Sorter;
 use crate::write_cache::WriteCache;
 
@@ -30,8 +30,8 @@ fn a_prefix_range_ends_after_its_last_key() {
 }
 
 /// Returns options for tests that open many small stores.
-pub(crate) fn small() -> Options {
-    Options { cache_bytes: 4 << 20, memtable_bytes: 8 << 20, reserve_bytes: 0, ..Options::default() }
+pub(crate) fn small() -> StoreOptions {
+    StoreOptions { cache_bytes: 4 << 20, memtable_bytes: 8 << 20, reserve_bytes: 0, ..StoreOptions::default() }
 }
 
 /// Runs a check over the engine in memory, the write cache over it, and RocksDB.

@@ -53,9 +53,9 @@ pub enum DamagedLog {
     DropTail,
 }
 
-/// Options for opening a store. [`Options::default`] is right for most servers.
+/// Options for opening a store. [`StoreOptions::default`] is right for most servers.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// Folder of the write-ahead log; `None` means the store's own folder. A separate device keeps commits fast while
     /// other work is running.
     pub wal_folder: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub struct Options {
     pub blobs: BlobOptions,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             wal_folder: None,
@@ -117,7 +117,7 @@ pub(super) struct RocksOptions {
 
 impl RocksOptions {
     /// Translates the operator's options.
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &StoreOptions) -> Self {
         // This cache type is lock-free. A lookup of a document accesses it four to six times.
         let cache = Cache::new_hyper_clock_cache(options.cache_bytes, BLOCK_BYTES);
         // When the total nears the limit, the table with the oldest memtable is flushed. Writers are never stalled.
@@ -261,7 +261,7 @@ fn tombstone_flush_trigger() -> String {
     format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each};")
 }
 
-fn set_files(database: &mut rocksdb::Options, options: &Options) {
+fn set_files(database: &mut rocksdb::Options, options: &StoreOptions) {
     database.create_missing_column_families(true);
     database.set_paranoid_checks(true);
     database.set_max_open_files(i32::try_from(options.open_files_max).unwrap_or(i32::MAX));
@@ -277,7 +277,7 @@ fn set_files(database: &mut rocksdb::Options, options: &Options) {
 /// Maximum number of logs that are kept to be written over. Each has the size of the largest memtable, or less.
 const RECYCLED_LOGS_MAX: usize = 3;
 
-fn set_log(database: &mut rocksdb::Options, options: &Options) {
+fn set_log(database: &mut rocksdb::StoreOptions, options: &StoreOptions) {
     if let Some(folder) = &options.wal_folder {
         database.set_wal_dir(folder);
     }

@@ -1,7 +1,7 @@
 //! Free space of the disks that the store writes to.
 //!
 //! If the disk becomes full in the middle of a flush, the engine stops until space is available again, and can do
-//! little meanwhile. So the store refuses writes while some space is left ([`super::Options::reserve_bytes`]) for
+//! little meanwhile. So the store refuses writes while some space is left ([`super::StoreOptions::reserve_bytes`]) for
 //! flushes, compactions and the operator. A query of the free space takes about a microsecond. It is made once per
 //! [`limits::SPACE_CHECK_BYTES`] written, and before every write while space is short.
 

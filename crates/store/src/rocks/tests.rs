@@ -90,8 +90,8 @@ fn log_in_another_folder_is_refused() {
     let logs = folder();
     let folder = folder();
     let wal_folder = logs.path().join("log");
-    let apart = Options { wal_folder: Some(wal_folder.clone()), ..small() };
-    let fill = |options: &Options, key: &[u8]| {
+    let apart = StoreOptions { wal_folder: Some(wal_folder.clone()), ..small() };
+    let fill = |options: &StoreOptions, key: &[u8]| {
         let rocks = RocksEngine::open(folder.path(), options).expect("opened");
         put(&rocks, Table::Meta, key, b"value");
         rocks.sync().expect("synced");
@@ -117,13 +117,13 @@ fn log_in_another_folder_is_refused() {
 }
 
 /// Creates a store with one acknowledged value. The options determine whether its log is in a separate folder.
-fn acknowledged(folder: &Path, options: &Options) {
+fn acknowledged(folder: &Path, options: &StoreOptions) {
     let rocks = RocksEngine::open(folder, options).expect("a new store");
     put(&rocks, Table::Meta, b"key", b"value");
     rocks.sync().expect("synced");
 }
 
-fn check_refused(folder: &Path, options: &Options, expected: &[&str]) {
+fn check_refused(folder: &Path, options: &StoreOptions, expected: &[&str]) {
     for attempt in 1..=3 {
         let Err(error) = RocksEngine::open(folder, options) else { panic!("attempt {attempt} is refused") };
         assert!(matches!(error, Error::Unusable { .. }), "{error}");
@@ -138,7 +138,7 @@ fn a_store_without_its_log_is_refused() {
         let logs = folder();
         let folder = folder();
         let wal_folder = logs.path().join("log");
-        let options = Options { wal_folder: is_apart.then(|| wal_folder.clone()), ..small() };
+        let options = StoreOptions { wal_folder: is_apart.then(|| wal_folder.clone()), ..small() };
         let log_folder = if is_apart { wal_folder.clone() } else { folder.path().to_path_buf() };
         acknowledged(folder.path(), &options);
         let log = files(&log_folder, ".log").pop().expect("a log");
@@ -164,7 +164,7 @@ fn drop_tail_option_opens_a_store_without_its_log() {
     let folder = folder();
     acknowledged(folder.path(), &small());
     files(folder.path(), ".log").iter().for_each(|log| fs::remove_file(log).expect("removed"));
-    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let options = StoreOptions { damaged_log: DamagedLog::DropTail, ..small() };
     let rocks = RocksEngine::open(folder.path(), &options).expect("the option drops the tail");
     assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), None);
     drop(rocks);
@@ -218,7 +218,7 @@ fn partially_created_store_is_created_again() {
 fn new_store_with_the_log_of_another_is_refused() {
     let logs = folder();
     let folder = folder();
-    let options = Options { wal_folder: Some(logs.path().to_path_buf()), ..small() };
+    let options = StoreOptions { wal_folder: Some(logs.path().to_path_buf()), ..small() };
     acknowledged(&folder.path().join("store"), &options);
     check_refused(&folder.path().join("other"), &options, &["check that the device of the store is mounted"]);
 }
@@ -364,7 +364,7 @@ fn damage_before_acknowledged_changes_is_refused() {
     let error = open(folder.path()).err().expect("acknowledged changes are lost");
     assert!(matches!(error, Error::Damaged { table: Table::Store, .. }), "{error}");
     assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
-    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let options = StoreOptions { damaged_log: DamagedLog::DropTail, ..small() };
     let there = prefix(&RocksEngine::open(folder.path(), &options).expect("the option drops the tail"));
     assert!((40..50).contains(&there), "{there}");
     assert!(open(folder.path()).is_ok(), "it opens without the option");
@@ -470,7 +470,7 @@ fn space_of_removed_separate_values_is_reclaimed_when_it_is_half() {
 
 #[test]
 fn quiet_store_does_not_compact_damaged_files() {
-    let quiet = Options { quiet: true, ..small() };
+    let quiet = StoreOptions { quiet: true, ..small() };
     let folder = folder();
     {
         let rocks = RocksEngine::open(folder.path(), &quiet).expect("a new store");
@@ -487,7 +487,7 @@ fn quiet_store_does_not_compact_damaged_files() {
     sorted.retain(|path| sizes(path) > 10_000);
     assert_eq!(sorted.len(), 6, "the engine would merge so many files");
     flip(&sorted[3], 5_000);
-    let is_writable = |options: &Options| {
+    let is_writable = |options: &StoreOptions| {
         let rocks = RocksEngine::open(folder.path(), options).expect("opened");
         let waited = rocks.db.wait_for_compact(&rocksdb::WaitForCompactOptions::default());
         let mut batch = Batch::new();
@@ -511,7 +511,7 @@ fn disk_read_errors_count_as_damage_in_quiet_mode() {
 }
 
 /// Repairs a table until no more files have to be removed. Returns the number of removed files.
-fn mend(folder: &Path, table: Table, options: &Options) -> usize {
+fn mend(folder: &Path, table: Table, options: &StoreOptions) -> usize {
     let mut taken = 0;
     loop {
         let rocks = RocksEngine::open(folder, options).expect("opened");
@@ -527,7 +527,7 @@ fn mend(folder: &Path, table: Table, options: &Options) -> usize {
 
 /// Creates a table with several levels and several files per level. Each key of `0..KEYS` is written, some are
 /// overwritten once or twice, and some are deleted. Returns the sorted files of each level, from the oldest.
-fn levels(folder: &Path, options: &Options) -> Vec<Vec<PathBuf>> {
+fn levels(folder: &Path, options: &StoreOptions) -> Vec<Vec<PathBuf>> {
     let rocks = RocksEngine::open(folder, options).expect("a new store");
     let mut levels = Vec::new();
     let mut known = files(folder, ".sst");
@@ -565,7 +565,7 @@ fn all_values(rocks: &RocksEngine) -> Vec<Result<Option<Vec<u8>>>> {
 /// the number of readable records that have changed.
 fn check_mend(damage: &[(usize, usize, &[usize])]) -> (usize, usize) {
     let folder = folder();
-    let options = Options { quiet: true, file_bytes: 256 << 10, ..small() };
+    let options = StoreOptions { quiet: true, file_bytes: 256 << 10, ..small() };
     let levels = levels(folder.path(), &options);
     assert!(levels[0].len() > 3 && levels[1].len() == 1 && levels[2].len() == 1, "{levels:?}");
     for (level, file, offsets) in damage {
@@ -619,7 +619,7 @@ fn repair_of_overlapping_damaged_files_limits_the_loss() {
 #[test]
 fn repair_removes_no_sound_file() {
     let folder = folder();
-    let options = Options { file_bytes: 256 << 10, ..small() };
+    let options = StoreOptions { file_bytes: 256 << 10, ..small() };
     levels(folder.path(), &options);
     assert_eq!(mend(folder.path(), Table::Meta, &options), 0);
 }
@@ -700,7 +700,7 @@ fn remove_files_refuses_a_folder_without_a_store() {
 fn nothing_is_written_when_the_disk_is_nearly_full() {
     let folder = folder();
     drop(open(folder.path()).expect("a new store"));
-    let options = Options { reserve_bytes: u64::MAX, ..small() };
+    let options = StoreOptions { reserve_bytes: u64::MAX, ..small() };
     let store = Store::open(folder.path(), &options).expect("reading needs no room");
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"a", b"b");
@@ -768,7 +768,7 @@ fn a_flushed_store_has_nothing_to_replay() {
     for log in files(folder.path(), ".log") {
         fs::remove_file(log).expect("removed");
     }
-    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let options = StoreOptions { damaged_log: DamagedLog::DropTail, ..small() };
     let rocks = RocksEngine::open(folder.path(), &options).expect("opened");
     assert!(rocks.get(Table::Meta, b"a").expect("sound").is_some());
     assert!(rocks.get(Table::Body, b"b").expect("sound").is_some());
@@ -809,7 +809,7 @@ fn metrics_follow_operations() {
 #[test]
 fn long_log_triggers_a_flush() {
     let folder = folder();
-    let options = Options { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
+    let options = StoreOptions { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
     let rocks = RocksEngine::open(folder.path(), &options).expect("a new store");
     let flushed = || rocks.metrics().iter().any(|(name, bytes)| name == "flush-written-bytes" && *bytes > 0);
     let needed = (0..100_000_u32).find(|number| {

@@ -16,22 +16,22 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random, Timestamp};
-use store::{Batch, BlobId, BlobOptions, BlobOwner, Options, Read, Store, Table};
+use store::{Batch, BlobId, BlobOptions, BlobOwner, Read, Store, StoreOptions, Table};
 
 const THREADS: u32 = 6;
 /// Environment variable that passes the folder to the child. Without it the child's test does nothing.
 const FOLDER: &str = "DOUBLET_CRASH_FOLDER";
 
-fn options() -> Options {
+fn options() -> StoreOptions {
     let blobs = BlobOptions { encryption_key: Some([3; 32]), grace: Duration::ZERO, ..BlobOptions::default() };
     // Memtables are small, so that flushes and compactions are killed too.
-    Options {
+    StoreOptions {
         memtable_bytes: 2 << 20,
         cache_bytes: 4 << 20,
         max_wal_bytes: Some(4 << 20),
         reserve_bytes: 0,
         blobs,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 

@@ -14,7 +14,7 @@ use mail::router::{AddressResolver, LocalMailbox, Router, RouterOptions, Target}
 use notes::Notes;
 use store::blob::BlobOptions;
 use store::memory::MemoryEngine;
-use store::{Options, Store, SyncMode};
+use store::{Store, StoreOptions, SyncMode};
 
 /// Time for which unused content is kept.
 pub const GRACE: Duration = Duration::from_hours(1);
@@ -134,7 +134,7 @@ fn open_mail(
     random: SeededRandom,
 ) -> mail::Result<Arc<MailStore>> {
     let blobs = BlobOptions { grace: GRACE, ..BlobOptions::default() };
-    let options = Options { sync: syncing.mode(), blobs, ..Options::default() };
+    let options = StoreOptions { sync: syncing.mode(), blobs, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options)?);
     let notes = Notes::open(store, clock, Arc::new(random));
