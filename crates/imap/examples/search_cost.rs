@@ -95,7 +95,7 @@ fn main() {
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
-    let options = search::Options { contents, ..search::Options::default() };
+    let options = search::FullTextOptions { contents, ..search::FullTextOptions::default() };
     let index =
         Arc::new(FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);

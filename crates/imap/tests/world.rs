@@ -101,7 +101,7 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
 
 fn open_index(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
-    let options = search::Options { contents, thread_bytes: 16 << 20, ..search::Options::default() };
+    let options = search::FullTextOptions { contents, thread_bytes: 16 << 20, ..search::FullTextOptions::default() };
     FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 

@@ -82,12 +82,12 @@ impl FullText {
         if let Some(search) = opened.as_ref() {
             return Ok(Arc::clone(search));
         }
-        let options = search::Options {
+        let options = search::FullTextOptions {
             contents: vec![Box::new(mail::full_text::MessageTextReader { serves_imap: self.serves_imap })],
             elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn IsolatedReader>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
-            ..search::Options::default()
+            ..search::FullTextOptions::default()
         };
         let search = Arc::new(FullTextIndex::open(Arc::clone(&self.notes), &self.folder, options)?);
         if search.was_recreated() {

@@ -57,10 +57,10 @@ fn main() {
     let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
     let random = SeededRandom::new(2);
     let (files, bytes) = fill(&mail, &random, messages, files);
-    let options = search::Options {
+    let options = search::FullTextOptions {
         contents: vec![Box::new(MessageTextReader { serves_imap })],
         threads,
-        ..search::Options::default()
+        ..search::FullTextOptions::default()
     };
     let search = FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
     let mut figures = Figures::default();

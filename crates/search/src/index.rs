@@ -33,7 +33,7 @@ use crate::tokenizers::{FieldTokenizer, WordListTokenizer};
 use crate::{content_reader, index_documents};
 
 /// Options of the index.
-pub struct Options {
+pub struct FullTextOptions {
     /// Readers of note contents, tried in order.
     pub contents: Vec<Box<dyn ContentReader>>,
     /// The reader of files that are not read in this process. If it is `None`, these files are skipped.
@@ -46,7 +46,7 @@ pub struct Options {
     pub waiting_bytes: usize,
 }
 
-impl Default for Options {
+impl Default for FullTextOptions {
     fn default() -> Self {
         Self { contents: Vec::new(), elsewhere: None, threads: 1, thread_bytes: 64 << 20, waiting_bytes: COMMIT_BYTES }
     }
@@ -60,7 +60,7 @@ pub struct FullTextIndex {
     schema: Schema,
     index: Index,
     reader: IndexReader,
-    options: Options,
+    options: FullTextOptions,
     /// The state of the uncommitted changes. The lock is held by the thread that changes the index.
     writing: Mutex<PendingChanges>,
     /// The state that queries see.
@@ -142,7 +142,7 @@ const FOLDER: &str = "index-4";
 impl FullTextIndex {
     /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is
     /// recreated.
-    pub fn open(notes: Arc<Notes>, folder: &Path, options: Options) -> Result<Self> {
+    pub fn open(notes: Arc<Notes>, folder: &Path, options: FullTextOptions) -> Result<Self> {
         let schema = Schema::new();
         let (index, was_renewed) = open_index(folder, &schema)?;
         register_tokenizers(&index);

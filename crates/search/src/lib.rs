@@ -40,7 +40,7 @@ mod tokenizers;
 
 pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
-pub use index::{FullTextIndex, Options, Status, UpdateResult};
+pub use index::{FullTextIndex, FullTextOptions, Status, UpdateResult};
 pub use query::Query;
 pub use query_execution::{Hit, Page, QueryResult, Sort};
 pub use substring::{ExcludedNotes, NotePart, SubstringKey};

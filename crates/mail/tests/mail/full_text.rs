@@ -43,11 +43,11 @@ impl World {
         let new = NewMessage { raw: raw.replace('\n', "\r\n").into_bytes(), flags: Flags::none(), received: None };
         file.append(inbox, &[new]).expect("the message is appended");
         let folder = tempfile::tempdir().expect("a folder");
-        let options = search::Options {
+        let options = search::FullTextOptions {
             contents: vec![Box::new(MessageTextReader::default())],
             elsewhere: Some(Arc::new(ReversedPdfText)),
             thread_bytes: 16 << 20,
-            ..search::Options::default()
+            ..search::FullTextOptions::default()
         };
         let search = FullTextIndex::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
         let database = notes.database_open("mail/ann.nsf").expect("it exists");

@@ -7,7 +7,7 @@ use base::NoteId;
 use notes::{Database, Item, NewNote, Value};
 use search::extract::{IsolatedReader, Kind, text};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX, ATTACHMENTS_MAX, PDFS_MAX};
-use search::{FullTextIndex, Options};
+use search::{FullTextIndex, FullTextOptions};
 
 use crate::fixture::{Fixture, header};
 
@@ -60,7 +60,8 @@ impl IsolatedReader for PlainPdf {
 fn world_with_pdf() -> (Fixture, tempfile::TempDir) {
     let mut world = Fixture::new();
     let folder = tempfile::tempdir().expect("a folder for the index");
-    let options = Options { elsewhere: Some(Arc::new(PlainPdf)), thread_bytes: 16 << 20, ..Options::default() };
+    let options =
+        FullTextOptions { elsewhere: Some(Arc::new(PlainPdf)), thread_bytes: 16 << 20, ..FullTextOptions::default() };
     world.search = FullTextIndex::open(Arc::clone(&world.notes), folder.path(), options).expect("the index opens");
     (world, folder)
 }

@@ -127,7 +127,7 @@ impl Fixture {
 }
 
 pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
-    let options = search::Options { thread_bytes: 16 << 20, ..search::Options::default() };
+    let options = search::FullTextOptions { thread_bytes: 16 << 20, ..search::FullTextOptions::default() };
     FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 

@@ -38,10 +38,10 @@ impl ContentReader for SubstringReader {
 /// Creates a fixture whose index uses [`SubstringReader`].
 fn world() -> Fixture {
     let mut world = Fixture::new();
-    let options = search::Options {
+    let options = search::FullTextOptions {
         contents: vec![Box::new(SubstringReader)],
         thread_bytes: 16 << 20,
-        ..search::Options::default()
+        ..search::FullTextOptions::default()
     };
     let folder = world.folder.path().join("texts");
     world.search = FullTextIndex::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");

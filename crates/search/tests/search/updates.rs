@@ -63,7 +63,8 @@ fn uncommitted_changes_are_applied_again() {
 }
 
 fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> FullTextIndex {
-    let options = search::Options { thread_bytes: 16 << 20, waiting_bytes, ..search::Options::default() };
+    let options =
+        search::FullTextOptions { thread_bytes: 16 << 20, waiting_bytes, ..search::FullTextOptions::default() };
     FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
