@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use directory::password;
 use formula::host::DocumentTime;
 use formula::outcome::FieldChange;
-use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
+use formula::{Document, Formula, FormulaOptions, Host, Moment, Text, Value, Zone};
 use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
 use instance::system::{SystemClock, SystemRandom};
@@ -161,7 +161,7 @@ fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
 }
 
 /// Evaluates one line and keeps the fields it sets.
-fn line_of(line: &str, paper: &mut MemoryDocument, options: &Options, now: Timestamp) -> Result<String, String> {
+fn line_of(line: &str, paper: &mut MemoryDocument, options: &FormulaOptions, now: Timestamp) -> Result<String, String> {
     let formula = compile(line, options)?;
     let world = FormulaHost(now);
     let (text, changes) = {
@@ -178,7 +178,7 @@ fn line_of(line: &str, paper: &mut MemoryDocument, options: &Options, now: Times
     Ok(text)
 }
 
-fn compile(source: &str, options: &Options) -> Result<Formula, String> {
+fn compile(source: &str, options: &FormulaOptions) -> Result<Formula, String> {
     Formula::compile(source, options).map_err(|error| error.render(source))
 }
 
@@ -186,12 +186,12 @@ fn shown(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
     formula::print_value::render(value, formula.options(), now)
 }
 
-fn options(arguments: &DocumentArguments) -> Result<Options, Failure> {
+fn options(arguments: &DocumentArguments) -> Result<FormulaOptions, Failure> {
     let zone = Zone::named(&arguments.zone);
     let zone = zone.ok_or_else(|| {
         Failure(format!("unknown time zone {:?}; write a name such as Europe/Berlin", arguments.zone))
     })?;
-    Ok(Options { zone, ..Options::default() })
+    Ok(FormulaOptions { zone, ..FormulaOptions::default() })
 }
 
 fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, Failure> {
@@ -244,7 +244,7 @@ fn as_json(value: &Value<'_>) -> Json {
         Value::Number(number) => json!(number),
         Value::Numbers(numbers) => json!(**numbers),
         Value::Time(_) | Value::Times(_) => {
-            json!(formula::print_value::render(value, &Options::default(), Timestamp(0)))
+            json!(formula::print_value::render(value, &FormulaOptions::default(), Timestamp(0)))
         }
         Value::Error(failure) => json!({"error": failure.kind.to_string()}),
     }

@@ -10,7 +10,7 @@
 use std::hint::black_box;
 
 use base::Timestamp;
-use formula::{Document, Formula, Host, Moment, Options, Value};
+use formula::{Document, Formula, FormulaOptions, Host, Moment, Value};
 
 const DOCUMENTS: usize = 10_000;
 const ROUNDS: usize = 200;
@@ -73,7 +73,7 @@ impl Host for Clock {
 fn main() {
     let documents: Vec<Summary> = (0..DOCUMENTS).map(Summary::new).collect();
     for source in FORMULAS {
-        let formula = Formula::compile(source, &Options::default()).expect("the formulas above compile");
+        let formula = Formula::compile(source, &FormulaOptions::default()).expect("the formulas above compile");
         let started = processor_seconds();
         let mut selected = 0;
         for _ in 0..ROUNDS {

@@ -12,7 +12,7 @@ use crate::error::{CompileError, CompileErrorKind};
 use crate::fold::fold;
 use crate::functions::{Attributes, Function, Implementation};
 use crate::limits::SLOTS_MAX;
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::outcome::SelectedResponses;
 use crate::parser::parse;
 use crate::program::{Instruction, Program};
@@ -26,7 +26,7 @@ use crate::value::Value;
 ///
 /// Fails if the source cannot be parsed, if it exceeds a limit, if an effect is not permitted, or if no statement has a
 /// result.
-pub fn compile(source: &str, options: &Options) -> Result<Program, CompileError> {
+pub fn compile(source: &str, options: &FormulaOptions) -> Result<Program, CompileError> {
     let statements = parse(source)?;
     let mut compiler = Compiler::new(source, options);
     let mut has_result = false;
@@ -43,7 +43,7 @@ type CompileResult<T = ()> = Result<T, CompileError>;
 
 struct Compiler<'s> {
     source: &'s str,
-    options: &'s Options,
+    options: &'s FormulaOptions,
     code: Vec<Instruction>,
     spans: Vec<Span>,
     constants: Vec<Value<'static>>,
@@ -60,7 +60,7 @@ struct Compiler<'s> {
 }
 
 impl<'s> Compiler<'s> {
-    fn new(source: &'s str, options: &'s Options) -> Self {
+    fn new(source: &'s str, options: &'s FormulaOptions) -> Self {
         Self {
             source,
             options,

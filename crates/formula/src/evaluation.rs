@@ -6,7 +6,7 @@ use base::Timestamp;
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::outcome::{DeletionRequest, Effect, FieldChange};
 use crate::text::Text;
 use crate::time::Moment;
@@ -18,7 +18,7 @@ pub type FunctionResult<'d> = Result<Value<'d>, EvaluationError>;
 /// The state of one evaluation, except for the machine's stack.
 pub struct Evaluation<'d> {
     /// Time zone, locale and permissions.
-    pub options: &'d Options,
+    pub options: &'d FormulaOptions,
     /// The document.
     pub document: &'d dyn Document,
     /// The host.
@@ -56,7 +56,7 @@ impl<'d> Evaluation<'d> {
     #[must_use]
     pub fn new(
         names: &'d [String],
-        options: &'d Options,
+        options: &'d FormulaOptions,
         document: &'d dyn Document,
         host: &'d dyn Host,
         limits: Limits,

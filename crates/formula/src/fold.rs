@@ -12,7 +12,7 @@ use crate::functions::{self, Attributes, Function, Implementation};
 use crate::host::{Document, Host};
 use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::source::Span;
 use crate::time_text::{self, Literal};
 use crate::token::{Operation, Operator};
@@ -21,7 +21,7 @@ use crate::value::Value;
 
 /// Folds an expression.
 #[must_use]
-pub fn fold(expression: Expression, options: &Options) -> Expression {
+pub fn fold(expression: Expression, options: &FormulaOptions) -> Expression {
     let Expression { kind, span } = expression;
     let kind = match kind {
         Kind::Bracketed(text) => fold_bracketed(text, span, options),
@@ -32,7 +32,7 @@ pub fn fold(expression: Expression, options: &Options) -> Expression {
 
 /// Converts the content of brackets to a constant, or to a call that computes it. A malformed time stays as it is, and
 /// the compiler refuses it.
-fn fold_bracketed(text: String, span: Span, options: &Options) -> Kind {
+fn fold_bracketed(text: String, span: Span, options: &FormulaOptions) -> Kind {
     match time_text::literal(&text, options) {
         Literal::Time(time) => Kind::Constant(Value::Time(time)),
         Literal::Relative(name) => {
@@ -47,16 +47,16 @@ fn fold_bracketed(text: String, span: Span, options: &Options) -> Kind {
     }
 }
 
-fn fold_boxed(expression: Expression, options: &Options) -> Box<Expression> {
+fn fold_boxed(expression: Expression, options: &FormulaOptions) -> Box<Expression> {
     Box::new(fold(expression, options))
 }
 
-fn all(expressions: Vec<Expression>, options: &Options) -> Vec<Expression> {
+fn all(expressions: Vec<Expression>, options: &FormulaOptions) -> Vec<Expression> {
     expressions.into_iter().map(|expression| fold(expression, options)).collect()
 }
 
 /// Folds the subexpressions of an expression.
-fn children(kind: Kind, options: &Options) -> Kind {
+fn children(kind: Kind, options: &FormulaOptions) -> Kind {
     match kind {
         Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => kind,
         Kind::List(elements) => Kind::List(all(elements, options)),
@@ -74,7 +74,7 @@ fn children(kind: Kind, options: &Options) -> Kind {
 }
 
 /// Computes an expression if all of its operands are constants.
-fn compute(kind: Kind, options: &Options) -> Kind {
+fn compute(kind: Kind, options: &FormulaOptions) -> Kind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
     let mut run = Evaluation::new(&[], options, &EmptyContext, &EmptyContext, limits);
     match value(&kind, &mut run) {

@@ -6,7 +6,7 @@ use crate::error::{BudgetExceeded, CompileError};
 use crate::host::{Document, Host};
 use crate::limits::Limits;
 use crate::machine;
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::outcome::Outcome;
 use crate::program::Program;
 
@@ -14,13 +14,13 @@ use crate::program::Program;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     source: String,
-    options: Options,
+    options: FormulaOptions,
     program: Program,
 }
 
 impl Formula {
     /// Compiles a formula.
-    pub fn compile(source: &str, options: &Options) -> Result<Self, CompileError> {
+    pub fn compile(source: &str, options: &FormulaOptions) -> Result<Self, CompileError> {
         let program = compiler::compile(source, options)?;
         Ok(Self { source: source.to_owned(), options: options.clone(), program })
     }
@@ -33,7 +33,7 @@ impl Formula {
 
     /// Returns the options.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &FormulaOptions {
         &self.options
     }
 

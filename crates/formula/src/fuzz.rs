@@ -5,7 +5,7 @@ use base::Timestamp;
 use crate::formula::Formula;
 use crate::host::{Document, Host};
 use crate::limits::Limits;
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::parser::parse;
 use crate::print::print;
 use crate::value::Value;
@@ -28,7 +28,7 @@ pub fn compile_and_evaluate(input: &[u8]) {
             assert_eq!(parse(&printed).as_ref(), Ok(&tree), "{printed}");
         }
     }
-    match Formula::compile(source, &Options::default()) {
+    match Formula::compile(source, &FormulaOptions::default()) {
         Err(error) => assert!(!error.render(source).is_empty()),
         Ok(formula) => {
             let document = DerivedItems(item);

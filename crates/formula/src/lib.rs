@@ -45,7 +45,7 @@ pub use error::{BudgetExceeded, CompileError, ErrorValue};
 pub use formula::Formula;
 pub use host::{Document, Host};
 pub use limits::Limits;
-pub use options::{Options, Permissions};
+pub use options::{FormulaOptions, Permissions};
 pub use outcome::Outcome;
 pub use text::Text;
 pub use time::{Moment, Zone};

@@ -3,9 +3,9 @@
 use crate::locale::Locale;
 use crate::time::Zone;
 
-/// Options of the compiler.
+/// Options with which a formula is compiled and evaluated.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Options {
+pub struct FormulaOptions {
     /// The time zone in which dates and times of day are read and formatted.
     pub zone: Zone,
     /// The format of dates, times and numbers.

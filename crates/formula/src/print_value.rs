@@ -3,13 +3,13 @@
 use base::Timestamp;
 
 use crate::number_text;
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::time_text;
 use crate::value::Value;
 
 /// Formats a value as one text with its elements separated by semicolons. An error is formatted as its message.
 #[must_use]
-pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
+pub fn render(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> String {
     if let Value::Error(failure) = value {
         return failure.kind.to_string();
     }
@@ -18,7 +18,7 @@ pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
 
 /// Formats each element of a value.
 #[must_use]
-pub fn elements(value: &Value<'_>, options: &Options, now: Timestamp) -> Vec<String> {
+pub fn elements(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> Vec<String> {
     let number = |number: &f64| number_text::format(*number, &number_text::Format::default(), &options.locale);
     let time = |time: &crate::time::Moment| time_text::format(*time, &time_text::Format::parse([]), options, now);
     match value {

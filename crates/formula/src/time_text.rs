@@ -4,7 +4,7 @@ use base::Timestamp;
 use jiff::civil;
 
 use crate::locale::{DateOrder, Locale};
-use crate::options::Options;
+use crate::options::FormulaOptions;
 use crate::time::{Moment, Offset, Zone, add_days, clock, date};
 
 /// The meaning of a bracketed literal.
@@ -27,7 +27,7 @@ const LEAP_DAY: civil::Date = civil::date(2024, 2, 29);
 
 /// Parses the content of brackets. Content that begins with a digit must be a time.
 #[must_use]
-pub fn literal(text: &str, options: &Options) -> Literal {
+pub fn literal(text: &str, options: &FormulaOptions) -> Literal {
     let relative = [("today", "@Today"), ("tomorrow", "@Tomorrow"), ("yesterday", "@Yesterday")];
     if let Some((_, function)) = relative.iter().find(|(word, _)| text.trim().eq_ignore_ascii_case(word)) {
         return Literal::Relative(function);
@@ -49,18 +49,18 @@ pub fn literal(text: &str, options: &Options) -> Literal {
 
 /// Parses a time: a date, a time of day, both, or a range of these.
 #[must_use]
-pub fn parse(text: &str, options: &Options, now: Timestamp) -> Option<Moment> {
+pub fn parse(text: &str, options: &FormulaOptions, now: Timestamp) -> Option<Moment> {
     moment(text, options, Moment::at(now).date(&options.zone))
 }
 
-fn moment(text: &str, options: &Options, today: Option<civil::Date>) -> Option<Moment> {
+fn moment(text: &str, options: &FormulaOptions, today: Option<civil::Date>) -> Option<Moment> {
     match text.split_once(" - ") {
         Some((from, to)) => Moment::range(single(from, options, today)?, single(to, options, today)?),
         None => single(text, options, today),
     }
 }
 
-fn single(text: &str, options: &Options, today: Option<civil::Date>) -> Option<Moment> {
+fn single(text: &str, options: &FormulaOptions, today: Option<civil::Date>) -> Option<Moment> {
     let mut parts = Parts::default();
     // ISO 8601 separates date and time by a `T`.
     let separated = split_iso(text.trim());
@@ -252,7 +252,7 @@ impl Format {
 
 /// Formats a time. The ends of a range are separated by a hyphen.
 #[must_use]
-pub fn format(moment: Moment, format: &Format, options: &Options, now: Timestamp) -> String {
+pub fn format(moment: Moment, format: &Format, options: &FormulaOptions, now: Timestamp) -> String {
     if moment.is_range() {
         let (from, to) = moment.ends();
         return format!("{} - {}", self::format(from, format, options, now), self::format(to, format, options, now));
@@ -268,7 +268,7 @@ pub fn format(moment: Moment, format: &Format, options: &Options, now: Timestamp
     words.join(" ")
 }
 
-fn write_date(date: civil::Date, format: &Format, options: &Options, now: Timestamp) -> String {
+fn write_date(date: civil::Date, format: &Format, options: &FormulaOptions, now: Timestamp) -> String {
     let today = Moment::at(now).date(&options.zone);
     if format.part == 3 && today == Some(date) {
         return "Today".to_owned();

@@ -1,9 +1,9 @@
 //! Tests of the static analysis of formulas.
 
-use formula::{Formula, Options};
+use formula::{Formula, FormulaOptions};
 
 fn facts(source: &str) -> String {
-    let formula = Formula::compile(source, &Options::default()).expect("it compiles");
+    let formula = Formula::compile(source, &FormulaOptions::default()).expect("it compiles");
     let analysis = formula.analysis();
     let flags = [
         ("constant", analysis.is_constant()),
@@ -63,7 +63,7 @@ fn analysis_reports_items_read_and_written() {
         ("@For(n := 1; n < 3; n := n + 1; m := m + n)", "m", ""),
     ];
     for (source, reads, writes) in cases {
-        let formula = Formula::compile(source, &Options::default()).expect("it compiles");
+        let formula = Formula::compile(source, &FormulaOptions::default()).expect("it compiles");
         let analysis = formula.analysis();
         let names =
             |slots: &[usize]| slots.iter().map(|slot| analysis.names[*slot].clone()).collect::<Vec<_>>().join(" ");
@@ -78,7 +78,8 @@ fn analysis_reports_items_read_and_written() {
 
 #[test]
 fn constant_expressions_are_folded() {
-    let size = |source: &str| Formula::compile(source, &Options::default()).expect("it compiles").program().code.len();
+    let size =
+        |source: &str| Formula::compile(source, &FormulaOptions::default()).expect("it compiles").program().code.len();
     assert_eq!(size("1 + 2 * 3"), size("7"));
     assert_eq!(size("@UpperCase(\"a\" + \"b\"):\"c\""), size("\"x\""));
     assert_eq!(size("[1/1/2024 - 1/2/2024]"), size("1"));

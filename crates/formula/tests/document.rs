@@ -1,7 +1,7 @@
 //! Tests of functions that query the document, the view and the host.
 
 use base::Timestamp;
-use formula::{Formula, Host, Options};
+use formula::{Formula, FormulaOptions, Host};
 
 use crate::fixture::{LineDocument, check, write};
 
@@ -118,7 +118,7 @@ fn passwords_are_hashed_and_compared_by_the_host() {
             ("@IsError(@HashPassword(1))", "1"),
         ],
     );
-    let alone = Formula::compile("@VerifyPassword(\"a\"; \"b\")", &Options::default()).expect("it compiles");
+    let alone = Formula::compile("@VerifyPassword(\"a\"; \"b\")", &FormulaOptions::default()).expect("it compiles");
     let paper = LineDocument::new("");
     let clock = Clock;
     let outcome = alone.evaluate(&paper, &clock).expect("no limit is near");

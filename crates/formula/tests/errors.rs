@@ -1,11 +1,11 @@
 //! Tests of messages and positions of errors, refused formulas and limits.
 
-use formula::{BudgetExceeded, Formula, Limits, Options, Permissions};
+use formula::{BudgetExceeded, Formula, FormulaOptions, Limits, Permissions};
 
 use crate::fixture::{LineDocument, Server, evaluate};
 
 fn refused(source: &str) -> String {
-    match Formula::compile(source, &Options::default()) {
+    match Formula::compile(source, &FormulaOptions::default()) {
         Ok(_) => format!("{source} is not refused"),
         Err(error) => error.to_string(),
     }
@@ -71,7 +71,7 @@ fn errors_have_message_and_position() {
 #[test]
 fn carets_mark_the_error() {
     let source = "x := 1;\n\t@Lefft(\"ä\"; 1) + 2";
-    let error = Formula::compile(source, &Options::default()).expect_err("there is no @Lefft");
+    let error = Formula::compile(source, &FormulaOptions::default()).expect_err("there is no @Lefft");
     let expected = "line 2, column 2: Unknown @Function: @Lefft; did you mean @Left?\n\t@Lefft(\"ä\"; 1) + 2\n\t^^^^^^";
     assert_eq!(error.render(source), expected);
     let source = "1 + @Length(\"a\") + @Abs(Form)";
@@ -83,7 +83,7 @@ fn carets_mark_the_error() {
 
 #[test]
 fn forbidden_effects_are_refused() {
-    let options = Options { permissions: Permissions::NONE, ..Options::default() };
+    let options = FormulaOptions { permissions: Permissions::NONE, ..FormulaOptions::default() };
     let refused = |source| Formula::compile(source, &options).err().map(|error| error.reason.to_string());
     let fields = Some("You are not allowed to modify fields in this context.");
     assert_eq!(refused("FIELD a := 1; 0").as_deref(), fields);
@@ -109,7 +109,7 @@ fn forbidden_effects_are_refused() {
 
 fn stopped(source: &str, limits: Limits) -> Option<BudgetExceeded> {
     let formula =
-        Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
+        Formula::compile(source, &FormulaOptions::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
     let paper = LineDocument::new("");
     formula.evaluate_within(&paper, &Server, limits).err()
 }
@@ -155,7 +155,7 @@ fn depth_and_length_are_limited() {
         [("(", ")"), ("@Abs(", ")"), ("-", ""), ("!", ""), ("x := ", ""), ("a[", "]"), ("2 + x := ", "")]
     {
         let shallow = format!("{}; 1", deep(open, close, 50));
-        assert!(Formula::compile(&shallow, &Options::default()).is_ok(), "50 times {open}");
+        assert!(Formula::compile(&shallow, &FormulaOptions::default()).is_ok(), "50 times {open}");
         assert!(refused(&deep(open, close, 101)).contains("nesting"), "101 times {open}");
         assert!(refused(&deep(open, close, 20_000)).contains("nesting") || open.len() > 3, "20,000 times {open}");
     }

@@ -6,7 +6,7 @@
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupColumn, Position};
-use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
+use formula::{Document, Formula, FormulaOptions, Host, Outcome, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
 pub const NOW: i64 = 1_717_331_445;
@@ -172,9 +172,9 @@ impl Host for Server {
 }
 
 /// Returns options for Berlin with the American locale, in which Domino's examples are written.
-pub fn options() -> Options {
+pub fn options() -> FormulaOptions {
     let zone = Zone::named("Europe/Berlin").expect("the database of zones is bundled");
-    Options { zone, ..Options::default() }
+    FormulaOptions { zone, ..FormulaOptions::default() }
 }
 
 /// Formats a value as in a formula.

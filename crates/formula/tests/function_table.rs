@@ -1,7 +1,7 @@
 //! Tests of the function table: it agrees with `docs/formula.md`, and every function checks its arguments.
 
 use formula::functions::{Function, Implementation, all, find, markdown, nearest};
-use formula::{BudgetExceeded, Formula, Options};
+use formula::{BudgetExceeded, Formula, FormulaOptions};
 
 use crate::fixture::{LineDocument, Server, write};
 
@@ -50,7 +50,8 @@ fn calls_with_a_wrong_number_of_arguments_are_refused() {
         let (least, greatest) = function.argument_counts();
         for count in [least.checked_sub(1), greatest.map(|greatest| greatest + 1)].into_iter().flatten() {
             let source = if count == 0 { function.name.to_owned() } else { call(function, &vec!["1"; count]) };
-            let error = Formula::compile(&source, &Options::default()).err().map(|error| error.reason.to_string());
+            let error =
+                Formula::compile(&source, &FormulaOptions::default()).err().map(|error| error.reason.to_string());
             let expected = format!("{} takes {}, {count} given", function.name, function.arguments_in_words());
             assert_eq!(error, Some(expected), "{source}");
         }
@@ -77,7 +78,7 @@ fn misspelled_name_suggests_a_function() {
 #[test]
 fn client_functions_are_known_but_unsupported() {
     for name in ["@PickList", "@dialogbox", "@PostedCommand", "@StatusBar", "@URLOpen", "@ThisValue"] {
-        let error = Formula::compile(name, &Options::default()).err().map(|error| error.reason.to_string());
+        let error = Formula::compile(name, &FormulaOptions::default()).err().map(|error| error.reason.to_string());
         let expected = format!(
             "{name} is not supported: it needs a Notes client or a part of Domino that this server does not have"
         );
@@ -94,7 +95,7 @@ fn plain_functions() -> impl Iterator<Item = &'static Function> {
 /// Evaluates a formula.
 fn outcome(source: &str) -> Result<String, BudgetExceeded> {
     let formula =
-        Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
+        Formula::compile(source, &FormulaOptions::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
     let document = LineDocument::new("Names=Tom ~ Dick | Numbers=#1 2 3 | Times=@2024-01-01 10:00");
     let value = |outcome: formula::Outcome<'_>| write(&outcome.value);
     formula.evaluate(&document, &Server).map(value)

@@ -3,7 +3,7 @@
 use formula::parser::parse;
 use formula::pattern::Pattern;
 use formula::print::print;
-use formula::{Formula, Limits, Options};
+use formula::{Formula, FormulaOptions, Limits};
 use proptest::prelude::*;
 
 use crate::fixture::{LineDocument, Server, evaluate, write};
@@ -50,7 +50,7 @@ proptest! {
 
     #[test]
     fn any_text_compiles_or_is_refused(source in "\\PC{0,60}") {
-        if let Err(error) = Formula::compile(&source, &Options::default()) {
+        if let Err(error) = Formula::compile(&source, &FormulaOptions::default()) {
             prop_assert!(!error.render(&source).is_empty());
         }
     }
@@ -63,7 +63,7 @@ proptest! {
         if let Ok(tree) = parse(&source) {
             prop_assert_eq!(parse(&print(&tree)), Ok(tree));
         }
-        let _ = Formula::compile(&source, &Options::default());
+        let _ = Formula::compile(&source, &FormulaOptions::default());
     }
 
     #[test]
@@ -76,7 +76,8 @@ proptest! {
     #[test]
     fn evaluations_end_within_their_limits(source in formula()) {
         let source = format!("{source}; 0");
-        let formula = Formula::compile(&source, &Options::default()).map_err(|error| TestCaseError::fail(error.render(&source)))?;
+        let formula = Formula::compile(&source, &FormulaOptions::default())
+            .map_err(|error| TestCaseError::fail(error.render(&source)))?;
         let paper = LineDocument::new("va=#1 2 3 | vb=x ~ y | vc=@2024-01-01 10:00");
         let _ = formula.evaluate_within(&paper, &Server, Limits { steps: 2_000, bytes: 100_000 });
     }

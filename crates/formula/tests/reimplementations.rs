@@ -6,7 +6,7 @@
 
 use formula::parser::parse;
 use formula::print::print;
-use formula::{Formula, Options};
+use formula::{Formula, FormulaOptions};
 
 use crate::fixture::{check, evaluate, write};
 
@@ -65,7 +65,7 @@ fn example_formula_extracts_a_name_from_an_address() {
         @If(@Left(Person; 1) = \"\\\"\" & @Right(Person; 1) = \"\\\"\"; @LeftBack(@RightBack(Person; 1); 1); Person);\r\nREM {End_Do_Not_Tag};";
     check("SendTo=CN=Ann Smith/O=Acme ~ CN=Bob/O=Acme", &[(formula, "\"Ann Smith\"")]);
     check("EnterSendTo=\"Ann\"", &[(formula, "\"Ann\"")]);
-    let compiled = Formula::compile(formula, &Options::default()).expect("it compiles");
+    let compiled = Formula::compile(formula, &FormulaOptions::default()).expect("it compiles");
     assert_eq!(compiled.analysis().items().collect::<Vec<_>>(), ["SendTo", "EnterSendTo"]);
 }
 

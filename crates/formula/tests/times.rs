@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 use formula::locale::Locale;
-use formula::{Formula, Options, Zone};
+use formula::{Formula, FormulaOptions, Zone};
 
 use crate::fixture::{LineDocument, Server, check, options};
 
@@ -208,7 +208,7 @@ fn time_literals_are_parsed() {
 
 #[test]
 fn other_locales_change_formats() {
-    let german = Options { locale: Locale::GERMAN, ..options() };
+    let german = FormulaOptions { locale: Locale::GERMAN, ..options() };
     let cases = [
         ("@Text([31.12.2024 23:59])", "31.12.2024 23:59:00"),
         ("@Text(1234.5; \"F,2\")", "1.234,50"),
@@ -216,7 +216,7 @@ fn other_locales_change_formats() {
         ("@Text(@TextToTime(\"31.12.\" + \"2024\"))", "31.12.2024"),
         ("@Text([2024-12-31])", "31.12.2024"),
     ];
-    let iso = Options { locale: Locale::ISO, zone: Zone::default(), ..Options::default() };
+    let iso = FormulaOptions { locale: Locale::ISO, zone: Zone::default(), ..FormulaOptions::default() };
     for (options, cases) in [(german, &cases[..]), (iso, &[("@Text([2024-12-31 10:00])", "2024-12-31 10:00:00")])] {
         for (source, expected) in cases {
             let formula = Formula::compile(source, &options).expect("the cases above compile");

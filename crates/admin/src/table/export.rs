@@ -26,7 +26,7 @@ use crate::limits::TABLE_COLUMNS_MAX;
 pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut ProgressCallback<'_>) -> Outcome {
     let access = open(instance, &request.path)?;
     let selection = request.formula.as_deref().unwrap_or("SELECT @All");
-    let formula = formula::Formula::compile(selection, &formula::Options::default())
+    let formula = formula::Formula::compile(selection, &formula::FormulaOptions::default())
         .map_err(|error| Failure::Refused(format!("--formula: {}", error.render(selection))))?;
     let reading = access.read()?;
     let form = request.format.unwrap_or_else(|| TableFormat::of(&request.file));

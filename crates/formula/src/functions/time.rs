@@ -111,7 +111,7 @@ fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
     let times = arguments[0].times()?;
     run.charge_list(times.len())?;
     run.charge_bytes(32 * times.len())?;
-    let options = crate::options::Options { zone, ..run.options.clone() };
+    let options = crate::options::FormulaOptions { zone, ..run.options.clone() };
     let now = run.now();
     let texts = times.iter().map(|time| Text::from(time_text::format(*time, &format, &options, now)));
     Ok(Value::from_texts(texts.collect()))

@@ -14,7 +14,7 @@ use base::codec::Encoder;
 use base::{Timestamp, ViewId};
 use formula::outcome::SelectedResponses;
 use formula::program::Instruction;
-use formula::{CompileError, Formula, Options, Permissions};
+use formula::{CompileError, Formula, FormulaOptions, Permissions};
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
@@ -280,7 +280,7 @@ fn source(column: &Column) -> Result<Source> {
 }
 
 fn compile(text: &str) -> std::result::Result<Formula, CompileError> {
-    Formula::compile(text, &Options { permissions: Permissions::NONE, ..Options::default() })
+    Formula::compile(text, &FormulaOptions { permissions: Permissions::NONE, ..FormulaOptions::default() })
 }
 
 fn wrong(what: &str, text: &str, error: &CompileError) -> Error {

@@ -2,7 +2,7 @@
 
 use base::sim::SeededRandom;
 use base::{Modseq, NoteId, Random};
-use formula::{Formula, Options};
+use formula::{Formula, FormulaOptions};
 use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::selection::CompiledView;
@@ -19,7 +19,7 @@ fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<S
     let database = world.notes.database_open("docs.nsf").expect("the database exists");
     let access = reader(&database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
-    let selection = Formula::compile(formula, &Options::default()).expect("a formula");
+    let selection = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
     let mut found = Vec::new();
     let mut take = |subject: &notes::subject::Subject<'_>| {
         let subject = subject.value("Subject").cloned().expect("each has one").into_owned();
@@ -97,7 +97,7 @@ fn columns_are_evaluated_from_items_and_formulas() {
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let mut rows = Vec::new();
-    let all = Formula::compile("SELECT @All", &Options::default()).expect("a formula");
+    let all = Formula::compile("SELECT @All", &FormulaOptions::default()).expect("a formula");
     reading
         .search(&all, Modseq(0), &mut |subject| {
             let answer = compiled.answer(subject);
@@ -126,7 +126,7 @@ fn times_of_day_are_stored_as_texts_in_order() {
         let access = reader(&database, ANN).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let mut cells = Vec::new();
-        let first = Formula::compile("SELECT Subject = \"one\"", &Options::default()).expect("a formula");
+        let first = Formula::compile("SELECT Subject = \"one\"", &FormulaOptions::default()).expect("a formula");
         let mut take = |subject: &notes::subject::Subject<'_>| {
             cells.extend(compiled.answer(subject).cells);
             Ok(true)
@@ -175,7 +175,7 @@ fn selection_over_many_notes_equals_single_reads() {
             world.write(&database, ANN, |writer| writer.note_delete(gone)).unwrap();
         }
     }
-    let selection = Formula::compile("SELECT @Modulo(Number; 3) = 1", &Options::default()).unwrap();
+    let selection = Formula::compile("SELECT @Modulo(Number; 3) = 1", &FormulaOptions::default()).unwrap();
     for who in [ANN, BOB] {
         let access = reader(&database, who).unwrap();
         let reading = access.read().unwrap();

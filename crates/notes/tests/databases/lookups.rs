@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{NoteId, Timestamp, Unid};
-use formula::{Formula, Options};
+use formula::{Formula, FormulaOptions};
 use notes::lookup::LookupContext;
 use notes::subject::Subject;
 use notes::view::note::ViewNote;
@@ -68,7 +68,7 @@ impl Shop {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let lookups = LookupContext::new(&reading);
-        let formula = Formula::compile(formula, &Options::default()).expect("a formula");
+        let formula = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
         let header = reading.header(NoteId(1)).expect("sound").expect("the access control list");
         let subject = Subject::new(&header, Vec::new());
         let outcome = formula.evaluate(&subject, &lookups).expect("within its limits");
@@ -132,7 +132,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
     let reading = access.read().expect("a snapshot");
     let lookups = LookupContext::new(&reading);
     let selection = r#"SELECT @DbLookup(""; ""; "Numbers"; Number; 2; [FailSilent]) = Color & Number != """#;
-    let selection = Formula::compile(selection, &Options::default()).expect("a formula");
+    let selection = Formula::compile(selection, &FormulaOptions::default()).expect("a formula");
     let notes = (0..1_500).map(NoteId);
     let found = reading.selected(Some(&selection), &lookups, notes, &|_| true).expect("sound");
     assert!(found.notes.len() > 1_400 && found.failed == 0 && !lookups.is_exhausted(), "{}", found.notes.len());
@@ -188,7 +188,7 @@ fn lookups_are_bounded() {
     let reading = access.read().expect("a snapshot");
     let lookups = LookupContext::new(&reading);
     let select = |formula: &str| {
-        let selection = Formula::compile(formula, &Options::default()).expect("a formula");
+        let selection = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
         reading.selected(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound")
     };
     let found = select(r#"SELECT @Contains(@DbColumn(""; ""; "Long"; 1); Name) & Name != """#);

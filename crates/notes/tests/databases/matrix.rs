@@ -217,7 +217,7 @@ impl Case {
     fn found_by_formula(&self) -> bool {
         self.read(|reading| {
             let selection =
-                formula::Formula::compile("Subject = \"x\"", &formula::Options::default()).expect("a formula");
+                formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
             let mut found = false;
             reading.search(&selection, Modseq(0), &mut |subject| {
                 found |= subject.header.note == self.note;
@@ -342,7 +342,8 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
     ("DatabaseSnapshot::body_items", Note(Reader), |c| {
-        let selection = formula::Formula::compile("SELECT @All", &formula::Options::default()).expect("a formula");
+        let selection =
+            formula::Formula::compile("SELECT @All", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
             let mut found = false;
             r.search(&selection, Modseq(0), &mut |subject| {
@@ -364,7 +365,8 @@ const READING: &[Row] = &[
         c.read(|r| Ok(r.changes_page(ChangeCursor::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
     ("DatabaseSnapshot::selected", Note(Reader), |c| {
-        let selection = formula::Formula::compile("Subject = \"x\"", &formula::Options::default()).expect("a formula");
+        let selection =
+            formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
             Ok(r.selected(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
         })

@@ -78,7 +78,10 @@ impl Search {
             .then(|| {
                 Formula::compile(
                     &request.formula,
-                    &formula::Options { permissions: formula::Permissions::NONE, ..formula::Options::default() },
+                    &formula::FormulaOptions {
+                        permissions: formula::Permissions::NONE,
+                        ..formula::FormulaOptions::default()
+                    },
                 )
             })
             .transpose();

@@ -174,7 +174,7 @@ fn unusable_name(mapping: &Mapping) -> Option<String> {
     let is_begin = |c: char| c.is_alphabetic() || matches!(c, '$' | '_' | '~');
     let is_part = |c: char| is_begin(c) || c.is_ascii_digit() || c == '.';
     let is_plain = item.starts_with(is_begin) && item.chars().all(is_part);
-    if is_plain && formula::Formula::compile(item, &formula::Options::default()).is_ok() {
+    if is_plain && formula::Formula::compile(item, &formula::FormulaOptions::default()).is_ok() {
         return None;
     }
     let words = item.split(|c: char| !is_part(c)).filter(|word| !word.is_empty());

@@ -141,7 +141,9 @@ impl ShownItem {
 /// Returns the items that a formula may read, or `None` if they are unknown. A formula that does not compile reads
 /// none.
 fn items_of(formula: &str) -> Option<Vec<String>> {
-    let Ok(formula) = formula::Formula::compile(formula, &formula::Options::default()) else { return Some(Vec::new()) };
+    let Ok(formula) = formula::Formula::compile(formula, &formula::FormulaOptions::default()) else {
+        return Some(Vec::new());
+    };
     let analysis = formula.analysis();
     (!analysis.reads_computed).then(|| analysis.items().map(str::to_owned).collect())
 }
