@@ -8,7 +8,7 @@ const DIGITS: usize = 15;
 
 /// The format of a number, given by the format text of `@Text`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Format {
+pub struct NumberFormat {
     style: Style,
     decimals: Option<usize>,
     thousands: bool,
@@ -25,7 +25,7 @@ enum Style {
     Currency,
 }
 
-impl Format {
+impl NumberFormat {
     /// Parses format texts, which are read as one text.
     ///
     /// The letters `G`, `F`, `S`, `C`, the signs `,`, `%`, `(`, `)` and a number of decimals may occur in any order.
@@ -54,7 +54,7 @@ impl Format {
 
 /// Formats a number.
 #[must_use]
-pub fn format(number: f64, format: &Format, locale: &Locale) -> String {
+pub fn format(number: f64, format: &NumberFormat, locale: &Locale) -> String {
     let number = if format.percent { number * 100.0 } else { number };
     let plain = match (format.style, format.decimals) {
         (Style::General, None) => general(number.abs()),

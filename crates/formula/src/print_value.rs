@@ -2,9 +2,9 @@
 
 use base::Timestamp;
 
-use crate::number_text;
+use crate::number_text::{self, NumberFormat};
 use crate::options::FormulaOptions;
-use crate::time_text;
+use crate::time_text::{self, TimeFormat};
 use crate::value::Value;
 
 /// Formats a value as one text with its elements separated by semicolons. An error is formatted as its message.
@@ -19,8 +19,8 @@ pub fn render(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> St
 /// Formats each element of a value.
 #[must_use]
 pub fn elements(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> Vec<String> {
-    let number = |number: &f64| number_text::format(*number, &number_text::Format::default(), &options.locale);
-    let time = |time: &crate::time::Moment| time_text::format(*time, &time_text::Format::parse([]), options, now);
+    let number = |number: &f64| number_text::format(*number, &NumberFormat::default(), &options.locale);
+    let time = |time: &crate::time::Moment| time_text::format(*time, &TimeFormat::parse([]), options, now);
     match value {
         Value::Error(failure) => vec![failure.kind.to_string()],
         Value::Number(_) | Value::Numbers(_) => value.numbers().unwrap_or_default().iter().map(number).collect(),

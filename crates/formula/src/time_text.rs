@@ -218,7 +218,7 @@ fn century(year: i64, digits: &str) -> i64 {
 
 /// The format of a time, given by the format text of `@Text`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Format {
+pub struct TimeFormat {
     date: u8,
     time: u8,
     zone: u8,
@@ -231,7 +231,7 @@ const PART_AS_IS: u8 = 2;
 /// a style that names only other zones would name none.
 const ZONE_ALWAYS: u8 = 2;
 
-impl Format {
+impl TimeFormat {
     /// Parses format texts, such as `D0T1S2` or its parts one by one. Other characters are ignored.
     #[must_use]
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
@@ -252,7 +252,7 @@ impl Format {
 
 /// Formats a time. The ends of a range are separated by a hyphen.
 #[must_use]
-pub fn format(moment: Moment, format: &Format, options: &FormulaOptions, now: Timestamp) -> String {
+pub fn format(moment: Moment, format: &TimeFormat, options: &FormulaOptions, now: Timestamp) -> String {
     if moment.is_range() {
         let (from, to) = moment.ends();
         return format!("{} - {}", self::format(from, format, options, now), self::format(to, format, options, now));
@@ -268,7 +268,7 @@ pub fn format(moment: Moment, format: &Format, options: &FormulaOptions, now: Ti
     words.join(" ")
 }
 
-fn write_date(date: civil::Date, format: &Format, options: &FormulaOptions, now: Timestamp) -> String {
+fn write_date(date: civil::Date, format: &TimeFormat, options: &FormulaOptions, now: Timestamp) -> String {
     let today = Moment::at(now).date(&options.zone);
     if format.part == 3 && today == Some(date) {
         return "Today".to_owned();

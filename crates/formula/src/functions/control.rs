@@ -5,9 +5,9 @@ use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
-use crate::number_text;
+use crate::number_text::{self, NumberFormat};
 use crate::text::Text;
-use crate::time_text;
+use crate::time_text::{self, TimeFormat};
 use crate::value::Value;
 
 /// The functions of this module.
@@ -243,12 +243,12 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let texts = match value {
         Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
         Value::Number(_) | Value::Numbers(_) => {
-            let format = number_text::Format::parse(format());
+            let format = NumberFormat::parse(format());
             let numbers = value.numbers()?.iter();
             numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
         }
         Value::Time(_) | Value::Times(_) => {
-            let format = time_text::Format::parse(format());
+            let format = TimeFormat::parse(format());
             let now = run.now();
             value.times()?.iter().map(|time| time_text::format(*time, &format, run.options, now)).collect()
         }

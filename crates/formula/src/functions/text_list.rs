@@ -7,7 +7,7 @@ use crate::evaluation::{Evaluation, FunctionResult};
 use crate::limits::RANGE_DAYS_MAX;
 use crate::text::Text;
 use crate::time::{Moment, add_days, days_between};
-use crate::time_text;
+use crate::time_text::{self, TimeFormat};
 use crate::value::Value;
 
 /// The functions of this module.
@@ -124,7 +124,7 @@ fn explode_one<'d>(
 }
 
 fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResult<'d> {
-    let format = time_text::Format::parse(["S0"]);
+    let format = TimeFormat::parse(["S0"]);
     let options = run.options;
     let now = run.now();
     let mut collector = Collector { run, texts: Vec::new() };

@@ -5,7 +5,7 @@ use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
-use crate::time_text;
+use crate::time_text::{self, TimeFormat};
 use crate::value::Value;
 
 /// The functions of this module.
@@ -105,8 +105,8 @@ fn zone_to_text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
 fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let zone = named_zone(&arguments[1])?;
     let format = match arguments.get(2) {
-        Some(format) => time_text::Format::parse(format.texts()?.iter().map(Text::as_str)),
-        None => time_text::Format::parse(["Z2"]),
+        Some(format) => TimeFormat::parse(format.texts()?.iter().map(Text::as_str)),
+        None => TimeFormat::parse(["Z2"]),
     };
     let times = arguments[0].times()?;
     run.charge_list(times.len())?;
