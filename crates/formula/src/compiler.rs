@@ -17,7 +17,7 @@ use crate::outcome::SelectedResponses;
 use crate::parser::parse;
 use crate::program::{Instruction, Program};
 use crate::source::Span;
-use crate::tree::{Expression, Kind, Statement, Target};
+use crate::tree::{AssignmentTarget, Expression, ExpressionKind, Statement};
 use crate::value::Value;
 
 /// Compiles a formula.
@@ -96,7 +96,7 @@ impl<'s> Compiler<'s> {
             }
             Statement::Plain(plain) => {
                 let span = plain.span;
-                let assigns = matches!(plain.kind, Kind::Assign(..));
+                let assigns = matches!(plain.kind, ExpressionKind::Assign(..));
                 self.expression(&fold(plain, self.options))?;
                 self.emit(if assigns { Instruction::Pop } else { Instruction::SetResult }, span);
                 Ok(!assigns)
@@ -107,42 +107,42 @@ impl<'s> Compiler<'s> {
     fn expression(&mut self, expression: &Expression) -> CompileResult {
         let span = expression.span;
         match &expression.kind {
-            Kind::Constant(value) => self.constant(value.clone(), span),
-            Kind::Bracketed(_) => return Err(self.error(span, CompileErrorKind::Time)),
-            Kind::Name(name) => {
+            ExpressionKind::Constant(value) => self.constant(value.clone(), span),
+            ExpressionKind::Bracketed(_) => return Err(self.error(span, CompileErrorKind::Time)),
+            ExpressionKind::Name(name) => {
                 let slot = self.slot(name, span)?;
                 self.read(slot);
                 self.emit(Instruction::Load(narrow(slot)), span);
             }
-            Kind::List(elements) => {
+            ExpressionKind::List(elements) => {
                 self.expressions(elements)?;
                 self.emit(Instruction::Join(narrow(elements.len())), span);
             }
-            Kind::Negate(operand) => {
+            ExpressionKind::Negate(operand) => {
                 self.expression(operand)?;
                 self.emit(Instruction::Negate, span);
             }
-            Kind::Plus(operand) => self.expression(operand)?,
-            Kind::Not(operand) => {
+            ExpressionKind::Plus(operand) => self.expression(operand)?,
+            ExpressionKind::Not(operand) => {
                 self.expression(operand)?;
                 self.emit(Instruction::Not, span);
             }
-            Kind::Chain(first, rest) => {
+            ExpressionKind::Chain(first, rest) => {
                 self.expression(first)?;
                 for (operator, operand) in rest {
                     self.expression(operand)?;
                     self.emit(Instruction::Operate(*operator), first.span.to(operand.span));
                 }
             }
-            Kind::Subscript(list, indexes) => {
+            ExpressionKind::Subscript(list, indexes) => {
                 self.expression(list)?;
                 for index in indexes {
                     self.expression(index)?;
                     self.emit(Instruction::Subscript, span);
                 }
             }
-            Kind::Call(function, arguments) => self.call(function, arguments, span)?,
-            Kind::Assign(target, name, value) => self.assign(*target, name, value, span)?,
+            ExpressionKind::Call(function, arguments) => self.call(function, arguments, span)?,
+            ExpressionKind::Assign(target, name, value) => self.assign(*target, name, value, span)?,
         }
         Ok(())
     }
@@ -163,11 +163,13 @@ impl<'s> Compiler<'s> {
         self.emit(Instruction::Constant(narrow(index)), span);
     }
 
-    fn assign(&mut self, target: Target, name: &str, value: &Expression, span: Span) -> CompileResult {
+    fn assign(&mut self, target: AssignmentTarget, name: &str, value: &Expression, span: Span) -> CompileResult {
         let permissions = self.options.permissions;
         match target {
-            Target::Field if !permissions.assign => return Err(self.error(span, CompileErrorKind::AssignForbidden)),
-            Target::Environment if !permissions.environment => {
+            AssignmentTarget::Field if !permissions.assign => {
+                return Err(self.error(span, CompileErrorKind::AssignForbidden));
+            }
+            AssignmentTarget::Environment if !permissions.environment => {
                 return Err(self.error(span, CompileErrorKind::EnvironmentForbidden));
             }
             _ => {}
@@ -178,21 +180,23 @@ impl<'s> Compiler<'s> {
             None => self.expression(value)?,
         }
         let instruction = match target {
-            Target::Temporary => Instruction::StoreTemporary(narrow(slot)),
-            Target::Field => Instruction::StoreField(narrow(slot)),
-            Target::Default => Instruction::StoreDefault(narrow(slot)),
-            Target::Environment => Instruction::StoreEnvironment(narrow(slot)),
+            AssignmentTarget::Temporary => Instruction::StoreTemporary(narrow(slot)),
+            AssignmentTarget::Field => Instruction::StoreField(narrow(slot)),
+            AssignmentTarget::Default => Instruction::StoreDefault(narrow(slot)),
+            AssignmentTarget::Environment => Instruction::StoreEnvironment(narrow(slot)),
         };
         self.emit(instruction, span);
         match target {
-            Target::Default => self.read(slot),
-            Target::Environment => self.analysis.attributes = self.analysis.attributes.union(Attributes::EFFECT),
-            Target::Temporary => {}
-            Target::Field => {
+            AssignmentTarget::Default => self.read(slot),
+            AssignmentTarget::Environment => {
+                self.analysis.attributes = self.analysis.attributes.union(Attributes::EFFECT)
+            }
+            AssignmentTarget::Temporary => {}
+            AssignmentTarget::Field => {
                 self.writes.insert(slot);
             }
         }
-        if self.branches == 0 && matches!(target, Target::Temporary | Target::Field) {
+        if self.branches == 0 && matches!(target, AssignmentTarget::Temporary | AssignmentTarget::Field) {
             self.assigned.insert(slot);
         }
         Ok(())
@@ -287,7 +291,7 @@ impl<'s> Compiler<'s> {
     ) -> CompileResult<usize> {
         let argument = &arguments[index];
         let name = match &argument.kind {
-            Kind::Name(name) => name,
+            ExpressionKind::Name(name) => name,
             _ => match constant_text(argument) {
                 Some(name) => name,
                 None => {
@@ -351,21 +355,21 @@ impl<'s> Compiler<'s> {
 ///
 /// Returns `None` if the value is not such a list, or if it mentions the temporary again.
 fn self_append_elements<'e>(
-    target: Target,
+    target: AssignmentTarget,
     name: &str,
     value: &'e Expression,
 ) -> Option<(&'e Expression, &'e [Expression])> {
-    let Kind::List(elements) = &value.kind else { return None };
+    let ExpressionKind::List(elements) = &value.kind else { return None };
     let (first, more) = elements.split_first()?;
-    let is_it = |e: &Expression| matches!(&e.kind, Kind::Name(other) if other.eq_ignore_ascii_case(name));
+    let is_it = |e: &Expression| matches!(&e.kind, ExpressionKind::Name(other) if other.eq_ignore_ascii_case(name));
     let mut again = false;
     more.iter().for_each(|element| element.walk(&mut |inner| again |= is_it(inner)));
-    (target == Target::Temporary && is_it(first) && !again).then_some((first, more))
+    (target == AssignmentTarget::Temporary && is_it(first) && !again).then_some((first, more))
 }
 
 fn constant_text(expression: &Expression) -> Option<&str> {
     match &expression.kind {
-        Kind::Constant(value) => value.text().ok().map(|text| text.as_str()).filter(|text| !text.is_empty()),
+        ExpressionKind::Constant(value) => value.text().ok().map(|text| text.as_str()).filter(|text| !text.is_empty()),
         _ => None,
     }
 }

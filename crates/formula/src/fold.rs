@@ -16,7 +16,7 @@ use crate::options::FormulaOptions;
 use crate::source::Span;
 use crate::time_text::{self, Literal};
 use crate::token::{Operation, Operator};
-use crate::tree::{Expression, Kind};
+use crate::tree::{Expression, ExpressionKind};
 use crate::value::Value;
 
 /// Folds an expression.
@@ -24,7 +24,7 @@ use crate::value::Value;
 pub fn fold(expression: Expression, options: &FormulaOptions) -> Expression {
     let Expression { kind, span } = expression;
     let kind = match kind {
-        Kind::Bracketed(text) => fold_bracketed(text, span, options),
+        ExpressionKind::Bracketed(text) => fold_bracketed(text, span, options),
         kind => compute(children(kind, options), options),
     };
     Expression { kind, span }
@@ -32,18 +32,17 @@ pub fn fold(expression: Expression, options: &FormulaOptions) -> Expression {
 
 /// Converts the content of brackets to a constant, or to a call that computes it. A malformed time stays as it is, and
 /// the compiler refuses it.
-fn fold_bracketed(text: String, span: Span, options: &FormulaOptions) -> Kind {
+fn fold_bracketed(text: String, span: Span, options: &FormulaOptions) -> ExpressionKind {
     match time_text::literal(&text, options) {
-        Literal::Time(time) => Kind::Constant(Value::Time(time)),
-        Literal::Relative(name) => {
-            functions::find(name).map_or(Kind::Bracketed(text), |found| Kind::Call(found, Vec::new()))
-        }
+        Literal::Time(time) => ExpressionKind::Constant(Value::Time(time)),
+        Literal::Relative(name) => functions::find(name)
+            .map_or(ExpressionKind::Bracketed(text), |found| ExpressionKind::Call(found, Vec::new())),
         Literal::DependsOnToday => {
-            let text = Expression { kind: Kind::Constant(Value::from(text)), span };
-            Kind::Call(&functions::TIME_LITERAL, vec![text])
+            let text = Expression { kind: ExpressionKind::Constant(Value::from(text)), span };
+            ExpressionKind::Call(&functions::TIME_LITERAL, vec![text])
         }
-        Literal::Malformed => Kind::Bracketed(text),
-        Literal::Keyword => Kind::Constant(Value::from(format!("[{text}]"))),
+        Literal::Malformed => ExpressionKind::Bracketed(text),
+        Literal::Keyword => ExpressionKind::Constant(Value::from(format!("[{text}]"))),
     }
 }
 
@@ -56,42 +55,46 @@ fn all(expressions: Vec<Expression>, options: &FormulaOptions) -> Vec<Expression
 }
 
 /// Folds the subexpressions of an expression.
-fn children(kind: Kind, options: &FormulaOptions) -> Kind {
+fn children(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
     match kind {
-        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => kind,
-        Kind::List(elements) => Kind::List(all(elements, options)),
-        Kind::Call(function, arguments) => Kind::Call(function, all(arguments, options)),
-        Kind::Negate(operand) => Kind::Negate(fold_boxed(*operand, options)),
-        Kind::Plus(operand) => Kind::Plus(fold_boxed(*operand, options)),
-        Kind::Not(operand) => Kind::Not(fold_boxed(*operand, options)),
-        Kind::Subscript(list, indexes) => Kind::Subscript(fold_boxed(*list, options), all(indexes, options)),
-        Kind::Assign(target, name, value) => Kind::Assign(target, name, fold_boxed(*value, options)),
-        Kind::Chain(first, rest) => {
+        ExpressionKind::Constant(_) | ExpressionKind::Bracketed(_) | ExpressionKind::Name(_) => kind,
+        ExpressionKind::List(elements) => ExpressionKind::List(all(elements, options)),
+        ExpressionKind::Call(function, arguments) => ExpressionKind::Call(function, all(arguments, options)),
+        ExpressionKind::Negate(operand) => ExpressionKind::Negate(fold_boxed(*operand, options)),
+        ExpressionKind::Plus(operand) => ExpressionKind::Plus(fold_boxed(*operand, options)),
+        ExpressionKind::Not(operand) => ExpressionKind::Not(fold_boxed(*operand, options)),
+        ExpressionKind::Subscript(list, indexes) => {
+            ExpressionKind::Subscript(fold_boxed(*list, options), all(indexes, options))
+        }
+        ExpressionKind::Assign(target, name, value) => {
+            ExpressionKind::Assign(target, name, fold_boxed(*value, options))
+        }
+        ExpressionKind::Chain(first, rest) => {
             let rest = rest.into_iter().map(|(operator, operand)| (operator, fold(operand, options)));
-            Kind::Chain(fold_boxed(*first, options), rest.collect())
+            ExpressionKind::Chain(fold_boxed(*first, options), rest.collect())
         }
     }
 }
 
 /// Computes an expression if all of its operands are constants.
-fn compute(kind: Kind, options: &FormulaOptions) -> Kind {
+fn compute(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
     let mut run = Evaluation::new(&[], options, &EmptyContext, &EmptyContext, limits);
     match value(&kind, &mut run) {
         Some(Ok(value)) if value.error().is_none() && value.size_bytes() <= FOLDED_BYTES_MAX => {
-            Kind::Constant(value.into_owned())
+            ExpressionKind::Constant(value.into_owned())
         }
         _ => kind,
     }
 }
 
-fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, EvaluationError>> {
+fn value<'d>(kind: &'d ExpressionKind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, EvaluationError>> {
     Some(match kind {
-        Kind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
-        Kind::Negate(operand) => negate(constant(operand)?),
-        Kind::Plus(operand) => Ok(constant(operand)?),
-        Kind::Not(operand) => not(constant(operand)?),
-        Kind::Chain(first, rest) => {
+        ExpressionKind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
+        ExpressionKind::Negate(operand) => negate(constant(operand)?),
+        ExpressionKind::Plus(operand) => Ok(constant(operand)?),
+        ExpressionKind::Not(operand) => not(constant(operand)?),
+        ExpressionKind::Chain(first, rest) => {
             let operands = rest.iter().map(|(operator, operand)| Some((*operator, constant(operand)?)));
             let operands: Vec<_> = operands.collect::<Option<_>>()?;
             if operands.iter().any(|(operator, operand)| depends_on_collation(*operator, operand)) {
@@ -102,11 +105,14 @@ fn value<'d>(kind: &'d Kind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d
                 operate(run, operator, left, right)
             })
         }
-        Kind::Subscript(list, indexes) => {
+        ExpressionKind::Subscript(list, indexes) => {
             constants(indexes)?.iter().try_fold(constant(list)?, |list, index| subscript(list, index))
         }
-        Kind::Call(function, arguments) => fold_call(function, &constants(arguments)?, run)?,
-        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) | Kind::Assign(..) => return None,
+        ExpressionKind::Call(function, arguments) => fold_call(function, &constants(arguments)?, run)?,
+        ExpressionKind::Constant(_)
+        | ExpressionKind::Bracketed(_)
+        | ExpressionKind::Name(_)
+        | ExpressionKind::Assign(..) => return None,
     })
 }
 
@@ -132,7 +138,7 @@ fn constants(expressions: &[Expression]) -> Option<Vec<Value<'_>>> {
 
 fn constant(expression: &Expression) -> Option<Value<'_>> {
     match &expression.kind {
-        Kind::Constant(value) => Some(value.as_borrowed()),
+        ExpressionKind::Constant(value) => Some(value.as_borrowed()),
         _ => None,
     }
 }

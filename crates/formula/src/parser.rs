@@ -7,7 +7,7 @@ use crate::lexer::lex;
 use crate::limits::{ARGUMENTS_MAX, DEPTH_MAX};
 use crate::source::Span;
 use crate::token::{Operation, ReservedWord, Token, TokenKind};
-use crate::tree::{Expression, Kind, Statement, Target};
+use crate::tree::{AssignmentTarget, Expression, ExpressionKind, Statement};
 use crate::value::Value;
 
 /// Parses a formula.
@@ -87,16 +87,16 @@ impl Parser<'_> {
     fn statement(&mut self) -> ParseResult {
         let start = self.span();
         let target = match self.peek() {
-            TokenKind::Word(ReservedWord::Field) => Target::Field,
-            TokenKind::Word(ReservedWord::Default) => Target::Default,
-            TokenKind::Word(ReservedWord::Environment) => Target::Environment,
+            TokenKind::Word(ReservedWord::Field) => AssignmentTarget::Field,
+            TokenKind::Word(ReservedWord::Default) => AssignmentTarget::Default,
+            TokenKind::Word(ReservedWord::Environment) => AssignmentTarget::Environment,
             TokenKind::Word(word @ (ReservedWord::Select | ReservedWord::Rem)) => {
                 return Err(self.error(CompileErrorKind::StatementInExpression(word.text())));
             }
-            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => Target::Temporary,
+            TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => AssignmentTarget::Temporary,
             _ => return self.logical(),
         };
-        if target != Target::Temporary {
+        if target != AssignmentTarget::Temporary {
             self.advance();
         }
         let TokenKind::Name(name) = self.peek().clone() else {
@@ -106,7 +106,7 @@ impl Parser<'_> {
         self.expect(&TokenKind::Assign, ":=")?;
         let value = self.nested(Self::statement)?;
         let span = start.to(value.span);
-        Ok(Expression { kind: Kind::Assign(target, name, Box::new(value)), span })
+        Ok(Expression { kind: ExpressionKind::Assign(target, name, Box::new(value)), span })
     }
 
     /// Parses the operators of rank 8.
@@ -128,7 +128,7 @@ impl Parser<'_> {
         let operand = self.chain(6, |parser| parser.chain(5, |parser| parser.chain(4, Self::signed_operand)))?;
         self.depth -= count;
         let span = start.to(operand.span);
-        Ok((0..count).fold(operand, |inner, _| Expression { kind: Kind::Not(Box::new(inner)), span }))
+        Ok((0..count).fold(operand, |inner, _| Expression { kind: ExpressionKind::Not(Box::new(inner)), span }))
     }
 
     /// Parses operands separated by operators of one rank.
@@ -143,7 +143,7 @@ impl Parser<'_> {
         }
         let Some((_, last)) = rest.last() else { return Ok(first) };
         let span = first.span.to(last.span);
-        Ok(Expression { kind: Kind::Chain(Box::new(first), rest), span })
+        Ok(Expression { kind: ExpressionKind::Chain(Box::new(first), rest), span })
     }
 
     /// Parses the signs of rank 3.
@@ -159,11 +159,11 @@ impl Parser<'_> {
         }
     }
 
-    fn sign(&self) -> Option<fn(Box<Expression>) -> Kind> {
+    fn sign(&self) -> Option<fn(Box<Expression>) -> ExpressionKind> {
         let TokenKind::Operator(operator) = self.peek() else { return None };
         match (operator.operation, operator.permuted) {
-            (Operation::Add, false) => Some(Kind::Plus),
-            (Operation::Subtract, false) => Some(Kind::Negate),
+            (Operation::Add, false) => Some(ExpressionKind::Plus),
+            (Operation::Subtract, false) => Some(ExpressionKind::Negate),
             _ => None,
         }
     }
@@ -188,7 +188,7 @@ impl Parser<'_> {
         }
         let span = elements[0].span.to(last.span);
         elements.push(last);
-        Ok(Expression { kind: Kind::List(elements), span })
+        Ok(Expression { kind: ExpressionKind::List(elements), span })
     }
 
     /// Parses subscripts, rank 1.
@@ -204,22 +204,22 @@ impl Parser<'_> {
         if indexes.is_empty() {
             return Ok(operand);
         }
-        Ok(Expression { kind: Kind::Subscript(Box::new(operand), indexes), span })
+        Ok(Expression { kind: ExpressionKind::Subscript(Box::new(operand), indexes), span })
     }
 
     fn operand(&mut self) -> ParseResult {
         let span = self.span();
         let kind = match self.peek().clone() {
-            TokenKind::Number(number) => Kind::Constant(Value::Number(number)),
-            TokenKind::Text(text) => Kind::Constant(Value::from(text)),
-            TokenKind::Bracketed(text) => Kind::Bracketed(text),
+            TokenKind::Number(number) => ExpressionKind::Constant(Value::Number(number)),
+            TokenKind::Text(text) => ExpressionKind::Constant(Value::from(text)),
+            TokenKind::Bracketed(text) => ExpressionKind::Bracketed(text),
             // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
             // the parentheses in which it is printed.
             TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => {
                 return self.nested(Self::statement);
             }
             TokenKind::Word(ReservedWord::Field) => return self.nested(Self::statement),
-            TokenKind::Name(name) => Kind::Name(name),
+            TokenKind::Name(name) => ExpressionKind::Name(name),
             TokenKind::Function(name) => return self.call(&name),
             TokenKind::Open => {
                 self.advance();
@@ -249,7 +249,7 @@ impl Parser<'_> {
         }
         let span = start.to(end);
         self.check_count(function, arguments.len(), span)?;
-        Ok(Expression { kind: Kind::Call(function, arguments), span })
+        Ok(Expression { kind: ExpressionKind::Call(function, arguments), span })
     }
 
     fn arguments(&mut self) -> ParseResult<Vec<Expression>> {
@@ -328,7 +328,7 @@ impl Parser<'_> {
     }
 }
 
-fn wrapped(operand: Expression, start: Span, wrap: fn(Box<Expression>) -> Kind) -> Expression {
+fn wrapped(operand: Expression, start: Span, wrap: fn(Box<Expression>) -> ExpressionKind) -> Expression {
     let span = start.to(operand.span);
     Expression { kind: wrap(Box::new(operand)), span }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::token::ReservedWord;
-use crate::tree::{Expression, Kind, Statement, Target};
+use crate::tree::{AssignmentTarget, Expression, ExpressionKind, Statement};
 use crate::value::Value;
 
 /// Prints a formula.
@@ -42,15 +42,18 @@ const SIGN: u8 = 3;
 const LIST: u8 = 2;
 const SUBSCRIPT: u8 = 1;
 
-fn rank(kind: &Kind) -> u8 {
+fn rank(kind: &ExpressionKind) -> u8 {
     match kind {
-        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) | Kind::Call(..) => 0,
-        Kind::Subscript(..) => SUBSCRIPT,
-        Kind::List(_) => LIST,
-        Kind::Negate(_) | Kind::Plus(_) => SIGN,
-        Kind::Chain(_, rest) => rest.first().map_or(0, |(operator, _)| operator.rank()),
-        Kind::Not(_) => NOT,
-        Kind::Assign(..) => ASSIGNMENT,
+        ExpressionKind::Constant(_)
+        | ExpressionKind::Bracketed(_)
+        | ExpressionKind::Name(_)
+        | ExpressionKind::Call(..) => 0,
+        ExpressionKind::Subscript(..) => SUBSCRIPT,
+        ExpressionKind::List(_) => LIST,
+        ExpressionKind::Negate(_) | ExpressionKind::Plus(_) => SIGN,
+        ExpressionKind::Chain(_, rest) => rest.first().map_or(0, |(operator, _)| operator.rank()),
+        ExpressionKind::Not(_) => NOT,
+        ExpressionKind::Assign(..) => ASSIGNMENT,
     }
 }
 
@@ -67,19 +70,19 @@ fn print_with_parentheses(out: &mut String, inner: &Expression, loosest: u8) {
 
 fn expression(out: &mut String, expression: &Expression) {
     match &expression.kind {
-        Kind::Constant(value) => constant(out, value),
-        Kind::Bracketed(text) => {
+        ExpressionKind::Constant(value) => constant(out, value),
+        ExpressionKind::Bracketed(text) => {
             let _ = write!(out, "[{text}]");
         }
-        Kind::Name(name) => out.push_str(name),
-        Kind::List(elements) => list(out, elements),
-        Kind::Negate(operand) => signed(out, '-', operand),
-        Kind::Plus(operand) => signed(out, '+', operand),
-        Kind::Not(operand) => {
+        ExpressionKind::Name(name) => out.push_str(name),
+        ExpressionKind::List(elements) => list(out, elements),
+        ExpressionKind::Negate(operand) => signed(out, '-', operand),
+        ExpressionKind::Plus(operand) => signed(out, '+', operand),
+        ExpressionKind::Not(operand) => {
             out.push('!');
             print_with_parentheses(out, operand, NOT);
         }
-        Kind::Chain(first, rest) => {
+        ExpressionKind::Chain(first, rest) => {
             let own = rank(&expression.kind);
             print_with_parentheses(out, first, own - 1);
             for (operator, operand) in rest {
@@ -87,7 +90,7 @@ fn expression(out: &mut String, expression: &Expression) {
                 print_with_parentheses(out, operand, own - 1);
             }
         }
-        Kind::Subscript(operand, indexes) => {
+        ExpressionKind::Subscript(operand, indexes) => {
             print_with_parentheses(out, operand, 0);
             for index in indexes {
                 out.push('[');
@@ -95,8 +98,8 @@ fn expression(out: &mut String, expression: &Expression) {
                 out.push(']');
             }
         }
-        Kind::Call(function, arguments) => call(out, function.name, arguments),
-        Kind::Assign(target, name, value) => assignment(out, *target, name, value),
+        ExpressionKind::Call(function, arguments) => call(out, function.name, arguments),
+        ExpressionKind::Assign(target, name, value) => assignment(out, *target, name, value),
     }
 }
 
@@ -112,8 +115,8 @@ fn list(out: &mut String, elements: &[Expression]) {
             out.push_str(" : ");
         }
         match &element.kind {
-            Kind::Negate(operand) | Kind::Plus(operand) if index > 0 => {
-                out.push(if matches!(element.kind, Kind::Plus(_)) { '+' } else { '-' });
+            ExpressionKind::Negate(operand) | ExpressionKind::Plus(operand) if index > 0 => {
+                out.push(if matches!(element.kind, ExpressionKind::Plus(_)) { '+' } else { '-' });
                 print_with_parentheses(out, operand, SUBSCRIPT);
             }
             _ => print_with_parentheses(out, element, SUBSCRIPT),
@@ -132,12 +135,12 @@ fn call(out: &mut String, name: &str, arguments: &[Expression]) {
     }
 }
 
-fn assignment(out: &mut String, target: Target, name: &str, value: &Expression) {
+fn assignment(out: &mut String, target: AssignmentTarget, name: &str, value: &Expression) {
     let word = match target {
-        Target::Temporary => "",
-        Target::Field => "FIELD ",
-        Target::Default => "DEFAULT ",
-        Target::Environment => "ENVIRONMENT ",
+        AssignmentTarget::Temporary => "",
+        AssignmentTarget::Field => "FIELD ",
+        AssignmentTarget::Default => "DEFAULT ",
+        AssignmentTarget::Environment => "ENVIRONMENT ",
     };
     let _ = write!(out, "{word}{name} := ");
     expression(out, value);

@@ -23,7 +23,7 @@ pub enum Statement {
 #[derive(Clone, Debug)]
 pub struct Expression {
     /// The kind.
-    pub kind: Kind,
+    pub kind: ExpressionKind,
     /// The position.
     pub span: Span,
 }
@@ -37,7 +37,7 @@ impl PartialEq for Expression {
 
 /// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ExpressionKind {
     /// A constant value. Times keep their spelling.
     Constant(Value<'static>),
     /// A time or keyword in brackets (`[...]`), as written.
@@ -59,12 +59,12 @@ pub enum Kind {
     /// `@Function(...)`.
     Call(&'static Function, Vec<Expression>),
     /// `name := a` and the other assignments.
-    Assign(Target, String, Box<Expression>),
+    Assign(AssignmentTarget, String, Box<Expression>),
 }
 
 /// The target of an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AssignmentTarget {
     /// A temporary.
     Temporary,
     /// A field of the document.
@@ -80,14 +80,17 @@ impl Expression {
     pub fn walk(&self, visit: &mut impl FnMut(&Self)) {
         visit(self);
         match &self.kind {
-            Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => {}
-            Kind::List(all) | Kind::Call(_, all) => all.iter().for_each(|one| one.walk(visit)),
-            Kind::Negate(one) | Kind::Plus(one) | Kind::Not(one) | Kind::Assign(_, _, one) => one.walk(visit),
-            Kind::Chain(first, rest) => {
+            ExpressionKind::Constant(_) | ExpressionKind::Bracketed(_) | ExpressionKind::Name(_) => {}
+            ExpressionKind::List(all) | ExpressionKind::Call(_, all) => all.iter().for_each(|one| one.walk(visit)),
+            ExpressionKind::Negate(one)
+            | ExpressionKind::Plus(one)
+            | ExpressionKind::Not(one)
+            | ExpressionKind::Assign(_, _, one) => one.walk(visit),
+            ExpressionKind::Chain(first, rest) => {
                 first.walk(visit);
                 rest.iter().for_each(|(_, one)| one.walk(visit));
             }
-            Kind::Subscript(list, indexes) => {
+            ExpressionKind::Subscript(list, indexes) => {
                 list.walk(visit);
                 indexes.iter().for_each(|index| index.walk(visit));
             }
