@@ -7,7 +7,7 @@ use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::host::{Document, Host, HostText};
 use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
 use crate::options::FormulaOptions;
-use crate::outcome::{DeletionRequest, Effect, FieldChange};
+use crate::outcome::{DeletionRequest, FieldChange, SideEffect};
 use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;
@@ -30,7 +30,7 @@ pub struct Evaluation<'d> {
     /// Requested changes of fields.
     pub changes: Vec<FieldChange>,
     /// Other requested effects.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<SideEffect>,
     names: &'d [String],
     slots: Vec<Slot<'d>>,
     limits: Limits,
@@ -251,7 +251,7 @@ impl<'d> Evaluation<'d> {
     }
 
     /// Requests another effect.
-    pub fn request_effect(&mut self, effect: Effect) -> Result<(), BudgetExceeded> {
+    pub fn request_effect(&mut self, effect: SideEffect) -> Result<(), BudgetExceeded> {
         self.check_effects()?;
         self.effects.push(effect);
         Ok(())

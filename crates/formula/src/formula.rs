@@ -7,7 +7,7 @@ use crate::host::{Document, Host};
 use crate::limits::Limits;
 use crate::machine;
 use crate::options::FormulaOptions;
-use crate::outcome::Outcome;
+use crate::outcome::EvaluationOutcome;
 use crate::program::Program;
 
 /// A compiled formula. It can be shared between threads.
@@ -54,7 +54,7 @@ impl Formula {
         &'d self,
         document: &'d dyn Document,
         host: &'d dyn Host,
-    ) -> Result<Outcome<'d>, BudgetExceeded> {
+    ) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
         self.evaluate_within(document, host, Limits::default())
     }
 
@@ -64,7 +64,7 @@ impl Formula {
         document: &'d dyn Document,
         host: &'d dyn Host,
         limits: Limits,
-    ) -> Result<Outcome<'d>, BudgetExceeded> {
+    ) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
         machine::evaluate(self, document, host, limits)
     }
 }

@@ -1,8 +1,8 @@
 //! The @formula language: from source to a program, and from a program and a document to an outcome.
 //!
 //! The crate is pure: it has no files, no clock, no randomness and no storage. An evaluation queries everything else
-//! through [`Document`] and [`Host`]; the changes it requests are part of its [`Outcome`]. `docs/formula.md` describes
-//! the language, its limits and its known differences from Domino.
+//! through [`Document`] and [`Host`]; the changes it requests are part of its [`EvaluationOutcome`]. `docs/formula.md`
+//! describes the language, its limits and its known differences from Domino.
 //!
 //! - [`Formula::compile`] creates a program: [`lexer`], [`parser`], [`tree`], [`fold`], [`compiler`].
 //! - [`Formula::evaluate`] runs it over a document: [`machine`], [`operators`], [`functions`].
@@ -46,7 +46,7 @@ pub use formula::Formula;
 pub use host::{Document, Host};
 pub use limits::Limits;
 pub use options::{FormulaOptions, Permissions};
-pub use outcome::Outcome;
+pub use outcome::EvaluationOutcome;
 pub use text::Text;
 pub use time::{Moment, Zone};
 pub use value::Value;

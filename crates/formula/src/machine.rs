@@ -13,7 +13,7 @@ use crate::functions::{Function, Implementation, sort};
 use crate::host::{Document, Host};
 use crate::limits::Limits;
 use crate::operators::{join_lists, negate, not, operate, subscript};
-use crate::outcome::{Effect, Outcome};
+use crate::outcome::{EvaluationOutcome, SideEffect};
 use crate::program::{Instruction, Program};
 use crate::source::Span;
 use crate::value::Value;
@@ -24,20 +24,23 @@ pub fn evaluate<'d>(
     document: &'d dyn Document,
     host: &'d dyn Host,
     limits: Limits,
-) -> Result<Outcome<'d>, BudgetExceeded> {
+) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
     let mut run = Evaluation::new(&formula.analysis().names, formula.options(), document, host, limits);
     evaluate_within(formula, &mut run)
 }
 
 /// Runs a formula in a [`Evaluation`] that was prepared for it.
-pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Evaluation<'d>) -> Result<Outcome<'d>, BudgetExceeded> {
+pub fn evaluate_within<'d>(
+    formula: &'d Formula,
+    run: &mut Evaluation<'d>,
+) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
     let program = formula.program();
     let stack = Vec::with_capacity(8);
     let mut machine = Machine { program, run, stack, result: Value::EMPTY, selected: None };
     machine.block(0, program.code.len())?;
     let Machine { result: value, selected, .. } = machine;
     let selected = selected.unwrap_or_else(|| value.is_true().unwrap_or(false));
-    Ok(Outcome {
+    Ok(EvaluationOutcome {
         value,
         selected,
         responses: program.analysis.responses,
@@ -257,7 +260,7 @@ impl<'d> Machine<'_, 'd> {
         let value = value.element(0).unwrap_or(Value::EMPTY);
         let value = crate::functions::text_of(self.run, &value);
         self.run.charge_text(value.len())?;
-        self.run.request_effect(Effect::Environment { name, value })?;
+        self.run.request_effect(SideEffect::Environment { name, value })?;
         Ok(BlockEnd::Completed)
     }
 

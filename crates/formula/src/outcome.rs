@@ -6,7 +6,7 @@ use crate::value::Value;
 
 /// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome<'d> {
+pub struct EvaluationOutcome<'d> {
     /// The value of the last expression.
     pub value: Value<'d>,
     /// `true` if the document is selected by `SELECT`, or, in a formula without `SELECT`, by a true value. An error
@@ -19,7 +19,7 @@ pub struct Outcome<'d> {
     /// Fields to set or, if a change has no value, to remove. Each name occurs once, in the order of its first change.
     pub changes: Vec<FieldChange>,
     /// Other effects, in the order of their requests.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<SideEffect>,
 }
 
 /// The responses that are selected together with a selected document.
@@ -56,7 +56,7 @@ pub struct FieldChange {
 
 /// A requested effect other than a change of the document.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum SideEffect {
     /// A change of an environment setting.
     Environment {
         /// The name of the setting.

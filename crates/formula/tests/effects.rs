@@ -1,7 +1,7 @@
 //! Tests of the effects that an evaluation requests: selection, deletion, changes and others.
 
-use formula::outcome::{DeletionRequest, Effect, SelectedResponses};
-use formula::{Outcome, Value};
+use formula::outcome::{DeletionRequest, SelectedResponses, SideEffect};
+use formula::{EvaluationOutcome, Value};
 
 use crate::fixture::{evaluate, write};
 
@@ -41,7 +41,7 @@ fn deletion_functions_report_a_request() {
     assert_eq!(deletion("@Eval(\"@DeleteDocument\")"), Some(DeletionRequest::Delete));
 }
 
-fn changes(outcome: &Outcome<'_>) -> Vec<String> {
+fn changes(outcome: &EvaluationOutcome<'_>) -> Vec<String> {
     let written = |value: Option<&Value<'_>>| value.map_or("gone".to_owned(), write);
     outcome.changes.iter().map(|change| format!("{}={}", change.name, written(change.value.as_ref()))).collect()
 }
@@ -67,7 +67,7 @@ fn field_assignments_report_changes() {
 fn other_side_effects_are_reported() {
     let effects = |formula: &str| evaluate(formula, "", |outcome| outcome.effects.clone());
     let text = |text: &str| Value::from(text.to_owned());
-    let environment = |value: &str| Effect::Environment { name: "a".to_owned(), value: value.to_owned() };
+    let environment = |value: &str| SideEffect::Environment { name: "a".to_owned(), value: value.to_owned() };
     assert_eq!(effects("ENVIRONMENT a := \"1\"; 0"), [environment("1")]);
     assert_eq!(effects("@SetEnvironment(\"a\"; 5)"), [environment("5")]);
     assert_eq!(effects("@Environment(\"a\"; \"x\":\"y\")"), [environment("x")]);
@@ -75,19 +75,19 @@ fn other_side_effects_are_reported() {
     assert_eq!(effects("@SetEnvironment(\"a\":\"a\"; 5)"), [environment("5"), environment("5")]);
     assert_eq!(
         effects("@AddToFolder(\"Done\"; \"Inbox\")"),
-        [Effect::Folder { add: "Done".to_owned(), remove: "Inbox".to_owned() }]
+        [SideEffect::Folder { add: "Done".to_owned(), remove: "Inbox".to_owned() }]
     );
-    assert_eq!(effects("@MailSend"), [Effect::Mail { arguments: vec![] }]);
+    assert_eq!(effects("@MailSend"), [SideEffect::Mail { arguments: vec![] }]);
     let arguments = vec![text("ann"), text(""), text(""), text("Hi")];
-    assert_eq!(effects("@MailSend(\"ann\"; \"\"; \"\"; \"Hi\")"), [Effect::Mail { arguments }]);
+    assert_eq!(effects("@MailSend(\"ann\"; \"\"; \"\"; \"Hi\")"), [SideEffect::Mail { arguments }]);
     assert_eq!(
         effects("@Command([ToolsRunMacro]; \"Clean\")"),
-        [Effect::Command { name: "ToolsRunMacro".to_owned(), arguments: vec![text("Clean")] }]
+        [SideEffect::Command { name: "ToolsRunMacro".to_owned(), arguments: vec![text("Clean")] }]
     );
     let unid = "00000000000000000000000000000001";
     assert_eq!(
         effects(&format!("@SetDocField(\"{unid}\"; \"f\"; 1)")),
-        [Effect::DocumentField {
+        [SideEffect::DocumentField {
             unid: unid.parse().expect("32 digits"),
             name: "f".to_owned(),
             value: Value::Number(1.0)

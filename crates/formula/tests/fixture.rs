@@ -6,7 +6,7 @@
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupColumn, Position};
-use formula::{Document, Formula, FormulaOptions, Host, Outcome, Text, Value, Zone};
+use formula::{Document, EvaluationOutcome, Formula, FormulaOptions, Host, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
 pub const NOW: i64 = 1_717_331_445;
@@ -193,7 +193,7 @@ pub fn write(value: &Value<'_>) -> String {
 }
 
 /// Evaluates a formula over a document and returns the result of `look` for the outcome.
-pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>) -> T) -> T {
+pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&EvaluationOutcome<'_>) -> T) -> T {
     let compiled = Formula::compile(formula, &options()).unwrap_or_else(|error| panic!("{}", error.render(formula)));
     let document = LineDocument::new(document);
     let host = Server;

@@ -97,7 +97,7 @@ fn outcome(source: &str) -> Result<String, BudgetExceeded> {
     let formula =
         Formula::compile(source, &FormulaOptions::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
     let document = LineDocument::new("Names=Tom ~ Dick | Numbers=#1 2 3 | Times=@2024-01-01 10:00");
-    let value = |outcome: formula::Outcome<'_>| write(&outcome.value);
+    let value = |outcome: formula::EvaluationOutcome<'_>| write(&outcome.value);
     formula.evaluate(&document, &Server).map(value)
 }
 

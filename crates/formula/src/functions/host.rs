@@ -7,7 +7,7 @@ use super::{Attributes, Function, function, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::host::{Access, HostText, Lookup, LookupColumn};
-use crate::outcome::Effect;
+use crate::outcome::SideEffect;
 use crate::text::Text;
 use crate::value::Value;
 
@@ -117,7 +117,7 @@ fn environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functio
     each(run, &arguments[0], |run, name| {
         run.charge(1 + run.effects.len())?;
         let wished = run.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Environment { name: wished, value } if wished.eq_ignore_ascii_case(name) => Some(value.clone()),
+            SideEffect::Environment { name: wished, value } if wished.eq_ignore_ascii_case(name) => Some(value.clone()),
             _ => None,
         });
         Ok(wished.map_or_else(|| Text::from(run.host.environment(name).unwrap_or_default()), Text::from))
@@ -130,7 +130,7 @@ fn set_environment<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Fun
     let value = text_of(run, &value);
     for name in arguments[0].texts()? {
         run.charge_text(name.len() + value.len())?;
-        run.request_effect(Effect::Environment { name: name.to_string(), value: value.clone() })?;
+        run.request_effect(SideEffect::Environment { name: name.to_string(), value: value.clone() })?;
     }
     Ok(Value::TRUE)
 }
@@ -209,7 +209,7 @@ fn set_doc_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Funct
     let name = arguments[1].text()?.to_string();
     let value = arguments[2].clone().into_owned();
     run.charge_bytes(value.size_bytes())?;
-    run.request_effect(Effect::DocumentField { unid, name, value })?;
+    run.request_effect(SideEffect::DocumentField { unid, name, value })?;
     Ok(arguments[2].clone())
 }
 
@@ -230,14 +230,14 @@ fn set_profile_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
     let value = arguments[2].clone().into_owned();
     let user = user_of(arguments, 3)?.to_owned();
     run.charge_bytes(value.size_bytes())?;
-    run.request_effect(Effect::ProfileField { profile, name, value, user })?;
+    run.request_effect(SideEffect::ProfileField { profile, name, value, user })?;
     Ok(arguments[2].clone())
 }
 
 fn add_to_folder<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let add = arguments[0].text()?.to_string();
     let remove = arguments[1].text()?.to_string();
-    run.request_effect(Effect::Folder { add, remove })?;
+    run.request_effect(SideEffect::Folder { add, remove })?;
     Ok(Value::TRUE)
 }
 
@@ -248,7 +248,7 @@ fn owned<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Result<Vec<Va
 
 fn mail_send<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let arguments = owned(run, arguments)?;
-    run.request_effect(Effect::Mail { arguments })?;
+    run.request_effect(SideEffect::Mail { arguments })?;
     Ok(Value::TRUE)
 }
 
@@ -261,6 +261,6 @@ fn command<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
     let known = COMMANDS.iter().find(|command| command.eq_ignore_ascii_case(keyword));
     let name = (*known.ok_or(ErrorValueKind::Keyword)?).to_owned();
     let arguments = owned(run, &arguments[1..])?;
-    run.request_effect(Effect::Command { name, arguments })?;
+    run.request_effect(SideEffect::Command { name, arguments })?;
     Ok(Value::TRUE)
 }
