@@ -65,7 +65,7 @@ pub trait Document {
     }
 
     /// Returns the document's position in the view that is being built or shown.
-    fn position(&self) -> Option<Position> {
+    fn position(&self) -> Option<ViewPosition> {
         None
     }
 }
@@ -115,7 +115,7 @@ pub struct Attachment<'d> {
 
 /// The position of a document in a view.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Position {
+pub struct ViewPosition {
     /// The ordinal on each level, outermost first, such as `2.1.4`.
     pub path: Vec<u32>,
     /// Number of entries on the document's level under the same parent, including the document itself.
@@ -132,7 +132,7 @@ pub struct Position {
 
 /// The user's access to a database according to its ACL.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Access {
+pub struct UserAccess {
     /// The ACL level: 0 no access, 1 depositor, 2 reader, 3 author, 4 editor, 5 designer, 6 manager.
     pub level: u8,
     /// `true` if the user may create documents.
@@ -203,7 +203,7 @@ pub trait Host {
     }
 
     /// Returns the user's access to a database. The empty string is this database.
-    fn user_access(&self, _: &str) -> Option<Access> {
+    fn user_access(&self, _: &str) -> Option<UserAccess> {
         None
     }
 

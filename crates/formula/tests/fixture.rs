@@ -5,7 +5,9 @@
 //! `[12/31/2024]`, `error: ...`.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupColumn, Position};
+use formula::host::{
+    Attachment, DocumentState, DocumentTime, HostText, Lookup, LookupColumn, UserAccess, ViewPosition,
+};
 use formula::{Document, EvaluationOutcome, Formula, FormulaOptions, Host, Text, Value, Zone};
 
 /// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
@@ -80,9 +82,9 @@ impl Document for LineDocument {
         (state != DocumentState::Signed).then_some(state == DocumentState::BeingSaved)
     }
 
-    fn position(&self) -> Option<Position> {
+    fn position(&self) -> Option<ViewPosition> {
         let path = vec![2, 1, 4];
-        Some(Position { path, siblings: 7, children: 1, descendants: 3, is_category: false, is_expandable: true })
+        Some(ViewPosition { path, siblings: 7, children: 1, descendants: 3, is_category: false, is_expandable: true })
     }
 }
 
@@ -121,8 +123,8 @@ impl Host for Server {
         Some(vec!["[Boss]"])
     }
 
-    fn user_access(&self, _: &str) -> Option<Access> {
-        Some(Access { level: 4, creates: true, deletes: false })
+    fn user_access(&self, _: &str) -> Option<UserAccess> {
+        Some(UserAccess { level: 4, creates: true, deletes: false })
     }
 
     fn replica_id(&self) -> Option<ReplicaId> {

@@ -22,7 +22,7 @@ impl DatabaseSnapshot<'_> {
     pub fn surroundings(&self) -> EvaluationContext {
         let database = self.database();
         let grant = self.grant();
-        let access = formula::host::Access {
+        let access = formula::host::UserAccess {
             level: grant.level() as u8,
             creates: grant.may_create(),
             deletes: !grant.flags().contains(crate::acl::AclFlags::NO_DELETE),

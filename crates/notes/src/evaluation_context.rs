@@ -28,7 +28,7 @@ pub struct EvaluationContext {
     /// Title of the view that is built or read.
     pub view: String,
     /// The rights of the user in the database.
-    pub access: Option<formula::host::Access>,
+    pub access: Option<formula::host::UserAccess>,
 }
 
 impl EvaluationContext {
@@ -70,7 +70,7 @@ impl Host for EvaluationContext {
         Some(self.roles.iter().map(String::as_str).collect())
     }
 
-    fn user_access(&self, database: &str) -> Option<formula::host::Access> {
+    fn user_access(&self, database: &str) -> Option<formula::host::UserAccess> {
         self.access.clone().filter(|_| database.is_empty())
     }
 

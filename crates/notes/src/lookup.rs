@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
-use formula::host::{Access, HostText, Lookup, LookupColumn};
+use formula::host::{HostText, Lookup, LookupColumn, UserAccess};
 use formula::{Host, Moment, Text, Value};
 
 use crate::database_reader::DatabaseSnapshot;
@@ -349,7 +349,7 @@ impl Host for LookupContext<'_> {
         self.surroundings.user_roles()
     }
 
-    fn user_access(&self, database: &str) -> Option<Access> {
+    fn user_access(&self, database: &str) -> Option<UserAccess> {
         self.surroundings.user_access(database)
     }
 

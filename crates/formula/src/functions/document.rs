@@ -5,7 +5,7 @@ use base::Timestamp;
 use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::host::{DocumentState, DocumentTime, Position};
+use crate::host::{DocumentState, DocumentTime, ViewPosition};
 use crate::outcome::DeletionRequest;
 use crate::text::Text;
 use crate::time::Moment;
@@ -190,11 +190,11 @@ fn state<'d>(run: &mut Evaluation<'d>, state: DocumentState) -> FunctionResult<'
     Ok(Value::from_bool(run.document.is_in_state(state).ok_or(ErrorValueKind::Context)?))
 }
 
-fn position(run: &Evaluation<'_>) -> Result<Position, EvaluationError> {
+fn position(run: &Evaluation<'_>) -> Result<ViewPosition, EvaluationError> {
     Ok(run.document.position().ok_or(ErrorValueKind::Context)?)
 }
 
-fn count<'d>(run: &mut Evaluation<'d>, number: fn(&Position) -> u64) -> FunctionResult<'d> {
+fn count<'d>(run: &mut Evaluation<'d>, number: fn(&ViewPosition) -> u64) -> FunctionResult<'d> {
     Ok(Value::Number(number(&position(run)?) as f64))
 }
 
@@ -224,7 +224,7 @@ fn doc_parent_number<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
 fn count_text<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
-    number: fn(&Position) -> u64,
+    number: fn(&ViewPosition) -> u64,
 ) -> FunctionResult<'d> {
     let number = number(&position(run)?);
     let wording = match (arguments, number) {
@@ -242,7 +242,7 @@ fn choose_text<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
     missing: [&'static str; 2],
-    test: fn(&Position) -> bool,
+    test: fn(&ViewPosition) -> bool,
 ) -> FunctionResult<'d> {
     let holds = test(&position(run)?);
     Ok(match (arguments, holds) {

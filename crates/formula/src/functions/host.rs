@@ -6,7 +6,7 @@ use super::text::each;
 use super::{Attributes, Function, function, text_of};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::host::{Access, HostText, Lookup, LookupColumn};
+use crate::host::{HostText, Lookup, LookupColumn, UserAccess};
 use crate::outcome::SideEffect;
 use crate::text::Text;
 use crate::value::Value;
@@ -66,12 +66,12 @@ fn user_access<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functio
     Ok(Value::from_numbers(parts?))
 }
 
-fn access_list(access: &Access) -> Value<'static> {
+fn access_list(access: &UserAccess) -> Value<'static> {
     let texts = [access.level, u8::from(access.creates), u8::from(access.deletes)];
     Value::from_texts(texts.iter().map(|number| Text::from(number.to_string())).collect())
 }
 
-fn access_part(access: &Access, keyword: &str) -> Result<f64, ErrorValueKind> {
+fn access_part(access: &UserAccess, keyword: &str) -> Result<f64, ErrorValueKind> {
     match keyword.to_ascii_uppercase().as_str() {
         "[ACCESSLEVEL]" => Ok(f64::from(access.level)),
         "[CREATEDOCUMENTS]" => Ok(f64::from(u8::from(access.creates))),
