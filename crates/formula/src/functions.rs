@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use crate::error::CompileErrorKind;
 
 pub use control::{TIME_LITERAL, text_of};
-pub use function::{Attributes, Body, Function, Implementation, SpecialForm};
+pub use function::{Attributes, Function, FunctionBody, Implementation, SpecialForm};
 use function::{function, special_form};
 
 /// The parts of the table with their headings.

@@ -24,13 +24,13 @@ pub struct Function {
 }
 
 /// A function that takes values and returns a value.
-pub type Body = for<'d> fn(&mut Evaluation<'d>, &[Value<'d>]) -> FunctionResult<'d>;
+pub type FunctionBody = for<'d> fn(&mut Evaluation<'d>, &[Value<'d>]) -> FunctionResult<'d>;
 
 /// The way a function is computed.
 #[derive(Clone, Copy)]
 pub enum Implementation {
     /// A call with the values of the arguments.
-    Plain(Body),
+    Plain(FunctionBody),
     /// Instructions that the compiler emits for the arguments.
     Form(SpecialForm),
 }
@@ -115,7 +115,7 @@ pub(super) const fn function(
     tier: u8,
     arguments: &'static str,
     help: &'static str,
-    body: Body,
+    body: FunctionBody,
 ) -> Function {
     let implementation = Implementation::Plain(body);
     Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
