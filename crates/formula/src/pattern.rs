@@ -16,7 +16,7 @@ use crate::limits::PATTERN_CHARS_MAX;
 
 /// A compiled pattern.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pattern {
+pub struct TextPattern {
     /// The alternatives, one of which must match. An alternative matches if all of its parts match.
     alternatives: Vec<Vec<Conjunct>>,
 }
@@ -65,23 +65,23 @@ fn to_single_lowercase(c: char) -> char {
     }
 }
 
-impl Pattern {
+impl TextPattern {
     /// Parses a pattern of `@Matches`. Returns `None` if the pattern is malformed or too long.
     #[must_use]
-    pub fn matches(text: &str) -> Option<Self> {
+    pub fn parse_matches(text: &str) -> Option<Self> {
         let chars: Vec<char> = text.chars().collect();
         if chars.len() > PATTERN_CHARS_MAX {
             return None;
         }
-        let mut reader = Reader { chars: &chars, position: 0 };
+        let mut parser = PatternParser { chars: &chars, position: 0 };
         let mut alternatives = Vec::new();
         loop {
-            let mut parts = vec![reader.part()?];
-            while reader.take('&') {
-                parts.push(reader.part()?);
+            let mut parts = vec![parser.parse_conjunct()?];
+            while parser.take('&') {
+                parts.push(parser.parse_conjunct()?);
             }
             alternatives.push(parts);
-            if !reader.take('|') {
+            if !parser.take('|') {
                 return Some(Self { alternatives });
             }
         }
@@ -106,8 +106,8 @@ impl Pattern {
 
     /// Returns `true` if the pattern matches the whole text.
     #[must_use]
-    pub fn fits(&self, text: &str) -> bool {
-        self.alternatives.iter().any(|parts| parts.iter().all(|part| part.fits(text) != part.negated))
+    pub fn matches(&self, text: &str) -> bool {
+        self.alternatives.iter().any(|parts| parts.iter().all(|part| part.matches(text) != part.negated))
     }
 
     /// Returns the maximum cost of matching one character: the number of pieces, plus one for each part.
@@ -118,7 +118,7 @@ impl Pattern {
 }
 
 impl Conjunct {
-    fn fits(&self, text: &str) -> bool {
+    fn matches(&self, text: &str) -> bool {
         let end = self.pieces.len();
         let mut next = vec![false; end + 1];
         let mut after = vec![false; end + 1];
@@ -147,12 +147,12 @@ impl Conjunct {
     }
 }
 
-struct Reader<'c> {
+struct PatternParser<'c> {
     chars: &'c [char],
     position: usize,
 }
 
-impl Reader<'_> {
+impl PatternParser<'_> {
     fn peek(&self) -> Option<char> {
         self.chars.get(self.position).copied()
     }
@@ -169,7 +169,7 @@ impl Reader<'_> {
         there
     }
 
-    fn part(&mut self) -> Option<Conjunct> {
+    fn parse_conjunct(&mut self) -> Option<Conjunct> {
         let mut negated = false;
         while self.take('!') {
             negated = !negated;
@@ -179,12 +179,12 @@ impl Reader<'_> {
             if matches!(c, '&' | '|') {
                 break;
             }
-            pieces.push(self.piece()?);
+            pieces.push(self.parse_piece()?);
         }
         Some(Conjunct { negated, pieces })
     }
 
-    fn piece(&mut self) -> Option<Piece> {
+    fn parse_piece(&mut self) -> Option<Piece> {
         let mut any_number = self.take('+');
         let takes = match self.next()? {
             '\\' => CharMatcher::Exactly(self.next()?),
@@ -193,13 +193,13 @@ impl Reader<'_> {
                 any_number = true;
                 CharMatcher::Any
             }
-            '{' => self.set()?,
+            '{' => self.parse_set()?,
             c => CharMatcher::Letter(to_single_lowercase(c)),
         };
         Some(Piece { takes, any_number })
     }
 
-    fn set(&mut self) -> Option<CharMatcher> {
+    fn parse_set(&mut self) -> Option<CharMatcher> {
         let negated = self.take('!');
         let mut ranges = Vec::new();
         loop {

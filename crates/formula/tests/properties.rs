@@ -1,7 +1,7 @@
 //! Property tests that hold for every formula.
 
 use formula::parser::parse;
-use formula::pattern::Pattern;
+use formula::pattern::TextPattern;
 use formula::print::print;
 use formula::{Formula, FormulaOptions, Limits};
 use proptest::prelude::*;
@@ -120,8 +120,8 @@ proptest! {
 
     #[test]
     fn parsing_and_matching_patterns_never_panics(pattern in "[ab*?+{}!&|\\\\-]{0,12}", text in "[ab]{0,20}") {
-        let _ = Pattern::matches(&pattern).map(|pattern| pattern.fits(&text));
-        let _ = Pattern::parse_like(&pattern, Some('*')).map(|pattern| pattern.fits(&text));
+        let _ = TextPattern::parse_matches(&pattern).map(|pattern| pattern.matches(&text));
+        let _ = TextPattern::parse_like(&pattern, Some('*')).map(|pattern| pattern.matches(&text));
     }
 
     #[test]

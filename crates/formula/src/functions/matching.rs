@@ -4,7 +4,7 @@
 use super::{Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::pattern::Pattern;
+use crate::pattern::TextPattern;
 use crate::text::Text;
 use crate::value::Value;
 
@@ -66,7 +66,7 @@ fn ends<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 }
 
 fn matches<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
-    any_fits(run, arguments, Pattern::matches)
+    any_matches(run, arguments, TextPattern::parse_matches)
 }
 
 fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -74,13 +74,13 @@ fn like<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
         Some(escape) => escape.text()?.chars().next(),
         None => None,
     };
-    any_fits(run, arguments, |pattern| Pattern::parse_like(pattern, escape))
+    any_matches(run, arguments, |pattern| TextPattern::parse_like(pattern, escape))
 }
 
-fn any_fits<'d>(
+fn any_matches<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
-    read: impl Fn(&str) -> Option<Pattern>,
+    read: impl Fn(&str) -> Option<TextPattern>,
 ) -> FunctionResult<'d> {
     let texts = arguments[0].texts()?;
     let patterns = arguments[1].texts()?;
@@ -88,7 +88,7 @@ fn any_fits<'d>(
     for pattern in patterns {
         let pattern = read(pattern).ok_or(ErrorValueKind::Argument("Invalid pattern"))?;
         run.charge(1 + pattern.size().saturating_mul(bytes) / 8)?;
-        if texts.iter().any(|text| pattern.fits(text)) {
+        if texts.iter().any(|text| pattern.matches(text)) {
             return Ok(Value::TRUE);
         }
     }
