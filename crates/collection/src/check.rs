@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use store::{Batch, Direction, Error, KeyRange, Read, Result, Table};
+use store::{Batch, Direction, Error, KeyRange, Result, Table, TableReader};
 
 use crate::builder::Builder;
 use crate::change_buffer::{self, ChangeBuffer};
@@ -66,7 +66,7 @@ impl fmt::Display for Inconsistency {
 
 /// Checks a collection against its invariants. Returns at most [`INCONSISTENCIES_MAX`] inconsistencies. An empty list
 /// means that the collection is sound.
-pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Inconsistency>> {
+pub fn check(reader: &dyn TableReader, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Inconsistency>> {
     let mut walk = Walk {
         reader,
         id,
@@ -105,7 +105,7 @@ struct Bounds {
 }
 
 struct Walk<'r> {
-    reader: &'r dyn Read,
+    reader: &'r dyn TableReader,
     id: CollectionId,
     weigh: &'r dyn Weigh,
     /// The next unused node number. Every existing node has a smaller one.
@@ -256,7 +256,7 @@ pub struct Rebuilt {
 /// Fails if the engine cannot read some of the entries and cannot name them. The caller then removes the collection
 /// ([`CollectionId::remove_all`]) and adds the entries again from their notes.
 pub fn rebuild(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     id: CollectionId,
     weigh: &dyn Weigh,
     state: &[u8],
@@ -283,7 +283,7 @@ pub fn rebuild(
 
 /// The stored entries of a collection, from which a tree is rebuilt.
 struct EntryScan<'r> {
-    reader: &'r dyn Read,
+    reader: &'r dyn TableReader,
     weigh: &'r dyn Weigh,
     id: CollectionId,
 }

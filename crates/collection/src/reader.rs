@@ -1,9 +1,9 @@
 //! Reads a collection: by key, by position, in pages and in counts.
 //!
-//! A [`Reader`] reads through its `&dyn Read`. On a snapshot, all results belong to one moment. On the live store, a
-//! reader must be used under the database's lock. It keeps the root record with which it was opened and reads the other
-//! nodes on demand: one lookup per level, two or three levels for a million entries, then a scan of at most half a
-//! block. It adds the changes that the root buffers to the totals in the tree.
+//! A [`Reader`] reads through its `&dyn TableReader`. On a snapshot, all results belong to one moment. On the live
+//! store, a reader must be used under the database's lock. It keeps the root record with which it was opened and reads
+//! the other nodes on demand: one lookup per level, two or three levels for a million entries, then a scan of at most
+//! half a block. It adds the changes that the root buffers to the totals in the tree.
 //!
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
 //!
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use store::engine::prefix_end;
-use store::{Cursor, Direction, KeyRange, Read, Result, Table};
+use store::{Cursor, Direction, KeyRange, Result, Table, TableReader};
 
 use crate::change_buffer::{self, BufferedChange, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
@@ -94,7 +94,7 @@ struct Descent {
 
 /// A reader of a collection.
 pub struct Reader<'r> {
-    reader: &'r dyn Read,
+    reader: &'r dyn TableReader,
     id: CollectionId,
     root: Arc<Root>,
     exists: bool,
@@ -110,7 +110,7 @@ pub struct OpenedRoot {
 
 impl<'r> Reader<'r> {
     /// Opens a collection. A collection that was never written is empty.
-    pub fn open(reader: &'r dyn Read, id: CollectionId) -> Result<Self> {
+    pub fn open(reader: &'r dyn TableReader, id: CollectionId) -> Result<Self> {
         let root = Root::load(reader, id)?;
         let exists = root.is_some();
         Ok(Self { reader, id, root: Arc::new(root.unwrap_or_else(|| Root::empty(0))), exists })
@@ -124,7 +124,7 @@ impl<'r> Reader<'r> {
 
     /// Opens a collection again. `reader` must show the same moment as the first time.
     #[must_use]
-    pub fn reopen(reader: &'r dyn Read, opening: &OpenedRoot) -> Self {
+    pub fn reopen(reader: &'r dyn TableReader, opening: &OpenedRoot) -> Self {
         Self { reader, id: opening.id, root: Arc::clone(&opening.root), exists: opening.exists }
     }
 

@@ -6,7 +6,7 @@
 //! record", describes the bytes.
 
 use base::codec::{Decoder, Encoder};
-use store::{Error, Read, Result, Table};
+use store::{Error, Result, Table, TableReader};
 
 use crate::change_buffer::{self, ChangeBuffer};
 use crate::id::CollectionId;
@@ -41,7 +41,7 @@ impl Root {
     }
 
     /// Reads the root record. Returns `None` if the collection was never written.
-    pub(crate) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
+    pub(crate) fn load(reader: &dyn TableReader, id: CollectionId) -> Result<Option<Self>> {
         let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
         Self::decode(&bytes).map(Some).map_err(|why| damaged_node(id, ROOT, why))
     }
@@ -98,7 +98,7 @@ pub(crate) fn empty_node(sums: usize) -> Node {
 }
 
 /// Reads a node other than the root and checks its level and count against its parent.
-pub(crate) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
+pub(crate) fn load_node(reader: &dyn TableReader, id: CollectionId, sums: usize, wanted: NodeRef) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
         return Err(damaged_node(id, number, "its parent refers to it, but it does not exist"));

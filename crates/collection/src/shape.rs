@@ -3,7 +3,7 @@
 //! The measurement reads every node and no entry. A damaged tree is an error. [`crate::check()`] reports the damage in
 //! detail.
 
-use store::{Read, Result};
+use store::{Result, TableReader};
 
 use crate::id::CollectionId;
 use crate::node::Node;
@@ -25,7 +25,7 @@ pub struct Shape {
 }
 
 /// Measures the tree of a collection.
-pub fn shape(reader: &dyn Read, id: CollectionId) -> Result<Shape> {
+pub fn shape(reader: &dyn TableReader, id: CollectionId) -> Result<Shape> {
     let mut shape = Shape::default();
     let Some(root) = Root::load(reader, id)? else { return Ok(shape) };
     shape.levels = u64::from(root.node.level()) + 1;

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 
-use store::{Batch, Direction, Read, Result, Table};
+use store::{Batch, Direction, Result, Table, TableReader};
 
 use crate::change_buffer::ChangeBuffer;
 use crate::id::CollectionId;
@@ -53,7 +53,7 @@ pub(crate) struct VisibleEntry<'a> {
 
 /// The changes of one transaction to one collection.
 pub struct Writer<'r> {
-    pub(crate) reader: &'r dyn Read,
+    pub(crate) reader: &'r dyn TableReader,
     pub(crate) weigh: &'r dyn Weigh,
     pub(crate) id: CollectionId,
     pub(crate) tuning: Tuning,
@@ -79,12 +79,17 @@ pub struct Writer<'r> {
 
 impl<'r> Writer<'r> {
     /// Opens a collection for writing. A collection that was never written is created with the first write.
-    pub fn open(reader: &'r dyn Read, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
+    pub fn open(reader: &'r dyn TableReader, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
         Self::open_tuned(reader, id, weigh, Tuning::default())
     }
 
     /// Opens a collection for writing with other sizes of blocks and nodes, for tests and measurements.
-    pub fn open_tuned(reader: &'r dyn Read, id: CollectionId, weigh: &'r dyn Weigh, tuning: Tuning) -> Result<Self> {
+    pub fn open_tuned(
+        reader: &'r dyn TableReader,
+        id: CollectionId,
+        weigh: &'r dyn Weigh,
+        tuning: Tuning,
+    ) -> Result<Self> {
         tuning.validate();
         let sums = weigh.sums();
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");

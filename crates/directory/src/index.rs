@@ -21,7 +21,7 @@ use collection::{CollectionId, CountOnly, Reader, Writer};
 use notes::change_log::Change;
 use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;
-use store::{Batch, Direction, KeyRange, Read, Store, Table};
+use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::error::{Error, Result};
 use crate::key::Key;

@@ -13,7 +13,7 @@ use std::fmt;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, Name, Timestamp};
-use store::{Batch, Direction, Read, Table};
+use store::{Batch, Direction, Table, TableReader};
 
 use crate::acl::{Acl, AclEntry, AclFlags, AclLevel, decode_entry, encode_entry};
 use crate::database_reader::DatabaseSnapshot;
@@ -199,7 +199,7 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
 /// Adds a change to the history and deletes the oldest records beyond [`ACL_HISTORY_MAX`]. A second change in the same
 /// transaction replaces the first.
 pub(crate) fn record_change(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     change: &AclChange,
     batch: &mut Batch,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use base::NoteId;
 use formula::{Formula, Host, Value};
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::database::Database;
 use crate::database_reader::DatabaseSnapshot;
@@ -32,7 +32,7 @@ type RecordCallback<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
 /// Calls `each` for those of the notes that exist, in the order of their note ids. It receives the header, or header
 /// and summary, as `part` specifies.
 fn each_record(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: &Database,
     notes: impl IntoIterator<Item = NoteId>,
     part: SummaryRecord,
@@ -61,7 +61,7 @@ fn each_record(
 /// Reads notes with one scan from the first to the last. If the scan reads too many unwanted records, it stops and
 /// returns the remaining notes.
 fn scan_run<'n>(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: &Database,
     run: &'n [NoteId],
     part: SummaryRecord,

@@ -9,7 +9,7 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::error::{Result, damaged};
 use crate::keys;
@@ -134,7 +134,7 @@ pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &Change
 }
 
 /// Returns `true` if the record of an entry still exists.
-pub(crate) fn entry_exists(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
+pub(crate) fn entry_exists(reader: &dyn TableReader, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
     Ok(reader.get(Table::ByModseq, &key)?.is_some())
 }
@@ -150,7 +150,7 @@ pub(crate) fn put_left(batch: &mut Batch, key: RecordKey, at: Timestamp, members
 
 /// Calls `each` for every change after `since`, in order.
 pub(crate) fn scan(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<()>,
@@ -160,7 +160,7 @@ pub(crate) fn scan(
 
 /// Returns about `limit` changes after `since`, in order. Each transaction is returned completely or not at all.
 pub(crate) fn scan_transactions(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     since: Modseq,
     limit: usize,
@@ -179,7 +179,7 @@ pub(crate) fn scan_transactions(
 /// Returns up to `limit` changes after a position, in order, and the position after them. That position is `None` if no
 /// changes are left.
 pub(crate) fn scan_page(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     place: ChangeCursor,
     limit: usize,
@@ -200,7 +200,7 @@ pub(crate) fn scan_page(
 
 /// Calls `each` for every change after `since`, in order, until it returns `false`.
 pub(crate) fn scan_while(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
@@ -209,7 +209,7 @@ pub(crate) fn scan_while(
 }
 
 fn scan_from(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: DbNumber,
     place: ChangeCursor,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,

@@ -2,7 +2,7 @@
 
 use base::DbNumber;
 use store::blob::{BlobOwner, BlobWriter};
-use store::{Batch, Direction, KeyRange, Read, Store, Table};
+use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::database::Database;
 use crate::error::{Result, damaged};

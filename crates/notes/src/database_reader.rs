@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::sync::Mutex;
 use base::{Modseq, NoteId, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
-use store::{Direction, Read, Snapshot, Table, Ticket};
+use store::{Direction, Snapshot, Table, TableReader, Ticket};
 
 use crate::access::{Access, AtLeast, level};
 use crate::acl::Acl;

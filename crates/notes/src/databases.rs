@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::codec::Decoder;
 use base::sync::{Mutex, MutexGuard};
 use base::{Clock, DbNumber, Random, ReplicaId};
-use store::{Batch, Direction, KeyRange, Read, Store, Table};
+use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::access::{Access, level};
 use crate::acl::{ACL_NOTE_ID, Acl, Identity, acl_item};

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
 use collection::{CollectionId, CountOnly};
 use store::blob::{BlobId, BlobOwner};
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::acl::ACL_NOTE_ID;
 use crate::change_log::{self, Change};
@@ -273,7 +273,7 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
 /// One walk over a database.
 struct Survey<'s> {
     database: &'s Database,
-    reader: &'s dyn Read,
+    reader: &'s dyn TableReader,
     number: DbNumber,
     report: FixupReport,
     headers: HashMap<NoteId, Header>,
@@ -306,7 +306,7 @@ struct Survey<'s> {
 impl<'s> Survey<'s> {
     /// Creates a survey. `keywords` must be taken before the snapshot in `reader`, because a transaction stores a new
     /// keyword before it updates the memory.
-    fn new(database: &'s Database, reader: &'s dyn Read, stored: Counters, keywords: Arc<Keywords>) -> Self {
+    fn new(database: &'s Database, reader: &'s dyn TableReader, stored: Counters, keywords: Arc<Keywords>) -> Self {
         Self {
             database,
             reader,

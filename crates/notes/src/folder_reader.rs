@@ -9,7 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use base::{Uid, ViewId};
-use store::{Direction, Read, Table};
+use store::{Direction, Table, TableReader};
 
 use crate::database::Database;
 use crate::error::{Error, Result, damaged};
@@ -45,7 +45,7 @@ pub(crate) struct OpenedFolder {
 }
 
 impl<'r> FolderReader<'r> {
-    pub(crate) fn open(reader: &'r dyn Read, database: &'r Database, view: ViewId) -> Result<Self> {
+    pub(crate) fn open(reader: &'r dyn TableReader, database: &'r Database, view: ViewId) -> Result<Self> {
         let id = folder::collection_id(database.number, view);
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
@@ -54,7 +54,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Opens the folder again. `reader` must show the same moment, to the same identity.
-    pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &OpenedFolder) -> Self {
+    pub(crate) fn reopen(reader: &'r dyn TableReader, database: &'r Database, opening: &OpenedFolder) -> Self {
         Self { entries: collection::Reader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
@@ -64,7 +64,7 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.
-    pub(crate) fn hide_unreadable(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
+    pub(crate) fn hide_unreadable(mut self, reader: &dyn TableReader, grant: &Grant) -> Result<Self> {
         self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries)?);
         Ok(self)
     }

@@ -14,7 +14,7 @@
 mod version;
 
 use base::NoteId;
-use store::{Batch, Cursor, Direction, Read, Table};
+use store::{Batch, Cursor, Direction, Table, TableReader};
 
 pub use self::version::OdsVersion;
 use crate::access::{Access, level};
@@ -139,7 +139,7 @@ impl UpgradeStep {
     /// Reads the next record. Returns `false` if there are no more records.
     fn upgrade_next(
         &mut self,
-        store: &dyn Read,
+        store: &dyn TableReader,
         access: &Access<level::Manager>,
         cursor: &mut dyn Cursor,
     ) -> Result<bool> {
@@ -176,7 +176,7 @@ impl UpgradeStep {
     }
 }
 
-fn contents(store: &dyn Read, access: &Access<level::Manager>, header: &Header) -> Result<Option<Summary>> {
+fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &Header) -> Result<Option<Summary>> {
     if !header.has_contents() {
         return Ok(None);
     }

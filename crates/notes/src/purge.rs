@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use base::{Modseq, Timestamp};
-use store::{Batch, Read, Table};
+use store::{Batch, Table, TableReader};
 
 use crate::catalog::{DatabaseKind, DatabaseRecord};
 use crate::change_log::{self, Change, ChangeEntry};
@@ -94,7 +94,7 @@ fn interval(record: &DatabaseRecord) -> Duration {
 }
 
 /// Returns the first [`RECORDS_MAX`] records of deletions and of notes that left folders before `limit`.
-fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
+fn older_than(reader: &dyn TableReader, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
     let mut found = Vec::new();
     change_log::scan_while(reader, database.number, Modseq(0), &mut |entry| {
         let is_soft = || -> Result<bool> {

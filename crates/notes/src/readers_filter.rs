@@ -6,7 +6,7 @@
 //! counts, positions and lists. Positions count only visible entries.
 
 use base::Uid;
-use store::Read;
+use store::TableReader;
 
 use crate::database::Database;
 use crate::error::{Result, damaged};
@@ -27,7 +27,7 @@ pub(crate) struct HiddenEntries {
 impl HiddenEntries {
     /// Finds the entries that are hidden from the holder of a grant.
     pub(crate) fn find(
-        reader: &dyn Read,
+        reader: &dyn TableReader,
         database: &Database,
         grant: &Grant,
         index: &collection::Reader<'_>,

@@ -4,7 +4,7 @@
 //! match its format is an error that names the note.
 
 use base::{DbNumber, NoteId, Unid, ViewId};
-use store::{Cursor, Direction, Read, Table};
+use store::{Cursor, Direction, Table, TableReader};
 
 use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl};
 use crate::counters::Counters;
@@ -18,7 +18,7 @@ use crate::keyword::Keywords;
 use crate::note::{Header, NoteClass, NoteFlags, Summary};
 
 /// Returns `true` if Readers items hide the note with this header from the holder of a grant.
-pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
+pub(crate) fn is_hidden(reader: &dyn TableReader, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
     if grant.is_server_itself() || !header.flags.contains(NoteFlags::HAS_READERS) {
         return Ok(false);
     }
@@ -39,14 +39,14 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
     Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
 }
 
-pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Counters> {
+pub(crate) fn load_counters(reader: &dyn TableReader, database: DbNumber) -> Result<Counters> {
     let key = keys::counters(database);
     let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
     Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
 }
 
 /// Returns the direct responses of a note, without checking access.
-pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
+pub(crate) fn load_children(reader: &dyn TableReader, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
     let mut cursor = reader.scan(Table::Children, &keys::children_of(database, parent), Direction::Forward)?;
     let mut found = Vec::new();
     while let Some((key, _)) = cursor.next()? {
@@ -56,21 +56,21 @@ pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid)
     Ok(found)
 }
 
-pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {
+pub(crate) fn load_header(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<Option<Header>> {
     let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Header))? else {
         return Ok(None);
     };
     Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
 }
 
-pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
+pub(crate) fn load_summary(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<Option<Summary>> {
     let Some(value) = load_summary_bytes(reader, database, note)? else { return Ok(None) };
     Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
 }
 
 /// Returns the header and the summary of a note with one lookup. Both records are adjacent.
 pub(crate) fn load_header_and_summary(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: &Database,
     note: NoteId,
 ) -> Result<(Option<Header>, Option<Summary>)> {
@@ -81,7 +81,7 @@ pub(crate) fn load_header_and_summary(
 
 /// Returns the header of a note and its summary record as stored.
 pub(crate) fn load_header_and_summary_bytes(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     database: &Database,
     note: NoteId,
 ) -> Result<(Option<Header>, Option<Vec<u8>>)> {
@@ -94,11 +94,20 @@ pub(crate) fn load_header_and_summary_bytes(
 }
 
 /// Returns a summary record as stored, for callers that read it without copying its texts.
-pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
+pub(crate) fn load_summary_bytes(
+    reader: &dyn TableReader,
+    database: &Database,
+    note: NoteId,
+) -> Result<Option<Vec<u8>>> {
     Ok(reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Summary))?)
 }
 
-pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
+pub(crate) fn load_body(
+    reader: &dyn TableReader,
+    database: &Database,
+    note: NoteId,
+    ordinal: u16,
+) -> Result<Option<Item>> {
     let first = keys::body(database.number, note, ordinal, 0);
     let Some(mut bytes) = reader.get(Table::Body, &first)? else { return Ok(None) };
     if bytes.len() >= crate::limits::BODY_CHUNK_BYTES {
@@ -108,7 +117,7 @@ pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, or
     Item::decode(&mut input).map(Some).map_err(|_| damaged_note(database, note, "body"))
 }
 
-fn append_chunks(reader: &dyn Read, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {
+fn append_chunks(reader: &dyn TableReader, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {
     let mut cursor: Box<dyn Cursor> = reader.scan(Table::Body, range, Direction::Forward)?;
     let mut first = true;
     while let Some((_, value)) = cursor.next()? {
@@ -119,7 +128,7 @@ fn append_chunks(reader: &dyn Read, range: &store::KeyRange, bytes: &mut Vec<u8>
     Ok(())
 }
 
-pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<Option<NoteId>> {
+pub(crate) fn find(reader: &dyn TableReader, database: DbNumber, unid: Unid) -> Result<Option<NoteId>> {
     let key = keys::unid(database, unid);
     let Some(value) = reader.get(Table::Unid, &key)? else { return Ok(None) };
     let bytes = value.as_slice().try_into().map_err(|_| damaged(Table::Unid, &key))?;
@@ -127,13 +136,13 @@ pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<
 }
 
 /// Returns the keywords. The table is empty if no keyword was ever defined.
-pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Keywords> {
+pub(crate) fn load_keywords(reader: &dyn TableReader, database: DbNumber) -> Result<Keywords> {
     let key = keys::keywords(database);
     let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
     Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))
 }
 
-pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
+pub(crate) fn load_acl(reader: &dyn TableReader, database: &Database) -> Result<Acl> {
     let summary = load_summary(reader, database, ACL_NOTE_ID)?;
     let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
     match item::find_item(&summary.items, ACL_ITEM).map(|item| &item.value) {
@@ -144,7 +153,11 @@ pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
 }
 
 /// Returns the design notes of a class, in the order of their creation.
-pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: NoteClass) -> Result<Vec<NoteId>> {
+pub(crate) fn load_design_notes(
+    reader: &dyn TableReader,
+    database: &Database,
+    class: NoteClass,
+) -> Result<Vec<NoteId>> {
     let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
     let mut notes = Vec::new();
     while let Some((key, value)) = cursor.next()? {
@@ -157,7 +170,7 @@ pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: N
     Ok(notes)
 }
 
-pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
+pub(crate) fn load_folders(reader: &dyn TableReader, database: &Database) -> Result<Vec<FolderDesign>> {
     let mut folders = Vec::new();
     for note in load_design_notes(reader, database, NoteClass::VIEW)? {
         let summary = load_summary(reader, database, note)?;

@@ -21,7 +21,7 @@ use std::time::Duration;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::blob::BlobOwner;
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::database::Database;
 use crate::database_reader::DatabaseSnapshot;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use base::sync::MutexGuard;
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::blob::BlobWriter;
-use store::{Batch, Read, Store, Table, Ticket};
+use store::{Batch, Store, Table, TableReader, Ticket};
 
 use crate::access::{Access, level};
 use crate::acl::Acl;
@@ -284,7 +284,7 @@ impl<'t> DatabaseChanges<'t> {
     /// Returns the summary of a note as the last transaction left it. Reads header and summary at once if neither is in
     /// memory.
     pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
-        let store: &dyn Read = self.database.store.as_ref();
+        let store: &dyn TableReader = self.database.store.as_ref();
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
             Some(StoredNote { header, summary: Some(summary), .. }) => (header, summary),
             Some(StoredNote { header, summary: None, .. }) => {

@@ -9,7 +9,7 @@
 //! name any user.
 
 use base::{Name, NoteId};
-use store::{Read, Table};
+use store::{Table, TableReader};
 
 use crate::acl::AclLevel;
 use crate::database::Database;

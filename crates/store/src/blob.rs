@@ -43,7 +43,7 @@ pub use options::BlobOptions;
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
-use crate::engine::{Engine, Read, Table};
+use crate::engine::{Engine, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
 use chunk::Codec;
@@ -128,12 +128,12 @@ impl Blobs {
     }
 
     /// Reads an attachment.
-    pub fn read(&self, reader: &dyn Read, id: &BlobId) -> Result<Vec<u8>> {
+    pub fn read(&self, reader: &dyn TableReader, id: &BlobId) -> Result<Vec<u8>> {
         self.read_range(reader, id, 0..u64::MAX)
     }
 
     /// Reads the part of an attachment that lies within `range`. Reads only the chunks that it needs.
-    pub fn read_range(&self, reader: &dyn Read, id: &BlobId, range: Range<u64>) -> Result<Vec<u8>> {
+    pub fn read_range(&self, reader: &dyn TableReader, id: &BlobId, range: Range<u64>) -> Result<Vec<u8>> {
         let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
         let end = range.end.min(head.length);
         if range.start >= end {
@@ -155,12 +155,12 @@ impl Blobs {
     }
 
     /// Returns the length of an attachment, or `None` if no attachment has this ID.
-    pub fn length(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<u64>> {
+    pub fn length(&self, reader: &dyn TableReader, id: &BlobId) -> Result<Option<u64>> {
         Ok(self.head(reader, id)?.map(|head| head.length))
     }
 
     /// Returns `true` if a note is a user of an attachment.
-    pub fn has_user(&self, reader: &dyn Read, id: &BlobId, owner: BlobOwner) -> Result<bool> {
+    pub fn has_user(&self, reader: &dyn TableReader, id: &BlobId, owner: BlobOwner) -> Result<bool> {
         Ok(reader.get(Table::BlobRef, &head::user_key(id, owner))?.is_some())
     }
 
@@ -175,7 +175,7 @@ impl Blobs {
 
     /// Reads an attachment from the engine and compares it with its ID. This finds even damage that was stored with a
     /// valid checksum.
-    pub fn verify(&self, reader: &dyn Read, id: &BlobId) -> Result<()> {
+    pub fn verify(&self, reader: &dyn TableReader, id: &BlobId) -> Result<()> {
         let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
         let mut content = Vec::new();
         for number in 0..head.chunks() {
@@ -186,7 +186,7 @@ impl Blobs {
         if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not match this hash")) }
     }
 
-    fn head(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<BlobHead>> {
+    fn head(&self, reader: &dyn TableReader, id: &BlobId) -> Result<Option<BlobHead>> {
         let key = head::head_key(id);
         let Some(record) = reader.get(Table::BlobRef, &key)? else { return Ok(None) };
         let head = decode_head(&record);
@@ -194,7 +194,7 @@ impl Blobs {
     }
 
     /// Appends a part of a chunk.
-    fn append_chunk(&self, reader: &dyn Read, part: &ChunkPart<'_>, content: &mut Vec<u8>) -> Result<()> {
+    fn append_chunk(&self, reader: &dyn TableReader, part: &ChunkPart<'_>, content: &mut Vec<u8>) -> Result<()> {
         let ChunkPart { id, head, number, ref bytes } = *part;
         let length = head.chunk_length(number);
         assert!(bytes.start <= bytes.end && bytes.end <= u64::from(length), "the part lies within its chunk");
@@ -215,7 +215,7 @@ impl Blobs {
         Ok(())
     }
 
-    fn stored_chunk(&self, reader: &dyn Read, id: &BlobId, head: &BlobHead, number: u32) -> Result<Vec<u8>> {
+    fn stored_chunk(&self, reader: &dyn TableReader, id: &BlobId, head: &BlobHead, number: u32) -> Result<Vec<u8>> {
         let key = chunk::chunk_key(id, number);
         let stored = reader.get(Table::Blob, &key)?.ok_or_else(|| damaged(id, number, "the chunk is missing"))?;
         let length = head.chunk_length(number);

@@ -167,7 +167,7 @@ pub trait Cursor {
 }
 
 /// Read access to the current state of an engine or to a snapshot of it.
-pub trait Read {
+pub trait TableReader {
     /// Returns the value of a key, or `None` if the key does not exist.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
@@ -193,7 +193,7 @@ pub struct SortedFile {
 }
 
 /// A storage engine.
-pub trait Engine: Read + Send + Sync {
+pub trait Engine: TableReader + Send + Sync {
     /// Applies a batch. It is visible to later reads on return and durable after the next [`Engine::sync`].
     fn write(&self, batch: &Batch) -> Result<()>;
 
@@ -201,7 +201,7 @@ pub trait Engine: Read + Send + Sync {
     fn sync(&self) -> Result<()>;
 
     /// Returns a read-only view of the current state.
-    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>>;
+    fn snapshot(&self) -> Result<Box<dyn TableReader + Send + Sync + '_>>;
 
     /// Adds sorted pairs to a table faster than [`Engine::write`] could. The keys must not exist yet. The pairs are
     /// durable on return.

@@ -35,6 +35,6 @@ mod write_cache;
 pub use batch::{Batch, Operation};
 pub use blob::{BlobId, BlobOptions, BlobOwner};
 pub use commit::{DurableFuture, SyncMode, Ticket};
-pub use engine::{Cursor, Direction, Engine, KeyRange, Read, SortedFile, Table};
+pub use engine::{Cursor, Direction, Engine, KeyRange, SortedFile, Table, TableReader};
 pub use error::{Error, Result};
 pub use store::{Snapshot, Store, StoreOptions};

@@ -26,7 +26,7 @@ use base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use faults::Faults;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, Table};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Table, TableReader};
 use crate::error::{Error, Result};
 
 /// Name of the single file of a checkpoint.
@@ -277,7 +277,7 @@ impl Drop for ReadView<'_> {
     }
 }
 
-impl Read for ReadView<'_> {
+impl TableReader for ReadView<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let tables = self.memory.read_lock();
         let versions = tables.maps[table as usize].get(key);
@@ -357,7 +357,7 @@ impl Cursor for MemoryCursor<'_> {
     }
 }
 
-impl Read for MemoryEngine {
+impl TableReader for MemoryEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.read_view().get(table, key)
     }
@@ -399,7 +399,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+    fn snapshot(&self) -> Result<Box<dyn TableReader + Send + Sync + '_>> {
         Ok(Box::new(self.read_view()))
     }
 

@@ -38,7 +38,7 @@ pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, ma
 pub use read::tombstones_passed;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFile, Table, next_key};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader, next_key};
 use crate::error::{Error, Result};
 use gaps::Gaps;
 use options::RocksOptions;
@@ -285,7 +285,7 @@ fn is_no_space(why: &str) -> bool {
     why.contains("No space left on device") || why.contains("NoSpace") || why.contains("Disk quota exceeded")
 }
 
-impl Read for RocksEngine {
+impl TableReader for RocksEngine {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.reader().get(table, key)
     }
@@ -335,7 +335,7 @@ impl Engine for RocksEngine {
         Ok(())
     }
 
-    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+    fn snapshot(&self) -> Result<Box<dyn TableReader + Send + Sync + '_>> {
         let at = self.gaps.last_visible_batch();
         Ok(Box::new(Reader::new(self, Some(NumberedSnapshot { snapshot: self.db.snapshot(), at }))))
     }

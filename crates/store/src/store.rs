@@ -8,7 +8,7 @@ use base::sync::{Mutex, MutexGuard};
 use crate::batch::Batch;
 use crate::blob::Blobs;
 use crate::commit::{Committer, DurableFuture, Ticket};
-use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::rocks::RocksEngine;
 use crate::write_cache::WriteCache;
@@ -96,7 +96,7 @@ impl Store {
     }
 }
 
-impl Read for Store {
+impl TableReader for Store {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.engine.get(table, key)
     }
@@ -112,10 +112,10 @@ impl Read for Store {
 
 /// A read-only view of the state of a store at one moment.
 pub struct Snapshot<'store> {
-    reader: Box<dyn Read + Send + Sync + 'store>,
+    reader: Box<dyn TableReader + Send + Sync + 'store>,
 }
 
-impl Read for Snapshot<'_> {
+impl TableReader for Snapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.reader.get(table, key)
     }

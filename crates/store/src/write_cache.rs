@@ -27,7 +27,7 @@ use base::sync::{Mutex, MutexGuard};
 use foldhash::fast::RandomState;
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Read, SortedFile, Table};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
 
@@ -124,7 +124,13 @@ impl WriteCache {
 
     /// Returns the values of several keys for a reader that sees at least the batches up to `at`. Reads those that are
     /// not cached from the engine.
-    fn lookup_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
+    fn lookup_all(
+        &self,
+        inner: &dyn TableReader,
+        table: Table,
+        keys: &[&[u8]],
+        at: u64,
+    ) -> Result<Vec<Option<Vec<u8>>>> {
         let cached: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.lookup(table, key, at)).collect();
         let unknown = keys.iter().zip(&cached).filter(|(_, cached)| cached.is_none());
         let unknown: Vec<&[u8]> = unknown.map(|(key, _)| *key).collect();
@@ -267,7 +273,7 @@ impl Engine for WriteCache {
         outcome
     }
 
-    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+    fn snapshot(&self) -> Result<Box<dyn TableReader + Send + Sync + '_>> {
         let at = self.written.load(Ordering::SeqCst);
         Ok(Box::new(CachedSnapshot { cache: self, inner: self.inner.snapshot()?, at }))
     }
@@ -329,7 +335,7 @@ impl Engine for WriteCache {
     }
 }
 
-impl Read for WriteCache {
+impl TableReader for WriteCache {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.lookup(table, key, u64::MAX).map_or_else(|| self.inner.get(table, key), Ok)
     }
@@ -346,11 +352,11 @@ impl Read for WriteCache {
 /// A snapshot that contains at least the batches up to a number.
 struct CachedSnapshot<'cache> {
     cache: &'cache WriteCache,
-    inner: Box<dyn Read + Send + Sync + 'cache>,
+    inner: Box<dyn TableReader + Send + Sync + 'cache>,
     at: u64,
 }
 
-impl Read for CachedSnapshot<'_> {
+impl TableReader for CachedSnapshot<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.cache.lookup(table, key, self.at).map_or_else(|| self.inner.get(table, key), Ok)
     }

@@ -19,7 +19,7 @@ use collection::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use store::memory::MemoryEngine;
-use store::{Batch, Direction, Engine, KeyRange, Operation, Read, Table};
+use store::{Batch, Direction, Engine, KeyRange, Operation, Table, TableReader};
 
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
 struct ThreeSums;
@@ -132,7 +132,7 @@ fn transact(engine: &MemoryEngine, id: CollectionId, tuning: Tuning, model: &mut
 }
 
 /// Compares all results of a reader with the model. `probes` are keys that may or may not exist.
-fn check_reader(reader: &dyn Read, id: CollectionId, model: &Model, probes: &[Vec<u8>]) {
+fn check_reader(reader: &dyn TableReader, id: CollectionId, model: &Model, probes: &[Vec<u8>]) {
     assert_eq!(check(reader, id, &ThreeSums).unwrap(), []);
     let collection = Reader::open(reader, id).unwrap();
     assert_eq!(collection.totals().unwrap(), totals_of(model.iter()));
@@ -172,7 +172,7 @@ fn check_marked(collection: &Reader<'_>, model: &Model) {
 }
 
 /// Compares pages in both directions and counts of ranges.
-fn check_pages(reader: &dyn Read, model: &Model, positions: &[usize]) {
+fn check_pages(reader: &dyn TableReader, model: &Model, positions: &[usize]) {
     let collection = Reader::open(reader, ID).unwrap();
     let keys: Vec<_> = model.keys().collect();
     for pair in positions.windows(2) {

@@ -8,7 +8,7 @@ use base::NoteId;
 use directory::{NewUser, UserChange};
 use notes::fixup::{self, FixupFinding};
 use notes::{Access, Identity, Item, NewNote, level};
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::World;
 

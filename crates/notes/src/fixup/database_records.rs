@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 
 use base::{DbNumber, Modseq, NoteId};
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use super::{FixupFinding, Survey, salvage};
 use crate::acl::{ACL_NOTE_ID, Acl, AclLevel};
@@ -66,7 +66,7 @@ fn substitute_acl(record: &DatabaseRecord) -> Acl {
 }
 
 /// Returns counters greater than all values in the tables. The survey computes the sums later.
-fn substitute_counters(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
+fn substitute_counters(reader: &dyn TableReader, number: DbNumber) -> Result<Counters> {
     let note_of = |key: &[u8]| Some(NoteId::from_key(key.get(4..8)?.try_into().ok()?));
     let modseq_of = |key: &[u8]| keys::split_bymod(key).map(|(modseq, ..)| modseq);
     let note = [Table::Summary, Table::Body]
@@ -84,7 +84,7 @@ fn substitute_counters(reader: &dyn Read, number: DbNumber) -> Result<Counters> 
 
 /// Returns the greatest key of a database in a table. If the end of the table is damaged, returns the last key before
 /// the damage.
-fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Option<Vec<u8>>> {
+fn greatest_key(reader: &dyn TableReader, table: Table, number: DbNumber) -> Result<Option<Vec<u8>>> {
     let range = KeyRange::prefix(&number.to_key());
     let last = || -> Result<Option<Vec<u8>>> {
         let mut cursor = reader.scan(table, &range, Direction::Backward)?;
@@ -106,7 +106,7 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
     Ok(reached)
 }
 
-fn readable_keywords(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
+fn readable_keywords(reader: &dyn TableReader, number: DbNumber) -> Result<Keywords> {
     let stored = salvage::split_damage(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
     Ok(stored.ok().flatten().map(|value| Keywords::decode_readable(&value)).unwrap_or_default())
 }

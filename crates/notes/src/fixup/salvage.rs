@@ -4,7 +4,7 @@
 //! end there. Therefore a table that can be derived is only read to check it, and is given up at the first damage. Of
 //! any other table, the keys before the first and after the last damage are kept, or each note is read by its key.
 
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::error::Result;
 
@@ -23,7 +23,7 @@ pub(super) type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 /// Returns the pairs of a range that can be read from either of its ends, and a description of the damage between them,
 /// if any.
 pub(super) fn read_from_both_ends(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     table: Table,
     range: &KeyRange,
 ) -> Result<(KeyValues, Option<String>)> {
@@ -37,7 +37,7 @@ pub(super) fn read_from_both_ends(
 }
 
 fn until_damage(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     table: Table,
     range: &KeyRange,
     direction: Direction,

@@ -17,7 +17,7 @@ use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
 use collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
 use store::sort::{Sorted, Sorter};
-use store::{Batch, Cursor, Direction, KeyRange, Read, Table};
+use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
@@ -138,7 +138,7 @@ fn build(
 fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
     let _lock = database.lock();
     database.check_not_dropped()?;
-    let reader: &dyn Read = database.store.as_ref();
+    let reader: &dyn TableReader = database.store.as_ref();
     let mut batch = Batch::new();
     let index = index_record::next_index(reader, database.number(), &mut batch)?;
     let mut record = load_record(reader, database, note)?;
@@ -150,7 +150,7 @@ fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
     Ok(index)
 }
 
-fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<IndexRecord> {
+fn load_record(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<IndexRecord> {
     let record = IndexRecord::load(reader, database.number(), note)?;
     record.ok_or_else(|| Error::not_found(format!("index of view {note} of {}", database.path())))
 }
@@ -215,7 +215,7 @@ fn fill(
 /// A pass over all documents.
 struct BuildPass<'s> {
     database: &'s Database,
-    reader: &'s dyn Read,
+    reader: &'s dyn TableReader,
     index: &'s ViewIndex,
     question: &'s CompiledView,
     options: &'s BuildOptions,
@@ -242,7 +242,7 @@ struct WaitingResponse {
 impl<'s> BuildPass<'s> {
     fn new(
         database: &'s Database,
-        reader: &'s dyn Read,
+        reader: &'s dyn TableReader,
         index: &'s ViewIndex,
         question: &'s CompiledView,
         options: &'s BuildOptions,
@@ -384,7 +384,7 @@ impl<'s> BuildPass<'s> {
 }
 
 /// Returns the documents that have responses.
-fn load_parents(reader: &dyn Read, database: &Database) -> Result<HashSet<Unid>> {
+fn load_parents(reader: &dyn TableReader, database: &Database) -> Result<HashSet<Unid>> {
     let range = KeyRange::prefix(&database.number().to_key());
     let mut cursor = reader.scan(Table::Children, &range, Direction::Forward)?;
     let mut parents = HashSet::new();

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base::NoteId;
 use collection::{CountOnly, Reader};
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::error::Result;
 use crate::keys;
@@ -38,7 +38,7 @@ impl RowDigest {
 }
 
 /// Returns a description of the first fault of an index, or `None` if the index is sound or was never written.
-pub(crate) fn fault(reader: &dyn Read, index: &ViewIndex) -> Result<Option<String>> {
+pub(crate) fn fault(reader: &dyn TableReader, index: &ViewIndex) -> Result<Option<String>> {
     let mut rows = RowDigest::default();
     for order in 0..index.orders() {
         if let Some(why) = fault_of_order(reader, index, order, &mut rows)? {
@@ -48,7 +48,12 @@ pub(crate) fn fault(reader: &dyn Read, index: &ViewIndex) -> Result<Option<Strin
     fault_of_viewback(reader, index, &rows)
 }
 
-fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mut RowDigest) -> Result<Option<String>> {
+fn fault_of_order(
+    reader: &dyn TableReader,
+    index: &ViewIndex,
+    order: usize,
+    found: &mut RowDigest,
+) -> Result<Option<String>> {
     if let Some(finding) = collection::check(reader, index.rows(order), &RowWeights)?.first() {
         return Ok(Some(finding.to_string()));
     }
@@ -86,7 +91,7 @@ fn fault_of_order(reader: &dyn Read, index: &ViewIndex, order: usize, found: &mu
 }
 
 /// Compares the `viewback` records with the document rows.
-fn fault_of_viewback(reader: &dyn Read, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
+fn fault_of_viewback(reader: &dyn TableReader, index: &ViewIndex, rows: &RowDigest) -> Result<Option<String>> {
     let mut named = RowDigest::default();
     let range = keys::view_back_range(index.rows(0).database, index.id());
     let mut cursor = reader.scan(Table::ViewBack, &range, Direction::Forward)?;

@@ -13,7 +13,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use collection::CollectionId;
 use formula::outcome::SelectedResponses;
-use store::{Read, Table};
+use store::{Table, TableReader};
 
 use crate::error::{Result, damaged};
 use crate::grant::ReadersId;
@@ -130,7 +130,7 @@ impl ViewIndex {
     }
 
     /// Reads the modseq up to which documents are in the stored index.
-    pub(crate) fn stored_modseq(&self, reader: &dyn Read) -> Result<Modseq> {
+    pub(crate) fn stored_modseq(&self, reader: &dyn TableReader) -> Result<Modseq> {
         self.applied(collection::Reader::open(reader, self.rows(0))?.state())
     }
 }

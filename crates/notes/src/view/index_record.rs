@@ -9,7 +9,7 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::engine::prefix_end;
-use store::{Batch, KeyRange, Read, Table};
+use store::{Batch, KeyRange, Table, TableReader};
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Result, damaged};
@@ -97,7 +97,7 @@ impl IndexRecord {
         Ok(Self { index, selection, format, evaluated, building, rules, external_inputs })
     }
 
-    pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
+    pub(crate) fn load(reader: &dyn TableReader, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
         let key = keys::view_index(database, view);
         let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(None) };
         Self::decode(&value).map(Some).map_err(|_| damaged(Table::Meta, &key))
@@ -115,7 +115,7 @@ impl IndexRecord {
 }
 
 /// Allocates the number of a new index.
-pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batch) -> Result<ViewId> {
+pub(crate) fn next_index(reader: &dyn TableReader, database: DbNumber, batch: &mut Batch) -> Result<ViewId> {
     let key = keys::next_view_index(database);
     let drawn = match reader.get(Table::Meta, &key)? {
         Some(value) => Decoder::new(&value).u32().map_err(|_| damaged(Table::Meta, &key))?,

@@ -12,7 +12,7 @@ mod order;
 use std::collections::{HashMap, VecDeque};
 
 use base::{DbNumber, Modseq, NoteId, Unid};
-use store::{Batch, Direction, Read, Table};
+use store::{Batch, Direction, Table, TableReader};
 
 use self::order::{CollationUpdate, OrderChanges};
 use crate::change_log;
@@ -129,7 +129,7 @@ const KNOWN_ROWS_CHECK_INTERVAL: u32 = 16;
 struct IndexUpdate<'u> {
     index: &'u ViewIndex,
     database: &'u Database,
-    store: &'u dyn Read,
+    store: &'u dyn TableReader,
     question: &'u CompiledView,
     orders: Vec<CollationUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
@@ -149,7 +149,7 @@ impl<'u> IndexUpdate<'u> {
         question: &'u CompiledView,
         is_watched: bool,
     ) -> Result<Self> {
-        let store: &dyn Read = database.store.as_ref();
+        let store: &dyn TableReader = database.store.as_ref();
         let open = |collation| CollationUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.orders()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
@@ -380,7 +380,7 @@ impl<'u> IndexUpdate<'u> {
 }
 
 /// Returns `true` if a document has responses.
-fn has_responses(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<bool> {
+fn has_responses(reader: &dyn TableReader, database: DbNumber, unid: Unid) -> Result<bool> {
     let mut cursor = reader.scan(Table::Children, &keys::children_of(database, unid), Direction::Forward)?;
     Ok(cursor.next()?.is_some())
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::{NoteId, Unid, ViewId};
-use store::{Batch, Read};
+use store::{Batch, TableReader};
 
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
@@ -191,7 +191,7 @@ impl Database {
     pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
         let lock = self.lock();
         self.check_not_dropped()?;
-        let reader: &dyn Read = self.store.as_ref();
+        let reader: &dyn TableReader = self.store.as_ref();
         let list = self.views.list(lock.design_modseq, || load_views(reader, self))?;
         let info = list.iter().find(|info| info.note == note);
         let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
@@ -227,7 +227,7 @@ impl Database {
 }
 
 /// Reads the design notes of all views, without checking access. Views of an unknown format are skipped.
-fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
+fn load_views(reader: &dyn TableReader, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
     let mut found = Vec::new();
     for note in records::load_design_notes(reader, database, NoteClass::VIEW)? {
         let header = records::load_header(reader, database, note)?;

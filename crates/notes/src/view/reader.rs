@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId};
 use collection::Scan;
-use store::{Direction, KeyRange, Read};
+use store::{Direction, KeyRange, TableReader};
 
 use crate::error::{Error, Result, damaged};
 use crate::limits::POSITION_LEVELS_MAX;
@@ -79,7 +79,7 @@ pub struct ViewReader<'r> {
 
 impl<'r> ViewReader<'r> {
     /// Opens an order of a view.
-    pub fn open(reader: &'r dyn Read, index: &'r ViewIndex, collation: usize) -> Result<Self> {
+    pub fn open(reader: &'r dyn TableReader, index: &'r ViewIndex, collation: usize) -> Result<Self> {
         let rows = collection::Reader::open(reader, index.rows(collation))?;
         let categories = collection::Reader::open(reader, index.categories(collation))?;
         Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories })

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::sync::Mutex;
 use base::{Modseq, NoteId, Timestamp, ViewId};
-use store::Read;
+use store::TableReader;
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ impl OpenView {
 
     /// Returns `true` if the index is to be built from all documents at once: it is new and there are many documents,
     /// or it is outdated.
-    pub(crate) fn wants_build(&self, reader: &dyn Read, notes: u64, now: Timestamp) -> Result<bool> {
+    pub(crate) fn wants_build(&self, reader: &dyn TableReader, notes: u64, now: Timestamp) -> Result<bool> {
         if self.index.stored_modseq(reader)? == Modseq(0) {
             return Ok(notes > VIEW_BUILD_NOTES_MIN);
         }

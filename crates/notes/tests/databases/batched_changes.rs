@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{NoteId, Uid, ViewId};
 use notes::{AclLevel, Database, Error, Item, Marks, NewNote, Value, Writer};
 use proptest::prelude::*;
-use store::{BlobId, Direction, KeyRange, Read, Table};
+use store::{BlobId, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, reader};
 

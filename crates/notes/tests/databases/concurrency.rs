@@ -23,7 +23,7 @@ use notes::{
     fixup, level,
 };
 use store::memory::MemoryEngine;
-use store::{Direction, KeyRange, Read, Store, StoreOptions, SyncMode, Table};
+use store::{Direction, KeyRange, Store, StoreOptions, SyncMode, Table, TableReader};
 
 const OWNER: &str = "Ann/Acme";
 

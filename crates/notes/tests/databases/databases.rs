@@ -7,7 +7,7 @@ use notes::{
     Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, Identity, Item,
     NewDatabase, NewNote, OdsVersion, level,
 };
-use store::{KeyRange, Read, Table};
+use store::{KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, reader, subject};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Uid};
 use notes::fixup::{FixupFinding, check, check_at, repair, repair_at};
 use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, identity, reader};
 

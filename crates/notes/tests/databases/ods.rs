@@ -8,7 +8,7 @@ use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Header, Item, Marks, NewNote, NoteFlags,
     OdsVersion, Summary, Upgrade, UpgradeReport, Value, fixup, level,
 };
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, identity, server};
 

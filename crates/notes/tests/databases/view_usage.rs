@@ -259,8 +259,8 @@ fn changed_design_hides_the_old_index() {
     let reading = access.read().expect("a snapshot");
     let snapshot = reading.snapshot().expect("the server itself");
     for table in [store::Table::View, store::Table::Tree, store::Table::ViewBack] {
-        let mut rest =
-            store::Read::scan(snapshot, table, &store::KeyRange::all(), store::Direction::Forward).expect("a scan");
+        let mut rest = store::TableReader::scan(snapshot, table, &store::KeyRange::all(), store::Direction::Forward)
+            .expect("a scan");
         assert!(rest.next().expect("sound").is_none(), "nothing is left in {}", table.name());
     }
 }
@@ -460,7 +460,7 @@ fn columns_with_titles_follow_renames() {
 
 /// Returns the size of the rows of all views of a world, in bytes.
 fn row_bytes(world: &TestServer) -> usize {
-    use store::{Direction, KeyRange, Read, Table};
+    use store::{Direction, KeyRange, Table, TableReader};
     let store = world.notes.store();
     let mut cursor = store.scan(Table::View, &KeyRange::all(), Direction::Forward).expect("a scan");
     let mut bytes = 0;
@@ -710,7 +710,7 @@ fn outdated_view_hides_newly_restricted_documents() {
 
 #[test]
 fn fixup_detects_and_rebuilds_a_damaged_index() {
-    use store::{Direction, KeyRange, Read, Table};
+    use store::{Direction, KeyRange, Table, TableReader};
     let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, true));
     // In the last case the record of a note still names the same number of rows, but one of them does not exist.
     for (table, is_gone) in tables.into_iter().chain([(Table::ViewBack, false)]) {

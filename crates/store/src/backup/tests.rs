@@ -11,7 +11,7 @@ use super::*;
 use crate::batch::Batch;
 use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
-use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::engine::{Direction, KeyRange, TableReader};
 use crate::memory::MemoryEngine;
 use crate::rocks::StoreOptions;
 
@@ -69,7 +69,7 @@ fn fill_all(store: &Store, mut numbers: std::ops::RangeInclusive<u32>) {
     assert!(numbers.all(|number| fill(store, number) != BlobId([0; 32])));
 }
 
-fn all(reader: &dyn Read) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+fn all(reader: &dyn TableReader) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
     Table::ALL.iter().map(|table| scan_all(reader, *table, &KeyRange::all(), Direction::Forward)).collect()
 }
 

@@ -11,7 +11,7 @@ use base::{DbNumber, Timestamp};
 use super::head::{RefKey, decode_head, decode_key, head_key, user_key};
 use super::{BlobId, BlobOwner, Blobs, collect};
 use crate::batch::Batch;
-use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::engine::{Direction, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::store::Store;
@@ -58,7 +58,7 @@ pub struct RebuildReport {
 
 impl Blobs {
     /// Summarizes the reference table.
-    pub fn report(&self, reader: &dyn Read) -> Result<BlobReport> {
+    pub fn report(&self, reader: &dyn TableReader) -> Result<BlobReport> {
         let mut report = BlobReport::default();
         for_each_blob(reader, &mut |entry| {
             report.add(entry);
@@ -68,7 +68,7 @@ impl Blobs {
     }
 
     /// Returns the notes that use an attachment, at most `count` of them.
-    pub fn users(&self, reader: &dyn Read, id: &BlobId, count: usize) -> Result<Vec<BlobOwner>> {
+    pub fn users(&self, reader: &dyn TableReader, id: &BlobId, count: usize) -> Result<Vec<BlobOwner>> {
         let mut users = Vec::new();
         let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Forward)?;
         while let Some((key, _)) = cursor.next()?
@@ -84,7 +84,7 @@ impl Blobs {
     /// Calls `each` for every attachment that one of `owners` uses according to the reference table.
     pub fn uses_of(
         &self,
-        reader: &dyn Read,
+        reader: &dyn TableReader,
         owners: &HashSet<BlobOwner>,
         each: &mut dyn FnMut(BlobOwner, BlobId),
     ) -> Result<()> {
@@ -103,7 +103,7 @@ impl Blobs {
 
     /// Reads every attachment and compares it with its ID. Returns an error for each damaged one, and reports the
     /// number of bytes read to `progress`.
-    pub fn verify_all(&self, reader: &dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+    pub fn verify_all(&self, reader: &dyn TableReader, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let mut bytes = 0_u64;
         let mut damage = Vec::new();
         for_each_blob(reader, &mut |entry| {
@@ -195,7 +195,7 @@ struct Entry {
 }
 
 /// Calls `each` for every blob, in the order of their IDs.
-fn for_each_blob(reader: &dyn Read, each: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
+fn for_each_blob(reader: &dyn TableReader, each: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
     let mut current: Option<Entry> = None;
     let mut cursor = reader.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
@@ -218,7 +218,7 @@ fn for_each_blob(reader: &dyn Read, each: &mut dyn FnMut(&Entry) -> Result<()>) 
     current.map_or(Ok(()), |entry| each(&entry))
 }
 
-fn for_each_key(reader: &dyn Read, each: &mut dyn FnMut(RefKey) -> Result<()>) -> Result<()> {
+fn for_each_key(reader: &dyn TableReader, each: &mut dyn FnMut(RefKey) -> Result<()>) -> Result<()> {
     let mut cursor = reader.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward)?;
     while let Some((key, _)) = cursor.next()? {
         each(parse_key(key)?)?;

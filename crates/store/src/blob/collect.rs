@@ -15,7 +15,7 @@ use base::codec::Decoder;
 use super::head::{RefKey, decode_key};
 use super::{BlobId, Blobs, chunk, head};
 use crate::batch::Batch;
-use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::engine::{Direction, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::store::Store;
 
@@ -150,7 +150,7 @@ fn decode_free_key(key: &[u8]) -> Result<BlobId> {
     }
 }
 
-fn first_keys(reader: &dyn Read, range: &KeyRange, count: usize) -> Result<Vec<Vec<u8>>> {
+fn first_keys(reader: &dyn TableReader, range: &KeyRange, count: usize) -> Result<Vec<Vec<u8>>> {
     let mut cursor = reader.scan(Table::BlobFree, range, Direction::Forward)?;
     let mut keys = Vec::with_capacity(count);
     while keys.len() < count {
@@ -161,7 +161,7 @@ fn first_keys(reader: &dyn Read, range: &KeyRange, count: usize) -> Result<Vec<V
 }
 
 /// Returns `true` if a blob has a user.
-pub(super) fn is_used(reader: &dyn Read, id: &BlobId) -> Result<bool> {
+pub(super) fn is_used(reader: &dyn TableReader, id: &BlobId) -> Result<bool> {
     let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Backward)?;
     let last = cursor.next()?;
     Ok(last.is_some_and(|(key, _)| matches!(decode_key(key), Some(RefKey::User(..)))))

@@ -10,7 +10,7 @@ use base::Random;
 use base::sim::SeededRandom;
 
 use super::*;
-use crate::engine::{Read, Table};
+use crate::engine::{Table, TableReader};
 use crate::memory::MemoryEngine;
 
 fn start(mode: SyncMode) -> (Arc<MemoryEngine>, Committer) {

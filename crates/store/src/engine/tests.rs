@@ -49,7 +49,7 @@ fn put(engine: &dyn Engine, table: Table, pairs: &[(&[u8], &[u8])]) {
 }
 
 pub(crate) fn scan_all(
-    reader: &dyn Read,
+    reader: &dyn TableReader,
     table: Table,
     range: &KeyRange,
     direction: Direction,
@@ -183,7 +183,7 @@ fn apply(model: &mut Model, batch: &mut Batch, change: &Change) {
     }
 }
 
-fn compare(reader: &dyn Read, model: &Model, start: u8, end: u8) {
+fn compare(reader: &dyn TableReader, model: &Model, start: u8, end: u8) {
     let range = KeyRange::between([start], [end]);
     let expected: Vec<_> =
         model.iter().filter(|(key, _)| range.contains(key)).map(|(key, value)| (key.clone(), value.clone())).collect();

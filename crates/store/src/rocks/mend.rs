@@ -21,7 +21,7 @@ use rocksdb::LiveFile;
 
 use super::{RocksEngine, failure};
 use crate::batch::Batch;
-use crate::engine::{Direction, Engine as _, KeyRange, Read as _, SortedFile, Table, next_key};
+use crate::engine::{Direction, Engine as _, KeyRange, SortedFile, Table, TableReader as _, next_key};
 use crate::error::{Error, Result};
 use crate::limits::{SALVAGE_BATCH_BYTES, SALVAGE_PROBES};
 

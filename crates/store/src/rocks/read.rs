@@ -9,7 +9,7 @@ use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
 
 use super::RocksEngine;
 use super::gaps::Gaps;
-use crate::engine::{Cursor, Direction, KeyRange, Read, Table, next_key};
+use crate::engine::{Cursor, Direction, KeyRange, Table, TableReader, next_key};
 use crate::error::Result;
 use crate::limits::GAP_TOMBSTONES_MIN;
 
@@ -40,7 +40,7 @@ impl<'rocks> Reader<'rocks> {
     }
 }
 
-impl Read for Reader<'_> {
+impl TableReader for Reader<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.rocks.db.get_cf_opt(self.rocks.family(table), key, &self.options());
         found.map_err(|error| self.rocks.read_failure(table, key, &error))

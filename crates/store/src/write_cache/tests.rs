@@ -28,7 +28,7 @@ fn delete(cache: &WriteCache, table: Table, key: &[u8]) {
 }
 
 /// Returns the value that a reader sees.
-fn get(reader: &dyn Read, key: &[u8]) -> Option<Vec<u8>> {
+fn get(reader: &dyn TableReader, key: &[u8]) -> Option<Vec<u8>> {
     reader.get(Table::Summary, key).expect("sound")
 }
 
@@ -194,7 +194,12 @@ fn answers_equal_those_of_the_engine() {
 }
 
 /// Checks single and batched lookups of the keys.
-fn check_answers(reader: &dyn Read, keys: &[[u8; 2]], expected: impl Fn(&[u8; 2]) -> Option<Vec<u8>>, seed: u64) {
+fn check_answers(
+    reader: &dyn TableReader,
+    keys: &[[u8; 2]],
+    expected: impl Fn(&[u8; 2]) -> Option<Vec<u8>>,
+    seed: u64,
+) {
     let expected: Vec<_> = keys.iter().map(expected).collect();
     let single: Vec<_> = keys.iter().map(|key| get(reader, key)).collect();
     assert_eq!(single, expected, "seed {seed}");

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random, Timestamp};
-use store::{Batch, BlobId, BlobOptions, BlobOwner, Read, Store, StoreOptions, Table};
+use store::{Batch, BlobId, BlobOptions, BlobOwner, Store, StoreOptions, Table, TableReader};
 
 const THREADS: u32 = 6;
 /// Environment variable that passes the folder to the child. Without it the child's test does nothing.

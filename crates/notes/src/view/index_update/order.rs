@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use collection::{CollectionId, CountOnly};
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
@@ -20,7 +20,7 @@ use crate::view::row_change::{RowChange, RowContent, RowWeights};
 pub(super) struct CollationUpdate<'u> {
     index: &'u ViewIndex,
     collation: usize,
-    store: &'u dyn Read,
+    store: &'u dyn TableReader,
     pub(super) rows: collection::Writer<'u>,
     /// The category records, opened at the first use. Most changed documents stay in their categories, whose records
     /// are then not read.
@@ -73,7 +73,12 @@ impl CountChange {
 }
 
 impl<'u> CollationUpdate<'u> {
-    pub(super) fn open(index: &'u ViewIndex, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
+    pub(super) fn open(
+        index: &'u ViewIndex,
+        collation: usize,
+        store: &'u dyn TableReader,
+        is_watched: bool,
+    ) -> Result<Self> {
         let rows = collection::Writer::open(store, index.rows(collation), &RowWeights)?;
         Ok(Self {
             index,
@@ -250,7 +255,12 @@ impl<'u> CollationUpdate<'u> {
 }
 
 /// Collects the smallest spellings of a category again from the rows beneath it. All these rows are written already.
-pub(super) fn find_spellings(index: &ViewIndex, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
+pub(super) fn find_spellings(
+    index: &ViewIndex,
+    collation: usize,
+    store: &dyn TableReader,
+    record: &[u8],
+) -> Result<Batch> {
     let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
     let mut counted = CategoryTotals::exact(0);
     let rows = collection::Reader::open(store, index.rows(collation))?;

@@ -11,7 +11,7 @@ use super::super::RocksEngine;
 use super::super::read::tombstones_passed;
 use super::*;
 use crate::engine::tests::{scan_all, small};
-use crate::engine::{Cursor, Engine, Read, next_key};
+use crate::engine::{Cursor, Engine, TableReader, next_key};
 use crate::error::Result;
 use crate::limits::LISTED_CHANGES_PER_SLOT_MAX;
 use crate::limits::{GAP_TOMBSTONES_MIN, GAPS_PER_SLOT_MAX};
@@ -53,7 +53,7 @@ fn delete(rocks: &RocksEngine, number: u64) {
 }
 
 /// Reads database 7. Returns the numbers of its keys and the number of tombstones skipped.
-fn read(reader: &dyn Read, direction: Direction) -> (Vec<u64>, u64) {
+fn read(reader: &dyn TableReader, direction: Direction) -> (Vec<u64>, u64) {
     let before = tombstones_passed();
     let found = scan_all(reader, TABLE, &KeyRange::prefix(&7_u32.to_be_bytes()), direction);
     let number = |key: &[u8]| u64::from(u16::from_be_bytes([key[4], key[5]]));
@@ -245,7 +245,7 @@ fn scans_of_random_histories_match_the_model() {
         let mut dice = SeededRandom::new(seed);
         let (_folder, rocks) = open();
         let mut model = Model::new();
-        let mut held: Vec<(Box<dyn Read + Send + Sync>, Model)> = Vec::new();
+        let mut held: Vec<(Box<dyn TableReader + Send + Sync>, Model)> = Vec::new();
         let mut jumped = 0;
         for _ in 0..1_500 {
             change(&rocks, &mut model, &mut dice);
