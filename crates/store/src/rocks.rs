@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
-use read::{KeyCursor, NumberedSnapshot, Reader};
+use read::{KeyCursor, NumberedSnapshot, RocksReader};
 use space::DiskSpaceMonitor;
 
 /// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
@@ -221,8 +221,8 @@ impl RocksEngine {
         Ok(())
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader::new(self, None)
+    fn reader(&self) -> RocksReader<'_> {
+        RocksReader::new(self, None)
     }
 }
 
@@ -337,7 +337,7 @@ impl Engine for RocksEngine {
 
     fn snapshot(&self) -> Result<Box<dyn TableReader + Send + Sync + '_>> {
         let at = self.gaps.last_visible_batch();
-        Ok(Box::new(Reader::new(self, Some(NumberedSnapshot { snapshot: self.db.snapshot(), at }))))
+        Ok(Box::new(RocksReader::new(self, Some(NumberedSnapshot { snapshot: self.db.snapshot(), at }))))
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {

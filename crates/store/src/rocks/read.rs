@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::limits::GAP_TOMBSTONES_MIN;
 
 /// A reader of the current state (`moment` is `None`) or of a snapshot.
-pub(super) struct Reader<'rocks> {
+pub(super) struct RocksReader<'rocks> {
     rocks: &'rocks RocksEngine,
     moment: Option<NumberedSnapshot<'rocks>>,
 }
@@ -26,7 +26,7 @@ pub(super) struct NumberedSnapshot<'rocks> {
     pub(super) at: u64,
 }
 
-impl<'rocks> Reader<'rocks> {
+impl<'rocks> RocksReader<'rocks> {
     pub(super) fn new(rocks: &'rocks RocksEngine, moment: Option<NumberedSnapshot<'rocks>>) -> Self {
         Self { rocks, moment }
     }
@@ -40,7 +40,7 @@ impl<'rocks> Reader<'rocks> {
     }
 }
 
-impl TableReader for Reader<'_> {
+impl TableReader for RocksReader<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.rocks.db.get_cf_opt(self.rocks.family(table), key, &self.options());
         found.map_err(|error| self.rocks.read_failure(table, key, &error))
