@@ -7,7 +7,7 @@
 //! | [`memory`] | the engine of the tests: in memory, loses unsynced writes, tears log tails, fails syncs, flips bits |
 //! | [`commit`] | group commit: one sync for many writers; poisoning after a failed sync |
 //! | [`blob`] | attachments: content-addressed, deduplicated, compressed, reference-counted |
-//! | [`sort`] | sorting of more data than fits into memory |
+//! | [`external_sort`] | sorting of more data than fits into memory |
 //! | [`backup`] | backup and restore of a running store |
 //!
 //! Guarantees:
@@ -24,10 +24,10 @@ pub mod blob;
 pub mod commit;
 pub mod engine;
 pub mod error;
+pub mod external_sort;
 pub mod limits;
 pub mod memory;
 pub mod rocks;
-pub mod sort;
 
 mod store;
 mod write_cache;

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
 use collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
-use store::sort::{Sorted, Sorter};
+use store::external_sort::{ExternalSorter, SortedPairs};
 use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 
 use crate::access::{Access, AtLeast, level};
@@ -220,9 +220,9 @@ struct BuildPass<'s> {
     question: &'s CompiledView,
     options: &'s BuildOptions,
     /// The rows of each order.
-    rows: Vec<Sorter>,
+    rows: Vec<ExternalSorter>,
     /// The `viewback` records of the notes.
-    backs: Sorter,
+    backs: ExternalSorter,
     /// The documents that have responses. `placed` holds the positions of those that were placed already.
     parents: HashSet<Unid>,
     placed: HashMap<Unid, ViewBackRecord>,
@@ -248,7 +248,7 @@ impl<'s> BuildPass<'s> {
         options: &'s BuildOptions,
     ) -> Result<Self> {
         let share = options.memory / (index.orders() + 1);
-        let sorter = || Sorter::new(&options.folder, share);
+        let sorter = || ExternalSorter::new(&options.folder, share);
         let parents = if index.follows_parents(question) { load_parents(reader, database)? } else { HashSet::new() };
         Ok(Self {
             database,
@@ -364,7 +364,7 @@ impl<'s> BuildPass<'s> {
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<BuildReport> {
         let Self { database, index, options, rows, backs, mut built, .. } = self;
-        built.spilled_bytes = rows.iter().chain([&backs]).map(Sorter::spilled_bytes).sum();
+        built.spilled_bytes = rows.iter().chain([&backs]).map(ExternalSorter::spilled_bytes).sum();
         let mut batch = Batch::new();
         let engine = database.store.engine();
         for (order, rows) in rows.into_iter().enumerate() {
@@ -398,7 +398,7 @@ fn load_parents(reader: &dyn TableReader, database: &Database) -> Result<HashSet
 /// Sorted pairs with a prefix added to each key.
 struct PrefixedPairs {
     prefix: Vec<u8>,
-    pairs: Sorted,
+    pairs: SortedPairs,
     key: Vec<u8>,
 }
 
@@ -416,14 +416,14 @@ impl Cursor for PrefixedPairs {
 struct CountingCursor<'b> {
     id: CollectionId,
     weigh: &'b dyn Weigh,
-    pairs: Sorted,
+    pairs: SortedPairs,
     builder: Builder,
     batch: &'b mut Batch,
     key: Vec<u8>,
 }
 
 impl<'b> CountingCursor<'b> {
-    fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: Sorted, batch: &'b mut Batch) -> Self {
+    fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: SortedPairs, batch: &'b mut Batch) -> Self {
         let builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
         Self { id, weigh, pairs, builder, batch, key: Vec::new() }
     }
@@ -452,13 +452,13 @@ struct RowStream<'b> {
     keys: &'b RowKeys,
     summing: &'b [usize],
     id: CollectionId,
-    pairs: Sorted,
+    pairs: SortedPairs,
     builder: Builder,
     batch: &'b mut Batch,
     /// The whole view, then the open categories, from the outermost inwards. The next row may belong to them.
     open: Vec<(Vec<u8>, CategoryTotals)>,
     /// Records of completed categories.
-    categories: Sorter,
+    categories: ExternalSorter,
     /// Engine key of the next document row, which waits until the category rows before it are returned.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -469,7 +469,13 @@ struct RowStream<'b> {
 }
 
 impl<'b> RowStream<'b> {
-    fn new(index: &'b ViewIndex, order: usize, pairs: Sorted, options: &BuildOptions, batch: &'b mut Batch) -> Self {
+    fn new(
+        index: &'b ViewIndex,
+        order: usize,
+        pairs: SortedPairs,
+        options: &BuildOptions,
+        batch: &'b mut Batch,
+    ) -> Self {
         let id = index.rows(order);
         let builder = Builder::start(id, RowWeights.sums(), Tuning::default(), batch);
         let summing = index.summing();
@@ -481,7 +487,7 @@ impl<'b> RowStream<'b> {
             builder,
             batch,
             open: vec![(Vec::new(), CategoryTotals::new(summing.len()))],
-            categories: Sorter::new(&options.folder, options.memory / 4),
+            categories: ExternalSorter::new(&options.folder, options.memory / 4),
             key: Vec::new(),
             value: Vec::new(),
             is_waiting: false,
@@ -536,7 +542,7 @@ impl<'b> RowStream<'b> {
     }
 
     /// Writes the tree and returns the records of the categories.
-    fn finish(mut self, state: &[u8]) -> Result<Sorter> {
+    fn finish(mut self, state: &[u8]) -> Result<ExternalSorter> {
         close(&mut self.open, 0, &mut self.categories)?;
         self.builder.finish(self.batch, state)?;
         Ok(self.categories)
@@ -544,7 +550,7 @@ impl<'b> RowStream<'b> {
 }
 
 /// Writes the records of all open categories except the first `kept`.
-fn close(open: &mut Vec<(Vec<u8>, CategoryTotals)>, kept: usize, categories: &mut Sorter) -> store::Result<()> {
+fn close(open: &mut Vec<(Vec<u8>, CategoryTotals)>, kept: usize, categories: &mut ExternalSorter) -> store::Result<()> {
     while open.len() > kept
         && let Some((path, tally)) = open.pop()
     {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::external_sort::ExternalSorter;
 use crate::memory::MemoryEngine;
 use crate::rocks::{RocksEngine, StoreOptions};
-use crate::sort::Sorter;
 use crate::write_cache::WriteCache;
 
 #[test]
@@ -133,10 +133,10 @@ fn ingested_pairs_are_readable_and_survive_compaction() {
     check(|engine| {
         put(engine, Table::View, &[(b"0", b"before")]);
         let folder = tempfile::tempdir().expect("a folder");
-        let mut sorter = Sorter::new(folder.path(), 1 << 20);
+        let mut sorter = ExternalSorter::new(folder.path(), 1 << 20);
         (0..500_u32).for_each(|number| sorter.push(&number.to_be_bytes(), &[7; 100]).expect("taken"));
         engine.ingest(Table::View, &mut sorter.finish().expect("sorted")).expect("taken in");
-        let nothing = Sorter::new(folder.path(), 1 << 20).finish();
+        let nothing = ExternalSorter::new(folder.path(), 1 << 20).finish();
         engine.ingest(Table::View, &mut nothing.expect("sorted")).expect("an empty file is accepted");
         assert_eq!(scan_all(engine, Table::View, &KeyRange::all(), Direction::Forward).len(), 501);
         engine.compact(Table::View, &KeyRange::all()).expect("compacted");

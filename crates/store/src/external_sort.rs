@@ -1,8 +1,8 @@
 //! Sorting of more pairs than fit into memory.
 //!
-//! A [`Sorter`] accepts pairs in any order and returns them in the order of their keys. It keeps as many as fit into
-//! its memory. Beyond that it writes sorted runs into a folder and merges them. A run has no name: its file is unlinked
-//! as soon as it is open, so that it disappears when the program ends, even after a crash.
+//! An [`ExternalSorter`] accepts pairs in any order and returns them in the order of their keys. It keeps as many as
+//! fit into its memory. Beyond that it writes sorted runs into a folder and merges them. A run has no name: its file is
+//! unlinked as soon as it is open, so that it disappears when the program ends, even after a crash.
 //!
 //! Pairs with equal keys are returned in the order in which they were added. Runs are private to one sorter of one
 //! process, so they have no version and no checksums.
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::limits::{SORT_BUFFER_BYTES, SORT_PAIR_BYTES_MAX, SORT_RUNS_MAX};
 
 /// A sorter that accepts pairs in any order.
-pub struct Sorter {
+pub struct ExternalSorter {
     folder: PathBuf,
     memory_max: usize,
     /// Keys and values, concatenated.
@@ -37,7 +37,7 @@ struct Pair {
     value_bytes: u32,
 }
 
-impl Sorter {
+impl ExternalSorter {
     /// Creates a sorter that uses about `memory_max` bytes and writes the rest into `folder`.
     #[must_use]
     pub fn new(folder: &Path, memory_max: usize) -> Self {
@@ -64,10 +64,10 @@ impl Sorter {
     }
 
     /// Returns the pairs in the order of their keys.
-    pub fn finish(mut self) -> Result<Sorted> {
+    pub fn finish(mut self) -> Result<SortedPairs> {
         if self.runs.is_empty() {
             self.sort();
-            return Ok(Sorted(Source::Memory { arena: self.arena, pairs: self.pairs.into_iter() }));
+            return Ok(SortedPairs(Source::Memory { arena: self.arena, pairs: self.pairs.into_iter() }));
         }
         self.spill()?;
         let folder = self.folder;
@@ -78,7 +78,7 @@ impl Sorter {
             merge.runs.push(BufReader::with_capacity(SORT_BUFFER_BYTES, file));
             merge.advance(merge.runs.len() - 1)?;
         }
-        Ok(Sorted(Source::Merge(merge)))
+        Ok(SortedPairs(Source::Merge(merge)))
     }
 
     fn memory(&self) -> usize {
@@ -128,7 +128,7 @@ impl Pair {
 }
 
 /// Pairs in the order of their keys.
-pub struct Sorted(Source);
+pub struct SortedPairs(Source);
 
 enum Source {
     /// The pairs are all in memory.
@@ -137,7 +137,7 @@ enum Source {
     Merge(Merge),
 }
 
-impl Cursor for Sorted {
+impl Cursor for SortedPairs {
     fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.0 {
             Source::Memory { arena, pairs } => Ok(pairs.next().map(|pair| (pair.key(arena), pair.value(arena)))),
@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    fn all(mut sorted: Sorted) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn all(mut sorted: SortedPairs) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut pairs = Vec::new();
         while let Some((key, value)) = sorted.next().expect("sorted") {
             pairs.push((key.to_vec(), value.to_vec()));
@@ -297,7 +297,7 @@ mod tests {
             (1_000, 2 << 20, 1_500),
             (5_000, 1 << 20, 21),
         ] {
-            let mut sorter = Sorter::new(folder.path(), memory);
+            let mut sorter = ExternalSorter::new(folder.path(), memory);
             let mut expected = Vec::new();
             for number in 0..count.min(if memory == 1 { 50 } else { count }) {
                 let length = random.below(12) as usize;
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn unusable_folder_is_reported() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let mut sorter = Sorter::new(&file.path().join("below"), 1);
+        let mut sorter = ExternalSorter::new(&file.path().join("below"), 1);
         sorter.push(b"a", b"").expect("it fits");
         let error = sorter.push(b"b", b"").expect_err("there is no such folder");
         assert!(error.to_string().contains("below"), "{error}");
