@@ -4,7 +4,7 @@ use crate::engine::Table;
 
 /// A change in a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation<'a> {
+pub enum BatchOperation<'a> {
     /// Sets the value of a key.
     Put { table: Table, key: &'a [u8], value: &'a [u8] },
     /// Removes a key. Has no effect if the key does not exist.
@@ -62,15 +62,15 @@ impl Batch {
     }
 
     /// Returns the changes in order.
-    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+    pub fn operations(&self) -> impl Iterator<Item = BatchOperation<'_>> {
         self.spans.iter().map(|span| {
             let first = &self.bytes[span.start..span.middle];
             let second = &self.bytes[span.middle..span.end];
             let table = span.table;
             match span.kind {
-                Kind::Put => Operation::Put { table, key: first, value: second },
-                Kind::Delete => Operation::Delete { table, key: first },
-                Kind::DeleteRange => Operation::DeleteRange { table, start: first, end: second },
+                Kind::Put => BatchOperation::Put { table, key: first, value: second },
+                Kind::Delete => BatchOperation::Delete { table, key: first },
+                Kind::DeleteRange => BatchOperation::DeleteRange { table, start: first, end: second },
             }
         })
     }
@@ -117,9 +117,9 @@ mod tests {
         assert_eq!(
             operations,
             [
-                Operation::Put { table: Table::Meta, key: b"k", value: b"v" },
-                Operation::Delete { table: Table::View, key: b"gone" },
-                Operation::DeleteRange { table: Table::Body, start: b"a", end: b"b" },
+                BatchOperation::Put { table: Table::Meta, key: b"k", value: b"v" },
+                BatchOperation::Delete { table: Table::View, key: b"gone" },
+                BatchOperation::DeleteRange { table: Table::Body, start: b"a", end: b"b" },
             ]
         );
         assert_eq!((batch.len(), batch.byte_count()), (3, 8));

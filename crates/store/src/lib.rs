@@ -32,7 +32,7 @@ pub mod rocks;
 mod store;
 mod write_cache;
 
-pub use batch::{Batch, Operation};
+pub use batch::{Batch, BatchOperation};
 pub use blob::{BlobId, BlobOptions, BlobOwner};
 pub use commit::{DurableFuture, SyncMode, Ticket};
 pub use engine::{Cursor, Direction, Engine, KeyRange, SortedFile, Table, TableReader};

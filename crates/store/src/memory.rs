@@ -25,7 +25,7 @@ use base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use faults::Faults;
 
-use crate::batch::{Batch, Operation};
+use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, Table, TableReader};
 use crate::error::{Error, Result};
 
@@ -195,9 +195,9 @@ impl Tables {
         assert!(self.synced < self.written, "a sync covers only batches written before it");
         for operation in batch.operations() {
             match operation {
-                Operation::Put { table, key, value } => self.set(table, key, Some(Stored::new(value))),
-                Operation::Delete { table, key } => self.set(table, key, None),
-                Operation::DeleteRange { table, start, end } => {
+                BatchOperation::Put { table, key, value } => self.set(table, key, Some(Stored::new(value))),
+                BatchOperation::Delete { table, key } => self.set(table, key, None),
+                BatchOperation::DeleteRange { table, start, end } => {
                     let range = (Bound::Included(start), Bound::Excluded(end));
                     let keys: Vec<_> =
                         self.maps[table as usize].range::<[u8], _>(range).map(|(key, _)| key.clone()).collect();

@@ -37,7 +37,7 @@ pub use options::{DamagedLog, RestartTradeOff, StoreOptions};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 pub use read::tombstones_passed;
 
-use crate::batch::{Batch, Operation};
+use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader, next_key};
 use crate::error::{Error, Result};
 use gaps::Gaps;
@@ -306,9 +306,9 @@ impl Engine for RocksEngine {
         changes.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {
             match operation {
-                Operation::Put { table, key, value } => changes.put_cf(self.family(table), key, value),
-                Operation::Delete { table, key } => changes.delete_cf(self.family(table), key),
-                Operation::DeleteRange { table, start, end } => {
+                BatchOperation::Put { table, key, value } => changes.put_cf(self.family(table), key, value),
+                BatchOperation::Delete { table, key } => changes.delete_cf(self.family(table), key),
+                BatchOperation::DeleteRange { table, start, end } => {
                     changes.delete_range_cf(self.family(table), start, end);
                 }
             }

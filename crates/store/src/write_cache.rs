@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use foldhash::fast::RandomState;
 
-use crate::batch::{Batch, Operation};
+use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
@@ -176,9 +176,9 @@ impl WriteCache {
         let mut buffer = [0; KEY_BUFFER_BYTES];
         for operation in batch.operations() {
             let (table, key, value) = match operation {
-                Operation::Put { table, key, value } => (table, key, Some(value)),
-                Operation::Delete { table, key } => (table, key, None),
-                Operation::DeleteRange { .. } => continue,
+                BatchOperation::Put { table, key, value } => (table, key, Some(value)),
+                BatchOperation::Delete { table, key } => (table, key, None),
+                BatchOperation::DeleteRange { .. } => continue,
             };
             if is_cached(table, key) {
                 let full = fill(&mut buffer, table, key);
@@ -259,7 +259,7 @@ impl Engine for WriteCache {
     fn write(&self, batch: &Batch) -> Result<()> {
         if batch
             .operations()
-            .any(|operation| matches!(operation, Operation::DeleteRange { table, .. } if CACHED[table as usize]))
+            .any(|operation| matches!(operation, BatchOperation::DeleteRange { table, .. } if CACHED[table as usize]))
         {
             return self.clear_during(|| self.inner.write(batch));
         }

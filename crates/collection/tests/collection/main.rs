@@ -19,7 +19,7 @@ use collection::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use store::memory::MemoryEngine;
-use store::{Batch, Direction, Engine, KeyRange, Operation, Table, TableReader};
+use store::{Batch, BatchOperation, Direction, Engine, KeyRange, Table, TableReader};
 
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
 struct ThreeSums;
@@ -381,7 +381,7 @@ fn changes_without_effect_write_no_entries() {
     let mut batch = Batch::new();
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
-    assert!(batch.operations().all(|operation| !matches!(operation, Operation::Put { table: Table::View, .. })));
+    assert!(batch.operations().all(|operation| !matches!(operation, BatchOperation::Put { table: Table::View, .. })));
     assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), before);
     // A writer that is dropped leaves nothing either.
     Writer::open(&engine, ID, &ThreeSums).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();

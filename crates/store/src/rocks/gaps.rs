@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 
 use self::slot::Slot;
-use crate::batch::{Batch, Operation};
+use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Direction, KeyRange, Table, prefix_end};
 use crate::limits::{GAP_KEY_BYTES_MAX, LISTED_CHANGES_PER_BATCH_MAX};
 
@@ -110,7 +110,7 @@ impl Gaps {
             self.each(slots, |slot| slot.begin_unlisted());
         }
         self.each_change(batch, |slot, operation| {
-            if let Operation::Put { table, key, .. } = operation {
+            if let BatchOperation::Put { table, key, .. } = operation {
                 slot.fill(table, key);
             }
             if let (false, Some((table, key))) = (is_unlisted, changed_key(operation)) {
@@ -132,7 +132,7 @@ impl Gaps {
         }
         if is_written {
             self.each_change(batch, |slot, operation| {
-                if let Operation::Delete { table, key } = operation {
+                if let BatchOperation::Delete { table, key } = operation {
                     slot.widen(table, key, turn.begun, turn.written_before, number);
                 }
             });
@@ -157,7 +157,7 @@ impl Gaps {
     }
 
     /// Calls `each` with the slot of every change in a batch. Neighboring changes mostly share theirs, and one lock.
-    fn each_change<'b>(&self, batch: &'b Batch, mut each: impl FnMut(&mut Slot, Operation<'b>)) {
+    fn each_change<'b>(&self, batch: &'b Batch, mut each: impl FnMut(&mut Slot, BatchOperation<'b>)) {
         let mut locked: Option<(usize, MutexGuard<'_, Slot>)> = None;
         for operation in batch.operations() {
             let Some((table, key)) = changed_key(operation) else { continue };
@@ -201,20 +201,20 @@ fn is_within_home(table: Table, start: &[u8], end: &[u8]) -> bool {
 }
 
 /// Returns table and key of an operation that changes one key of a covered table.
-fn changed_key(operation: Operation<'_>) -> Option<(Table, &[u8])> {
+fn changed_key(operation: BatchOperation<'_>) -> Option<(Table, &[u8])> {
     match operation {
-        Operation::Put { table, key, .. } | Operation::Delete { table, key } => {
+        BatchOperation::Put { table, key, .. } | BatchOperation::Delete { table, key } => {
             is_covered(table).then_some((table, key))
         }
-        Operation::DeleteRange { .. } => None,
+        BatchOperation::DeleteRange { .. } => None,
     }
 }
 
-fn is_unnamed(operation: Operation<'_>) -> bool {
-    matches!(operation, Operation::DeleteRange { table, .. } if is_covered(table))
+fn is_unnamed(operation: BatchOperation<'_>) -> bool {
+    matches!(operation, BatchOperation::DeleteRange { table, .. } if is_covered(table))
 }
 
-fn slots_of(operation: Operation<'_>) -> u64 {
+fn slots_of(operation: BatchOperation<'_>) -> u64 {
     if is_unnamed(operation) {
         return ALL_SLOTS;
     }
