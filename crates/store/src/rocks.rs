@@ -16,15 +16,15 @@
 //! Described elsewhere: the effect of the options on speed and restart (see [`StoreOptions`]), and the location of a
 //! store's log (see `placement`).
 
-mod figures;
+mod disk_space;
 mod gaps;
 mod log;
 mod manifest;
-mod mend;
+mod metrics;
 mod options;
 mod placement;
 mod read;
-mod space;
+mod salvage;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,11 +40,11 @@ pub use read::tombstones_passed;
 use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader, next_key};
 use crate::error::{Error, Result};
+use disk_space::DiskSpaceMonitor;
 use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
 use read::{KeyCursor, NumberedSnapshot, RocksReader};
-use space::DiskSpaceMonitor;
 
 /// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
 pub const FORMAT: u32 = 1;
@@ -372,8 +372,8 @@ impl Engine for RocksEngine {
 
     fn reclaim(&self) -> Result<()> {
         let family = self.family(Table::Blob);
-        let garbage = figures::property(&self.db, family, "rocksdb.live-blob-file-garbage-size");
-        let total = figures::property(&self.db, family, "rocksdb.live-blob-file-size");
+        let garbage = metrics::property(&self.db, family, "rocksdb.live-blob-file-garbage-size");
+        let total = metrics::property(&self.db, family, "rocksdb.live-blob-file-size");
         match garbage {
             much if much >= total / 2 && much > 0 => self.rewrite_separate_values(true),
             little if little <= total / 4 => self.rewrite_separate_values(false),
@@ -416,7 +416,7 @@ impl Engine for RocksEngine {
     }
 
     fn salvage(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
-        self.gaps.clear_during(|| mend::mend(self, table, known))
+        self.gaps.clear_during(|| salvage::salvage(self, table, known))
     }
 
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {
@@ -428,7 +428,7 @@ impl Engine for RocksEngine {
         let family = self.family(table);
         let sizes = self.db.get_approximate_sizes_cf(family, &[rocksdb::Range::new(&range.start, end)]);
         let separate = if table == Table::Blob && *range == KeyRange::all() {
-            figures::property(&self.db, family, "rocksdb.live-blob-file-size")
+            metrics::property(&self.db, family, "rocksdb.live-blob-file-size")
         } else {
             0
         };
@@ -436,7 +436,7 @@ impl Engine for RocksEngine {
     }
 
     fn metrics(&self) -> Metrics {
-        figures::collect(self)
+        metrics::collect(self)
     }
 }
 

@@ -329,9 +329,9 @@ impl Engine for WriteCache {
             lookups += shard.lookups;
             hits += shard.hits;
         }
-        let mut figures = self.inner.metrics();
-        figures.extend([("write-cache-lookups-count".into(), lookups), ("write-cache-hits-count".into(), hits)]);
-        figures
+        let mut metrics = self.inner.metrics();
+        metrics.extend([("write-cache-lookups-count".into(), lookups), ("write-cache-hits-count".into(), hits)]);
+        metrics
     }
 }
 

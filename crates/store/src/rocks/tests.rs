@@ -511,11 +511,11 @@ fn disk_read_errors_count_as_damage_in_quiet_mode() {
 }
 
 /// Repairs a table until no more files have to be removed. Returns the number of removed files.
-fn mend(folder: &Path, table: Table, options: &StoreOptions) -> usize {
+fn salvage_all(folder: &Path, table: Table, options: &StoreOptions) -> usize {
     let mut taken = 0;
     loop {
         let rocks = RocksEngine::open(folder, options).expect("opened");
-        let damaged = rocks.salvage(table, &[]).expect("mended");
+        let damaged = rocks.salvage(table, &[]).expect("salvaged");
         drop(rocks);
         if damaged.is_empty() {
             return taken;
@@ -563,7 +563,7 @@ fn all_values(rocks: &RocksEngine) -> Vec<Result<Option<Vec<u8>>>> {
 
 /// Flips bytes of files (level, number, offsets) and repairs the table. Returns the number of unreadable records and
 /// the number of readable records that have changed.
-fn check_mend(damage: &[(usize, usize, &[usize])]) -> (usize, usize) {
+fn check_salvage(damage: &[(usize, usize, &[usize])]) -> (usize, usize) {
     let folder = folder();
     let options = StoreOptions { quiet: true, file_bytes: 256 << 10, ..small() };
     let levels = levels(folder.path(), &options);
@@ -574,7 +574,7 @@ fn check_mend(damage: &[(usize, usize, &[usize])]) -> (usize, usize) {
     let rocks = RocksEngine::open(folder.path(), &options).expect("opened");
     let before = all_values(&rocks);
     drop(rocks);
-    assert!(mend(folder.path(), Table::Meta, &options) > 0);
+    assert!(salvage_all(folder.path(), Table::Meta, &options) > 0);
     let rocks = RocksEngine::open(folder.path(), &small()).expect("opened");
     assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
     rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
@@ -595,7 +595,7 @@ fn repair_keeps_readable_records_of_damaged_files() {
         ("the first block of a young file", (1, 0, &[100])),
         ("above others", (2, 0, &[100_000])),
     ] {
-        let (unreadable, changed) = check_mend(&[damage]);
+        let (unreadable, changed) = check_salvage(&[damage]);
         assert!((1..150).contains(&unreadable) && changed == 0, "{what}: {unreadable}, {changed}");
     }
 }
@@ -604,14 +604,14 @@ fn repair_keeps_readable_records_of_damaged_files() {
 fn repair_keeps_sound_blocks_between_damaged_ones() {
     // Damage every other block of a stretch.
     let every: Vec<usize> = (0..8).map(|block| 40_000 + block * 2 * 8_400).collect();
-    let (unreadable, changed) = check_mend(&[(0, 1, &every)]);
+    let (unreadable, changed) = check_salvage(&[(0, 1, &every)]);
     assert!((200..900).contains(&unreadable) && changed == 0, "{unreadable}, {changed}");
 }
 
 #[test]
 fn repair_of_overlapping_damaged_files_limits_the_loss() {
     let old: [(usize, usize, &[usize]); 2] = [(0, 1, &[50_000, 75_000, 150_000]), (0, 2, &[100])];
-    let (unreadable, changed) = check_mend(&[old[0], old[1], (1, 0, &[200_000]), (2, 0, &[1_000, 90_000])]);
+    let (unreadable, changed) = check_salvage(&[old[0], old[1], (1, 0, &[200_000]), (2, 0, &[1_000, 90_000])]);
     assert!((200..1_100).contains(&unreadable), "{unreadable}");
     assert!(changed < 200, "{changed}");
 }
@@ -621,7 +621,7 @@ fn repair_removes_no_sound_file() {
     let folder = folder();
     let options = StoreOptions { file_bytes: 256 << 10, ..small() };
     levels(folder.path(), &options);
-    assert_eq!(mend(folder.path(), Table::Meta, &options), 0);
+    assert_eq!(salvage_all(folder.path(), Table::Meta, &options), 0);
 }
 
 /// Flips a byte of a young file with `young` keys above `old` older ones. Returns the values of all keys after the file
@@ -653,7 +653,7 @@ fn after_damage_to_a_young_file(old: u32, young: u32, offset: usize) -> Vec<Opti
     drop(rocks);
     flip(&file, offset);
     let rocks = open(folder.path()).expect("opened");
-    let damaged = rocks.salvage(Table::Meta, &[]).expect("mended");
+    let damaged = rocks.salvage(Table::Meta, &[]).expect("salvaged");
     assert!(matches!(damaged[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{damaged:?}");
     drop(rocks);
     remove_files(folder.path(), &damaged).expect("taken out");
@@ -792,8 +792,8 @@ fn metrics_follow_operations() {
     put(&rocks, Table::Summary, b"key", &[7; 5_000]);
     rocks.sync().expect("synced");
     let figure = |name: &str| {
-        let figures = rocks.metrics();
-        figures.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no figure {name}")).1
+        let metrics = rocks.metrics();
+        metrics.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no metric {name}")).1
     };
     assert!(figure("log-bytes") >= 5_000);
     assert!(figure("log-syncs-count") >= 1 && figure("log-written-bytes") >= 5_000);

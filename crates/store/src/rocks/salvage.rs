@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::limits::{SALVAGE_BATCH_BYTES, SALVAGE_PROBES};
 
 /// Rewrites the readable content of the damaged files of a table. Returns these files, which can then be removed.
-pub(super) fn mend(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
+pub(super) fn salvage(rocks: &RocksEngine, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
     if table == Table::Blob {
         return Ok(Vec::new());
     }

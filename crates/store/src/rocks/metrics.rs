@@ -48,8 +48,8 @@ const COUNTERS: [(Ticker, &str); 10] = [
 
 /// Collects all metrics.
 pub(super) fn collect(rocks: &RocksEngine) -> Metrics {
-    let mut figures = Metrics::new();
-    let mut add = |name: String, value: u64| figures.push((name, value));
+    let mut metrics = Metrics::new();
+    let mut add = |name: String, value: u64| metrics.push((name, value));
     let (memtable_bytes, cache_bytes) = rocks.tuning.memory();
     add("memtables-bytes".into(), memtable_bytes as u64);
     add("cache-bytes".into(), cache_bytes as u64);
@@ -69,7 +69,7 @@ pub(super) fn collect(rocks: &RocksEngine) -> Metrics {
     for table in Table::ALL {
         levels(rocks, table, &mut add);
     }
-    figures
+    metrics
 }
 
 fn levels(rocks: &RocksEngine, table: Table, add: &mut dyn FnMut(String, u64)) {
