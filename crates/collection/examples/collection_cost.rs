@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
-use collection::{CollectionId, Reader, Tuning, Weigh, Weight, Writer, shape};
+use collection::{CollectionId, CollectionReader, CollectionWriter, Tuning, Weigh, Weight, shape};
 use store::rocks::{RocksEngine, StoreOptions};
 use store::{Batch, Engine, KeyRange, Table};
 
@@ -122,8 +122,9 @@ impl Bench {
         println!("  {:?}", shape(&self.engine, id).expect("the collection is sound"));
     }
 
-    fn write(&self, id: CollectionId, change: impl FnOnce(&mut Writer<'_>)) -> u64 {
-        let mut writer = Writer::open_tuned(&self.engine, id, &Weigher, self.tuning).expect("the collection opens");
+    fn write(&self, id: CollectionId, change: impl FnOnce(&mut CollectionWriter<'_>)) -> u64 {
+        let mut writer =
+            CollectionWriter::open_tuned(&self.engine, id, &Weigher, self.tuning).expect("the collection opens");
         change(&mut writer);
         writer.set_state(&self.random.next_u64().to_be_bytes().repeat(3));
         let mut batch = Batch::new();
@@ -132,9 +133,9 @@ impl Bench {
         batch.byte_count() as u64
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Reader<'_>) -> store::Result<T>) -> T {
+    fn read<T>(&self, look: impl FnOnce(&CollectionReader<'_>) -> store::Result<T>) -> T {
         let snapshot = self.engine.snapshot().expect("the engine makes snapshots");
-        let reader = Reader::open(snapshot.as_ref(), RANDOM).expect("the collection opens");
+        let reader = CollectionReader::open(snapshot.as_ref(), RANDOM).expect("the collection opens");
         look(&reader).expect("the collection is sound")
     }
 
@@ -246,11 +247,11 @@ fn key(kind: Kind, number: u64) -> Vec<u8> {
     key
 }
 
-fn put(writer: &mut Writer<'_>, key: &[u8], value: &[u8]) {
+fn put(writer: &mut CollectionWriter<'_>, key: &[u8], value: &[u8]) {
     writer.put(key, value).expect("the collection is sound");
 }
 
-fn remove(writer: &mut Writer<'_>, key: &[u8]) {
+fn remove(writer: &mut CollectionWriter<'_>, key: &[u8]) {
     writer.remove(key).expect("the collection is sound");
 }
 

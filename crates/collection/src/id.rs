@@ -44,7 +44,8 @@ impl CollectionId {
         stored
     }
 
-    /// Removes the collection with all its entries. No [`crate::Writer`] of it may be open in the same transaction.
+    /// Removes the collection with all its entries. No [`crate::CollectionWriter`] of it may be open in the same
+    /// transaction.
     pub fn remove_all(self, batch: &mut Batch) {
         for table in [Table::View, Table::Tree] {
             self.remove_table(batch, table);

@@ -6,8 +6,8 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`reader`] | [`Reader`]: lookups, positions, pages and counts, on a snapshot |
-//! | [`writer`] | [`Writer`]: the changes of one transaction, written into its batch at the end |
+//! | [`reader`] | [`CollectionReader`]: lookups, positions, pages and counts, on a snapshot |
+//! | [`writer`] | [`CollectionWriter`]: the changes of one transaction, written into its batch at the end |
 //! | [`builder`] | [`Builder`]: a tree from sorted entries, for imports and repair |
 //! | [`mod@check`] | check of the tree against the entries, and rebuilding it from them |
 //! | [`mod@shape`] | the size of a tree |
@@ -24,7 +24,7 @@
 //! change in one batch, so a snapshot sees both or neither.
 //!
 //! Left out: access checks (callers make them), uniqueness across collections, and locking. A collection has one
-//! [`Writer`] at a time, which the database's lock ensures.
+//! [`CollectionWriter`] at a time, which the database's lock ensures.
 
 pub mod builder;
 mod change_buffer;
@@ -45,7 +45,7 @@ pub use builder::Builder;
 pub use check::{Inconsistency, Rebuilt, check, rebuild};
 pub use id::CollectionId;
 pub use limits::Tuning;
-pub use reader::{Entry, Reader, Scan};
+pub use reader::{CollectionReader, Entry, Scan};
 pub use shape::{Shape, shape};
 pub use weight::{CountOnly, Totals, Weigh, Weight};
-pub use writer::Writer;
+pub use writer::CollectionWriter;

@@ -1,9 +1,9 @@
 //! Reads a collection: by key, by position, in pages and in counts.
 //!
-//! A [`Reader`] reads through its `&dyn TableReader`. On a snapshot, all results belong to one moment. On the live
-//! store, a reader must be used under the database's lock. It keeps the root record with which it was opened and reads
-//! the other nodes on demand: one lookup per level, two or three levels for a million entries, then a scan of at most
-//! half a block. It adds the changes that the root buffers to the totals in the tree.
+//! A [`CollectionReader`] reads through its `&dyn TableReader`. On a snapshot, all results belong to one moment. On the
+//! live store, a reader must be used under the database's lock. It keeps the root record with which it was opened and
+//! reads the other nodes on demand: one lookup per level, two or three levels for a million entries, then a scan of at
+//! most half a block. It adds the changes that the root buffers to the totals in the tree.
 //!
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
 //!
@@ -93,7 +93,7 @@ struct Descent {
 }
 
 /// A reader of a collection.
-pub struct Reader<'r> {
+pub struct CollectionReader<'r> {
     reader: &'r dyn TableReader,
     id: CollectionId,
     root: Arc<Root>,
@@ -108,7 +108,7 @@ pub struct OpenedRoot {
     exists: bool,
 }
 
-impl<'r> Reader<'r> {
+impl<'r> CollectionReader<'r> {
     /// Opens a collection. A collection that was never written is empty.
     pub fn open(reader: &'r dyn TableReader, id: CollectionId) -> Result<Self> {
         let root = Root::load(reader, id)?;

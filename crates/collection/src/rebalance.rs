@@ -1,8 +1,8 @@
 //! Splits blocks and nodes that became too large and merges those that became too small, at the end of a transaction.
 //!
-//! [`Writer::settle`] descends to the changed nodes. On the way back up it returns the children that replace a node:
-//! the node itself, several pieces of it, or none. Splitting a block reads its entries to find the boundaries and the
-//! totals of the pieces. All other steps need only fences and totals.
+//! [`CollectionWriter::settle`] descends to the changed nodes. On the way back up it returns the children that replace
+//! a node: the node itself, several pieces of it, or none. Splitting a block reads its entries to find the boundaries
+//! and the totals of the pieces. All other steps need only fences and totals.
 //!
 //! Where entries arrived only after the last entry of a block, or only before its first, the pieces there are filled
 //! completely, because further entries are unlikely. Therefore a folder that grows at its end has full blocks, and so
@@ -17,7 +17,7 @@ use crate::limits::LEVEL_MAX;
 use crate::node::{Child, Node};
 use crate::root::{NodeRef, ROOT, damaged_node, empty_node};
 use crate::weight::Totals;
-use crate::writer::{CachedNode, Writer};
+use crate::writer::{CachedNode, CollectionWriter};
 
 /// The part of a block or node where it grew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ fn growth_of(cut: &[usize], count: usize) -> Growth {
     }
 }
 
-impl Writer<'_> {
+impl CollectionWriter<'_> {
     /// Splits and merges blocks and nodes so that their sizes are within the limits again.
     pub(crate) fn settle(&mut self) -> Result<()> {
         self.apply_buffer_of_changed()?;
@@ -441,7 +441,7 @@ mod tests {
         let id = CollectionId::new(DbNumber(1), ViewId(1));
         let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };
         let fill = |start: &[u8], count: u8| {
-            let mut writer = Writer::open_tuned(&engine, id, &CountOnly, small)?;
+            let mut writer = CollectionWriter::open_tuned(&engine, id, &CountOnly, small)?;
             (0..count).try_for_each(|last| writer.put(&[start, &[last]].concat(), b"").map(drop))?;
             let mut batch = Batch::new();
             writer.finish(&mut batch)?;

@@ -1,10 +1,10 @@
 //! Changes a collection within one transaction.
 //!
-//! A [`Writer`] exists while the lock of its database is held, one per collection and transaction. It reads the state
-//! before the transaction, keeps the changes of the transaction in memory, and writes all of them into the
-//! transaction's batch with [`Writer::finish`]: each entry once and each node once, however often they changed.
-//! Lookups through the writer see the transaction's own changes. Until then, the batch must not be applied and the
-//! collection must have no other writer. Dropping a writer without finishing it changes nothing.
+//! A [`CollectionWriter`] exists while the lock of its database is held, one per collection and transaction. It reads
+//! the state before the transaction, keeps the changes of the transaction in memory, and writes all of them into the
+//! transaction's batch with [`CollectionWriter::finish`]: each entry once and each node once, however often they
+//! changed. Lookups through the writer see the transaction's own changes. Until then, the batch must not be applied and
+//! the collection must have no other writer. Dropping a writer without finishing it changes nothing.
 //!
 //! `put` and `remove` change the totals on the path to the entry in place. If that path is longer than the root, they
 //! buffer the change in the root record until it has too many of them ([`crate::change_buffer`]). Blocks that became
@@ -52,7 +52,7 @@ pub(crate) struct VisibleEntry<'a> {
 }
 
 /// The changes of one transaction to one collection.
-pub struct Writer<'r> {
+pub struct CollectionWriter<'r> {
     pub(crate) reader: &'r dyn TableReader,
     pub(crate) weigh: &'r dyn Weigh,
     pub(crate) id: CollectionId,
@@ -77,7 +77,7 @@ pub struct Writer<'r> {
     broken: bool,
 }
 
-impl<'r> Writer<'r> {
+impl<'r> CollectionWriter<'r> {
     /// Opens a collection for writing. A collection that was never written is created with the first write.
     pub fn open(reader: &'r dyn TableReader, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
         Self::open_tuned(reader, id, weigh, Tuning::default())

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use collection::{CollectionId, CountOnly, Reader, Writer};
+use collection::{CollectionId, CollectionReader, CollectionWriter, CountOnly};
 use notes::change_log::Change;
 use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;
@@ -53,13 +53,13 @@ pub(crate) fn find_view(reading: &DatabaseSnapshot<'_>) -> Result<Option<ViewId>
 /// The index in a snapshot.
 pub(crate) struct IndexReader<'r> {
     reading: &'r DatabaseSnapshot<'r>,
-    entries: Reader<'r>,
+    entries: CollectionReader<'r>,
 }
 
 impl<'r> IndexReader<'r> {
     pub(crate) fn open(reading: &'r DatabaseSnapshot<'r>, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(reading.database().number(), view);
-        Ok(Self { reading, entries: Reader::open(reading.snapshot()?, id)? })
+        Ok(Self { reading, entries: CollectionReader::open(reading.snapshot()?, id)? })
     }
 
     /// Returns `true` if the index contains all changes in the snapshot.
@@ -110,7 +110,7 @@ impl<'r> IndexReader<'r> {
 pub(crate) struct IndexWriter<'t> {
     store: &'t Store,
     id: CollectionId,
-    entries: Writer<'t>,
+    entries: CollectionWriter<'t>,
     /// The keys that this transaction has set, by note.
     pending_keys: HashMap<NoteId, Vec<String>>,
 }
@@ -118,7 +118,7 @@ pub(crate) struct IndexWriter<'t> {
 impl<'t> IndexWriter<'t> {
     pub(crate) fn open(store: &'t Store, database: DbNumber, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(database, view);
-        Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, pending_keys: HashMap::new() })
+        Ok(Self { store, id, entries: CollectionWriter::open(store, id, &CountOnly)?, pending_keys: HashMap::new() })
     }
 
     /// Returns the modseq up to which the index is up to date.

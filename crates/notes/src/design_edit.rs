@@ -2,6 +2,7 @@
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Name, NoteId, Uid, ViewId};
+use collection::CollectionWriter;
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::error::{Error, Result};
@@ -53,7 +54,7 @@ impl Writer<'_, '_> {
         let view = ViewId(note.0);
         let state = self.new_folder_state();
         let id = folder::collection_id(self.number(), view);
-        let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeights)?;
+        let mut entries = CollectionWriter::open(self.part.database.store.as_ref(), id, &FolderWeights)?;
         entries.set_state(&state.encode());
         self.part.folders.insert(view, OpenFolder::new(entries, state));
         Ok(view)

@@ -26,7 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
-use collection::{CollectionId, CountOnly};
+use collection::{CollectionId, CollectionReader, CountOnly};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Table, TableReader};
 
@@ -704,7 +704,7 @@ impl<'s> Survey<'s> {
 
     fn folder_fault(&self, folder: ViewId) -> Result<Option<String>> {
         let id = folder::collection_id(self.number, folder);
-        let reader = collection::Reader::open(self.reader, id)?;
+        let reader = CollectionReader::open(self.reader, id)?;
         if !reader.exists() {
             return Ok(Some("its index is missing".into()));
         }

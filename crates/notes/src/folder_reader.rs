@@ -9,6 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use base::{Uid, ViewId};
+use collection::CollectionReader;
 use store::{Direction, Table, TableReader};
 
 use crate::database::Database;
@@ -22,7 +23,7 @@ use crate::readers_filter::HiddenEntries;
 
 /// The index of a folder in a snapshot.
 pub struct FolderReader<'r> {
-    entries: collection::Reader<'r>,
+    entries: CollectionReader<'r>,
     database: &'r Database,
     known: FolderContext,
 }
@@ -47,7 +48,7 @@ pub(crate) struct OpenedFolder {
 impl<'r> FolderReader<'r> {
     pub(crate) fn open(reader: &'r dyn TableReader, database: &'r Database, view: ViewId) -> Result<Self> {
         let id = folder::collection_id(database.number, view);
-        let entries = collection::Reader::open(reader, id)?;
+        let entries = CollectionReader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
         let known = FolderContext { view, state, image: Arc::default(), hidden: Arc::default() };
         Ok(Self { entries, database, known })
@@ -55,7 +56,7 @@ impl<'r> FolderReader<'r> {
 
     /// Opens the folder again. `reader` must show the same moment, to the same identity.
     pub(crate) fn reopen(reader: &'r dyn TableReader, database: &'r Database, opening: &OpenedFolder) -> Self {
-        Self { entries: collection::Reader::reopen(reader, &opening.index), database, known: opening.known.clone() }
+        Self { entries: CollectionReader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
     /// Returns the data that was collected when this reader was opened.

@@ -6,6 +6,7 @@
 //! counts, positions and lists. Positions count only visible entries.
 
 use base::Uid;
+use collection::CollectionReader;
 use store::TableReader;
 
 use crate::database::Database;
@@ -30,7 +31,7 @@ impl HiddenEntries {
         reader: &dyn TableReader,
         database: &Database,
         grant: &Grant,
-        index: &collection::Reader<'_>,
+        index: &CollectionReader<'_>,
     ) -> Result<Self> {
         let mut entries = Vec::new();
         if grant.is_server_itself() {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use base::sync::MutexGuard;
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
+use collection::CollectionWriter;
 use store::blob::BlobWriter;
 use store::{Batch, Store, Table, TableReader, Ticket};
 
@@ -191,13 +192,13 @@ impl PendingHeader {
 
 /// A folder's index that changes.
 pub(crate) struct OpenFolder<'t> {
-    pub(crate) entries: collection::Writer<'t>,
+    pub(crate) entries: CollectionWriter<'t>,
     pub(crate) state: FolderState,
     change: FolderChange,
 }
 
 impl<'t> OpenFolder<'t> {
-    pub(crate) fn new(entries: collection::Writer<'t>, state: FolderState) -> Self {
+    pub(crate) fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
         Self { entries, state, change }
     }
@@ -305,7 +306,7 @@ impl<'t> DatabaseChanges<'t> {
             MapEntry::Occupied(known) => Ok(known.into_mut()),
             MapEntry::Vacant(vacant) => {
                 let id = folder::collection_id(self.database.number, view);
-                let entries = collection::Writer::open(self.database.store.as_ref(), id, &FolderWeights)?;
+                let entries = CollectionWriter::open(self.database.store.as_ref(), id, &FolderWeights)?;
                 let state = FolderState::decode(entries.state())
                     .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
                 Ok(vacant.insert(OpenFolder::new(entries, state)))

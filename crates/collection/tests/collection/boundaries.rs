@@ -1,21 +1,21 @@
 //! The limits of keys, states and ranges, and collections at their smallest.
 
 use collection::limits::{KEY_BYTES_MAX, STATE_BYTES_MAX, SUMS_MAX};
-use collection::{Builder, CountOnly, Reader, Totals, Weight, Writer, check};
+use collection::{Builder, CollectionReader, CollectionWriter, CountOnly, Totals, Weight, check};
 use store::memory::MemoryEngine;
 use store::{Batch, Direction, KeyRange};
 
 use crate::{ID, SMALL, commit};
 
 /// Opens a writer of a collection without sums.
-fn writer(engine: &MemoryEngine) -> Writer<'_> {
-    Writer::open_tuned(engine, ID, &CountOnly, SMALL).unwrap()
+fn writer(engine: &MemoryEngine) -> CollectionWriter<'_> {
+    CollectionWriter::open_tuned(engine, ID, &CountOnly, SMALL).unwrap()
 }
 
 #[test]
 fn unwritten_collection_is_empty() {
     let engine = MemoryEngine::new(1);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     assert!(!collection.exists());
     assert_eq!((collection.count().unwrap(), collection.totals().unwrap()), (0, Totals::ZERO));
     assert_eq!((collection.rank(b"any").unwrap(), collection.state()), (0, &b""[..]));
@@ -33,7 +33,7 @@ fn empty_key_sorts_first() {
         assert_eq!(changes.put(key, key).unwrap(), None);
     }
     commit(&engine, changes);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     let keys: Vec<_> = collection.page(0, 10).unwrap().into_iter().map(|entry| entry.key).collect();
     assert_eq!(keys, [&b""[..], b"\0", b"\xff", b"\xff\xff"]);
     let ranks = [&b""[..], b"\0", b"\x01", b"\xff", b"\xff\x01", b"\xff\xff", b"\xff\xff\xff"];
@@ -54,7 +54,7 @@ fn keys_of_the_maximum_length_are_stored_and_separated() {
         commit(&engine, changes);
     }
     assert_eq!(check(&engine, ID, &CountOnly).unwrap(), []);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     assert_eq!(
         (0..60).map(|last| collection.rank(&key(last)).unwrap()).collect::<Vec<_>>(),
         (0..60).collect::<Vec<_>>()
@@ -76,12 +76,12 @@ fn a_state_of_the_maximum_length_is_kept() {
     changes.set_state(&state);
     assert_eq!(changes.state(), state);
     commit(&engine, changes);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     assert!(collection.exists() && collection.state() == state && collection.count().unwrap() == 0);
     let mut changes = writer(&engine);
     changes.put(b"key", b"value").unwrap();
     commit(&engine, changes);
-    assert_eq!(Reader::open(&engine, ID).unwrap().state(), state, "other changes keep it");
+    assert_eq!(CollectionReader::open(&engine, ID).unwrap().state(), state, "other changes keep it");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn scans_stay_within_their_range_in_both_directions() {
     let mut changes = writer(&engine);
     (0..40u8).for_each(|number| changes.insert(&[number * 2], &[number]).unwrap());
     commit(&engine, changes);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     for low in 0..80u8 {
         for high in low..80 {
             let range = KeyRange { start: vec![low], end: Some(vec![high]) };
@@ -118,7 +118,7 @@ fn scans_stay_within_their_range_in_both_directions() {
 #[should_panic(expected = "a range must not end before it starts")]
 fn range_with_end_before_start_panics() {
     let engine = MemoryEngine::new(1);
-    let _ = Reader::open(&engine, ID).unwrap().count_range(b"b", Some(b"a"));
+    let _ = CollectionReader::open(&engine, ID).unwrap().count_range(b"b", Some(b"a"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{Reader, Tuning, Weigh, Writer};
+use collection::{CollectionReader, CollectionWriter, Tuning, Weigh};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -25,7 +25,7 @@ fn random_change(random: &SeededRandom, keys_max: u64) -> Change {
 }
 
 /// Applies a change with a lookup.
-fn change(writer: &mut Writer<'_>, change: &Change) {
+fn change(writer: &mut CollectionWriter<'_>, change: &Change) {
     match &change.value {
         Some(value) => drop(writer.put(&change.key, value).unwrap()),
         None => drop(writer.remove(&change.key).unwrap()),
@@ -33,7 +33,7 @@ fn change(writer: &mut Writer<'_>, change: &Change) {
 }
 
 /// Applies a change without a lookup.
-fn change_known(writer: &mut Writer<'_>, model: &Model, change: &Change) {
+fn change_known(writer: &mut CollectionWriter<'_>, model: &Model, change: &Change) {
     let old = model.get(&change.key).map(|value| ThreeSums.weigh(&change.key, value).expect("a sound value"));
     match (&change.value, old) {
         (Some(value), Some(weight)) => writer.put_known(&change.key, value, weight).unwrap(),
@@ -44,7 +44,7 @@ fn change_known(writer: &mut Writer<'_>, model: &Model, change: &Change) {
 }
 
 /// Compares the entries that a writer visits with the model, from one random key to another.
-fn check_visit(writer: &Writer<'_>, model: &Model, random: &SeededRandom, keys_max: u64) {
+fn check_visit(writer: &CollectionWriter<'_>, model: &Model, random: &SeededRandom, keys_max: u64) {
     let one = (random.below(keys_max) as u32).to_be_bytes().to_vec();
     let other = (random.below(keys_max) as u32).to_be_bytes().to_vec();
     let (start, end) = if one <= other { (one, other) } else { (other, one) };
@@ -64,8 +64,8 @@ fn check_history(seed: u64, keys_max: u64, tunings: &[Tuning]) {
     let mut model = Model::new();
     for transaction in 0..40 {
         let tuning = tunings[transaction % tunings.len()];
-        let mut slow = Writer::open_tuned(&looked_up, ID, &ThreeSums, tuning).unwrap();
-        let mut fast = Writer::open_tuned(&known, ID, &ThreeSums, tuning).unwrap();
+        let mut slow = CollectionWriter::open_tuned(&looked_up, ID, &ThreeSums, tuning).unwrap();
+        let mut fast = CollectionWriter::open_tuned(&known, ID, &ThreeSums, tuning).unwrap();
         for _ in 0..random.below(120) {
             let next = random_change(&random, keys_max);
             change(&mut slow, &next);
@@ -104,7 +104,7 @@ fn tuning_may_differ_between_transactions() {
 #[test]
 fn an_entry_may_change_several_times_in_a_transaction() {
     let engine = MemoryEngine::new(1);
-    let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
+    let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
     let weigh = |value: &[u8]| ThreeSums.weigh(b"key", value).expect("a sound value");
     writer.insert(b"key", &[1, 5, 0]).unwrap();
     writer.put_known(b"key", &[0, 7, 0], weigh(&[1, 5, 0])).unwrap();
@@ -120,20 +120,20 @@ fn an_entry_may_change_several_times_in_a_transaction() {
 #[test]
 fn reopened_reader_shows_the_same_snapshot() {
     let engine = MemoryEngine::new(1);
-    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     writer.insert(b"a", &[1, 1, 0]).unwrap();
     writer.set_state(b"first");
     commit(&engine, writer);
     let snapshot = engine.snapshot().unwrap();
-    let opening = Reader::open(snapshot.as_ref(), ID).unwrap().opening();
-    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
+    let opening = CollectionReader::open(snapshot.as_ref(), ID).unwrap().opening();
+    let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     writer.insert(b"b", &[1, 1, 0]).unwrap();
     writer.set_state(b"second");
     let mut batch = Batch::new();
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
-    let again = Reader::reopen(snapshot.as_ref(), &opening);
+    let again = CollectionReader::reopen(snapshot.as_ref(), &opening);
     assert_eq!((again.exists(), again.state(), again.count().unwrap()), (true, &b"first"[..], 1));
-    let now = Reader::open(&engine, ID).unwrap();
+    let now = CollectionReader::open(&engine, ID).unwrap();
     assert_eq!((now.state(), now.count().unwrap()), (&b"second"[..], 2));
 }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{
-    Builder, CollectionId, CountOnly, Entry, Inconsistency, Reader, Shape, Totals, Tuning, Weigh, Weight, Writer,
-    check, rebuild, shape,
+    Builder, CollectionId, CollectionReader, CollectionWriter, CountOnly, Entry, Inconsistency, Shape, Totals, Tuning,
+    Weigh, Weight, check, rebuild, shape,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ enum Step {
     RemoveRange(usize, usize),
 }
 
-fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
+fn apply(writer: &mut CollectionWriter<'_>, model: &mut Model, step: &Step) {
     let at = |model: &Model, position: usize| model.keys().nth(position % model.len().max(1)).cloned();
     match step {
         Step::Put(key, value) => {
@@ -114,7 +114,7 @@ fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
 
 /// Runs one transaction against the engine and the model.
 fn transact(engine: &MemoryEngine, id: CollectionId, tuning: Tuning, model: &mut Model, steps: &[Step]) {
-    let mut writer = Writer::open_tuned(engine, id, &ThreeSums, tuning).unwrap();
+    let mut writer = CollectionWriter::open_tuned(engine, id, &ThreeSums, tuning).unwrap();
     for step in steps {
         apply(&mut writer, model, step);
         assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
@@ -134,7 +134,7 @@ fn transact(engine: &MemoryEngine, id: CollectionId, tuning: Tuning, model: &mut
 /// Compares all results of a reader with the model. `probes` are keys that may or may not exist.
 fn check_reader(reader: &dyn TableReader, id: CollectionId, model: &Model, probes: &[Vec<u8>]) {
     assert_eq!(check(reader, id, &ThreeSums).unwrap(), []);
-    let collection = Reader::open(reader, id).unwrap();
+    let collection = CollectionReader::open(reader, id).unwrap();
     assert_eq!(collection.totals().unwrap(), totals_of(model.iter()));
     assert_eq!(collection.count().unwrap(), model.len() as u64);
     for key in model.keys().chain(probes) {
@@ -147,7 +147,7 @@ fn check_reader(reader: &dyn TableReader, id: CollectionId, model: &Model, probe
     check_marked(&collection, model);
 }
 
-fn check_key(collection: &Reader<'_>, model: &Model, key: &Vec<u8>) {
+fn check_key(collection: &CollectionReader<'_>, model: &Model, key: &Vec<u8>) {
     assert_eq!(collection.find(key).unwrap().as_ref(), model.get(key));
     assert_eq!(collection.rank(key).unwrap(), model.range(..key.clone()).count() as u64);
     assert_eq!(collection.totals_before(key, &ThreeSums).unwrap(), totals_of(model.range(..key.clone())));
@@ -160,7 +160,7 @@ fn check_key(collection: &Reader<'_>, model: &Model, key: &Vec<u8>) {
 }
 
 /// Checks the search by the first sum, which finds the marked entries.
-fn check_marked(collection: &Reader<'_>, model: &Model) {
+fn check_marked(collection: &CollectionReader<'_>, model: &Model) {
     let marked = model.iter().enumerate().filter(|(_, (_, value))| value[0] & 1 == 1);
     let mut count = 0;
     for (position, expected) in marked {
@@ -173,7 +173,7 @@ fn check_marked(collection: &Reader<'_>, model: &Model) {
 
 /// Compares pages in both directions and counts of ranges.
 fn check_pages(reader: &dyn TableReader, model: &Model, positions: &[usize]) {
-    let collection = Reader::open(reader, ID).unwrap();
+    let collection = CollectionReader::open(reader, ID).unwrap();
     let keys: Vec<_> = model.keys().collect();
     for pair in positions.windows(2) {
         let position = pair[0] % (model.len() + 1);
@@ -254,7 +254,7 @@ proptest! {
             check_pages(&engine, &model, &positions);
             let set = steps.iter().rev().find_map(|step| if let Step::State(state) = step { Some(state) } else { None });
             state = set.cloned().unwrap_or(state);
-            assert_eq!(Reader::open(&engine, ID).unwrap().state(), state);
+            assert_eq!(CollectionReader::open(&engine, ID).unwrap().state(), state);
         }
     }
 
@@ -281,7 +281,7 @@ proptest! {
         for (id, model) in ids.iter().zip(&models) {
             check_reader(&engine, *id, model, &[]);
         }
-        prop_assert!(!Reader::open(&engine, ids[removed]).unwrap().exists());
+        prop_assert!(!CollectionReader::open(&engine, ids[removed]).unwrap().exists());
     }
 
     #[test]
@@ -309,7 +309,7 @@ proptest! {
 fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, entries_per_transaction: usize) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
     for some in numbers.chunks(entries_per_transaction) {
-        let mut writer = Writer::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
+        let mut writer = CollectionWriter::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
         for number in some {
             writer.put(&number.to_be_bytes(), &[1, number.to_be_bytes()[3], 0]).unwrap();
         }
@@ -317,7 +317,7 @@ fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item =
     }
 }
 
-fn commit(engine: &MemoryEngine, writer: Writer<'_>) {
+fn commit(engine: &MemoryEngine, writer: CollectionWriter<'_>) {
     let mut batch = Batch::new();
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
@@ -326,7 +326,7 @@ fn commit(engine: &MemoryEngine, writer: Writer<'_>) {
 }
 
 fn model_of(engine: &MemoryEngine) -> Model {
-    let collection = Reader::open(engine, ID).unwrap();
+    let collection = CollectionReader::open(engine, ID).unwrap();
     let entries = collection.scan(&KeyRange::all(), Direction::Forward).unwrap().take(usize::MAX).unwrap();
     entries.into_iter().map(|entry| (entry.key, entry.value)).collect()
 }
@@ -352,7 +352,7 @@ fn growth_at_one_end_fills_blocks_and_nodes() {
 fn a_transaction_writes_each_entry_and_node_once() {
     let engine = MemoryEngine::new(1);
     load(&engine, Tuning::default(), (0..60_000).map(|number| number * 2), 5_000);
-    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     for number in 60_000u32..61_000 {
         writer.put(&number.to_be_bytes(), &[0, 1, 0]).unwrap();
         writer.put(&number.to_be_bytes(), &[1, 1, 0]).unwrap();
@@ -371,8 +371,8 @@ fn a_transaction_writes_each_entry_and_node_once() {
 fn changes_without_effect_write_no_entries() {
     let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..50, 7);
-    let before = Reader::open(&engine, ID).unwrap().totals().unwrap();
-    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
+    let before = CollectionReader::open(&engine, ID).unwrap().totals().unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     assert_eq!(writer.remove(b"nobody").unwrap(), None);
     assert_eq!(writer.put(&7u32.to_be_bytes(), &[1, 7, 0]).unwrap(), Some(vec![1, 7, 0]));
     assert_eq!(writer.put(b"passing", &[1, 2, 3]).unwrap(), None);
@@ -382,10 +382,10 @@ fn changes_without_effect_write_no_entries() {
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
     assert!(batch.operations().all(|operation| !matches!(operation, BatchOperation::Put { table: Table::View, .. })));
-    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), before);
+    assert_eq!(CollectionReader::open(&engine, ID).unwrap().totals().unwrap(), before);
     // A writer that is dropped leaves nothing either.
-    Writer::open(&engine, ID, &ThreeSums).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();
-    assert_eq!(Reader::open(&engine, ID).unwrap().find(b"dropped").unwrap(), None);
+    CollectionWriter::open(&engine, ID, &ThreeSums).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();
+    assert_eq!(CollectionReader::open(&engine, ID).unwrap().find(b"dropped").unwrap(), None);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn emptied_collection_frees_its_nodes() {
         let mut numbers: Vec<u32> = (0..600).collect();
         numbers.sort_by_key(|number| number.abs_diff(300));
         for some in numbers.chunks(entries_per_transaction) {
-            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             for number in some {
                 assert!(writer.remove(&number.to_be_bytes()).unwrap().is_some());
             }
@@ -421,7 +421,7 @@ fn a_snapshot_keeps_entries_and_counts_together() {
     let snapshot = engine.snapshot().unwrap();
     let model = model_of(&engine);
     load(&engine, SMALL, 200..400, 3);
-    let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
+    let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
     (0..100u32).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
     commit(&engine, writer);
     check_reader(snapshot.as_ref(), ID, &model, &[]);
@@ -441,7 +441,7 @@ fn long_random_histories_match_the_model() {
             let steps: Vec<Step> =
                 (0..1 + random.below(400)).map(|_| random_step(&random, done < count * 2 / 3)).collect();
             done += steps.len();
-            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             steps.iter().for_each(|step| apply(&mut writer, &mut model, step));
             assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
             commit(&engine, writer);
@@ -508,7 +508,7 @@ fn keys_of(engine: &MemoryEngine, table: Table) -> Vec<Vec<u8>> {
 
 /// Calls all functions of readers and writers. Errors are allowed, panics are not.
 fn exercise_damaged(engine: &MemoryEngine) {
-    if let Ok(collection) = Reader::open(engine, ID) {
+    if let Ok(collection) = CollectionReader::open(engine, ID) {
         let _ = (collection.totals(), collection.count());
         for number in (0..120u32).step_by(7) {
             let _ = (collection.rank(&number.to_be_bytes()), collection.page(u64::from(number), 3));
@@ -520,7 +520,7 @@ fn exercise_damaged(engine: &MemoryEngine) {
         }
     }
     for number in (0..120u32).step_by(5) {
-        let Ok(mut writer) = Writer::open_tuned(engine, ID, &ThreeSums, SMALL) else { return };
+        let Ok(mut writer) = CollectionWriter::open_tuned(engine, ID, &ThreeSums, SMALL) else { return };
         let outcome = (number..number + 9).try_for_each(|number| {
             writer.put(&(number * 3).to_be_bytes(), &[1, 2, 3])?;
             writer.remove(&(number * 2).to_be_bytes()).map(drop)
@@ -598,18 +598,18 @@ fn check_finds_and_names_damage() {
 fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
     let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..100, 9);
-    let mut writer = Writer::open(&engine, ID, &ThreeSums).unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     writer.set_state(b"kept");
     commit(&engine, writer);
     let rebuilt = |engine: &MemoryEngine| {
         let mut batch = Batch::new();
         let rebuilt = rebuild(engine, ID, &ThreeSums, b"given", &mut batch).unwrap();
         engine.write(&batch).unwrap();
-        (rebuilt.state_lost, Reader::open(engine, ID).unwrap().state().to_vec())
+        (rebuilt.state_lost, CollectionReader::open(engine, ID).unwrap().state().to_vec())
     };
     assert_eq!(rebuilt(&engine), (false, b"kept".to_vec()));
     assert!(engine.damage(Table::Tree, &[ID.prefix().as_slice(), &[0; 4]].concat()));
-    assert!(Reader::open(&engine, ID).is_err() && Writer::open(&engine, ID, &ThreeSums).is_err());
+    assert!(CollectionReader::open(&engine, ID).is_err() && CollectionWriter::open(&engine, ID, &ThreeSums).is_err());
     assert!(matches!(check(&engine, ID, &ThreeSums).unwrap()[..], [Inconsistency::NodeUnreadable { number: 0, .. }]));
     assert_eq!(rebuilt(&engine), (true, b"given".to_vec()));
 }
@@ -618,14 +618,17 @@ fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
 fn collection_with_other_sums_is_refused_until_rebuilt() {
     let engine = MemoryEngine::new(1);
     load(&engine, SMALL, 0..100, 9);
-    assert!(Writer::open(&engine, ID, &CountOnly).is_err());
-    assert!(Reader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
+    assert!(CollectionWriter::open(&engine, ID, &CountOnly).is_err());
+    assert!(CollectionReader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
     assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Inconsistency::SumCountDiffers { found: 3, expected: 0 }]);
     let mut batch = Batch::new();
     rebuild(&engine, ID, &CountOnly, b"", &mut batch).unwrap();
     engine.write(&batch).unwrap();
     assert_eq!(check(&engine, ID, &CountOnly).unwrap(), []);
-    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), Totals { count: 100, sums: Weight::ZERO });
+    assert_eq!(
+        CollectionReader::open(&engine, ID).unwrap().totals().unwrap(),
+        Totals { count: 100, sums: Weight::ZERO }
+    );
 }
 
 #[test]
@@ -635,11 +638,11 @@ fn buffered_changes_survive_the_removal_of_upper_levels() {
         for kept in 1..count.min(12) {
             let engine = MemoryEngine::new(1);
             load(&engine, tuning, 0..count, 1_000);
-            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             writer.put(&0u32.to_be_bytes(), &[3, 0, 0]).unwrap();
             writer.remove(&1u32.to_be_bytes()).unwrap();
             commit(&engine, writer);
-            let mut writer = Writer::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
             (kept..count).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
             commit(&engine, writer);
             check_reader(&engine, ID, &model_of(&engine), &[]);

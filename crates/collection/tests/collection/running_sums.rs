@@ -2,7 +2,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{Builder, Reader, Totals, Tuning, Weigh, Weight, Writer};
+use collection::{Builder, CollectionReader, CollectionWriter, Totals, Tuning, Weigh, Weight};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -33,7 +33,7 @@ fn store_numbers(numbers: &[i64], tuning: Tuning, random: &SeededRandom) -> Memo
         order.swap(index, random.below(index as u64 + 1) as usize);
     }
     for some in order.chunks(50) {
-        let mut writer = Writer::open_tuned(&engine, ID, &OneNumber, tuning).unwrap();
+        let mut writer = CollectionWriter::open_tuned(&engine, ID, &OneNumber, tuning).unwrap();
         for index in some {
             writer.insert(&key(*index), &numbers[*index].to_be_bytes()).unwrap();
         }
@@ -50,7 +50,7 @@ fn the_entry_at_a_running_sum_is_found() {
         let numbers: Vec<i64> =
             (0..400).map(|_| if random.below(2) == 0 { 0 } else { 1 << random.below(12) }).collect();
         let engine = store_numbers(&numbers, tuning, &random);
-        let collection = Reader::open(&engine, ID).unwrap();
+        let collection = CollectionReader::open(&engine, ID).unwrap();
         let total: i64 = numbers.iter().sum();
         let mut before = 0;
         for (index, number) in numbers.iter().enumerate().filter(|(_, number)| **number > 0) {
@@ -71,7 +71,7 @@ fn totals_before_a_key_match_a_plain_list() {
     let random = SeededRandom::new(9);
     let numbers: Vec<i64> = (0..500).map(|_| random.below(1 << 40) as i64 - (1 << 39)).collect();
     let engine = store_numbers(&numbers, SMALL, &random);
-    let collection = Reader::open(&engine, ID).unwrap();
+    let collection = CollectionReader::open(&engine, ID).unwrap();
     for index in 0..=500 {
         let totals = collection.totals_before(&key(index), &OneNumber).unwrap();
         let expected = Weight::new(&[numbers[..index].iter().sum()]);
@@ -84,20 +84,20 @@ fn totals_before_a_key_match_a_plain_list() {
 #[test]
 fn a_sum_beyond_its_range_is_refused_and_changes_nothing() {
     let engine = MemoryEngine::new(1);
-    let mut writer = Writer::open(&engine, ID, &OneNumber).unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &OneNumber).unwrap();
     writer.put(b"first", &i64::MAX.to_be_bytes()).unwrap();
     commit(&engine, writer);
-    let mut writer = Writer::open(&engine, ID, &OneNumber).unwrap();
+    let mut writer = CollectionWriter::open(&engine, ID, &OneNumber).unwrap();
     assert!(writer.put(b"second", &1i64.to_be_bytes()).is_err());
     drop(writer);
     let expected = Totals { count: 1, sums: Weight::new(&[i64::MAX]) };
-    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), expected);
-    let mut writer = Writer::open(&engine, ID, &OneNumber).unwrap();
+    assert_eq!(CollectionReader::open(&engine, ID).unwrap().totals().unwrap(), expected);
+    let mut writer = CollectionWriter::open(&engine, ID, &OneNumber).unwrap();
     writer.put(b"second", &(-1i64).to_be_bytes()).unwrap();
     writer.put(b"third", &1i64.to_be_bytes()).unwrap();
     commit(&engine, writer);
     let expected = Totals { count: 3, sums: Weight::new(&[i64::MAX]) };
-    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), expected);
+    assert_eq!(CollectionReader::open(&engine, ID).unwrap().totals().unwrap(), expected);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn builder_creates_a_tree_over_stored_entries() {
     assert_eq!(builder.finish(&mut batch, b"built").unwrap(), expected);
     engine.write(&batch).unwrap();
     assert_eq!(collection::check(&engine, ID, &OneNumber).unwrap(), []);
-    let reader = Reader::open(&engine, ID).unwrap();
+    let reader = CollectionReader::open(&engine, ID).unwrap();
     assert_eq!((reader.totals().unwrap(), reader.state()), (expected, &b"built"[..]));
 }
 

@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 
 use base::{DbNumber, Modseq, NoteId};
+use collection::CollectionReader;
 use store::{Direction, KeyRange, Table, TableReader};
 
 use super::{FixupFinding, Survey, salvage};
@@ -195,7 +196,7 @@ impl Survey<'_> {
         let mut greatest = 0;
         for view in self.folders.keys() {
             let id = folder::collection_id(self.number, *view);
-            if let Ok(index) = salvage::split_damage(collection::Reader::open(self.reader, id).map_err(Into::into))?
+            if let Ok(index) = salvage::split_damage(CollectionReader::open(self.reader, id).map_err(Into::into))?
                 && let Ok(state) = FolderState::decode(index.state())
             {
                 greatest = state.uid_validity.max(greatest);

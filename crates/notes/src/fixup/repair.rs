@@ -5,7 +5,7 @@
 //! it cannot be read.
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use collection::{Builder, CollectionId, Tuning, Weigh};
+use collection::{Builder, CollectionId, CollectionReader, Tuning, Weigh};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
@@ -154,7 +154,7 @@ impl Survey<'_> {
     fn rewrite_folder(&self, folder: ViewId, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
         let id = folder::collection_id(self.number, folder);
         // The old index provides the time at which each note was added to the folder, as far as it can be read.
-        let stored = collection::Reader::open(self.reader, id).ok();
+        let stored = CollectionReader::open(self.reader, id).ok();
         let state = stored.as_ref().and_then(|reader| FolderState::decode(reader.state()).ok());
         let members = self.folders.get(&folder).cloned().unwrap_or_default();
         let last = members.keys().next_back().copied().unwrap_or_default();

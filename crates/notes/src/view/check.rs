@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use base::NoteId;
-use collection::{CountOnly, Reader};
+use collection::{CollectionReader, CountOnly};
 use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::error::Result;
@@ -62,7 +62,7 @@ fn fault_of_order(
     }
     let mut expected: BTreeMap<Vec<u8>, CategoryTotals> = BTreeMap::new();
     let mut category_rows = 0;
-    let rows = Reader::open(reader, index.rows(order))?;
+    let rows = CollectionReader::open(reader, index.rows(order))?;
     let mut scan = rows.scan(&KeyRange::all(), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
         let Ok(Row::Document(row)) = Row::decode(value) else {
@@ -75,7 +75,7 @@ fn fault_of_order(
             Ok(())
         })?;
     }
-    let categories = Reader::open(reader, index.categories(order))?;
+    let categories = CollectionReader::open(reader, index.categories(order))?;
     let mut scan = categories.scan(&KeyRange::all(), Direction::Forward)?;
     let mut left = expected.len();
     while let Some((record, value)) = scan.next()? {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use collection::CollectionId;
+use collection::{CollectionId, CollectionReader};
 use formula::outcome::SelectedResponses;
 use store::{Table, TableReader};
 
@@ -131,7 +131,7 @@ impl ViewIndex {
 
     /// Reads the modseq up to which documents are in the stored index.
     pub(crate) fn stored_modseq(&self, reader: &dyn TableReader) -> Result<Modseq> {
-        self.applied(collection::Reader::open(reader, self.rows(0))?.state())
+        self.applied(CollectionReader::open(reader, self.rows(0))?.state())
     }
 }
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId};
-use collection::Scan;
+use collection::{CollectionReader, Scan};
 use store::{Direction, KeyRange, TableReader};
 
 use crate::error::{Error, Result, damaged};
@@ -74,14 +74,14 @@ pub struct ViewReader<'r> {
     index: &'r ViewIndex,
     collation: usize,
     rows: VisibleRows<'r>,
-    categories: collection::Reader<'r>,
+    categories: CollectionReader<'r>,
 }
 
 impl<'r> ViewReader<'r> {
     /// Opens an order of a view.
     pub fn open(reader: &'r dyn TableReader, index: &'r ViewIndex, collation: usize) -> Result<Self> {
-        let rows = collection::Reader::open(reader, index.rows(collation))?;
-        let categories = collection::Reader::open(reader, index.categories(collation))?;
+        let rows = CollectionReader::open(reader, index.rows(collation))?;
+        let categories = CollectionReader::open(reader, index.categories(collation))?;
         Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories })
     }
 

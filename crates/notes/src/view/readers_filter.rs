@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::NoteId;
-use collection::Totals;
 use collection::reader::{Entry, Scan};
+use collection::{CollectionReader, Totals};
 use store::engine::prefix_end;
 use store::{Direction, KeyRange};
 
@@ -115,7 +115,7 @@ struct HiddenRange {
 
 impl HiddenRange {
     /// Returns the range of all rows that begin with a prefix.
-    fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
+    fn of(rows: &CollectionReader<'_>, prefix: &[u8]) -> Result<Self> {
         let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
         let before = RowCounts::of(&before);
         let within = RowCounts::of(&up_to).minus(&before);
@@ -292,8 +292,8 @@ fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
 pub(crate) struct Order<'o> {
     pub(crate) index: &'o ViewIndex,
     pub(crate) collation: usize,
-    pub(crate) rows: &'o collection::Reader<'o>,
-    pub(crate) categories: &'o collection::Reader<'o>,
+    pub(crate) rows: &'o CollectionReader<'o>,
+    pub(crate) categories: &'o CollectionReader<'o>,
 }
 
 impl Order<'_> {
@@ -351,7 +351,7 @@ impl Order<'_> {
 }
 
 /// Returns the totals before a range, and before its end.
-fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
+fn totals_around(rows: &CollectionReader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
     let before = rows.totals_before(&range.start, &RowWeights)?;
     let up_to = match &range.end {
         Some(end) => rows.totals_before(end, &RowWeights)?,
@@ -362,7 +362,7 @@ fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Tot
 
 /// The visible rows of an order.
 pub(crate) struct VisibleRows<'r> {
-    pub(crate) rows: collection::Reader<'r>,
+    pub(crate) rows: CollectionReader<'r>,
     pub(crate) hidden: Arc<HiddenRows>,
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use collection::{CollectionId, CountOnly};
+use collection::{CollectionId, CollectionReader, CollectionWriter, CountOnly};
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::error::{Result, damaged};
@@ -21,10 +21,10 @@ pub(super) struct CollationUpdate<'u> {
     index: &'u ViewIndex,
     collation: usize,
     store: &'u dyn TableReader,
-    pub(super) rows: collection::Writer<'u>,
+    pub(super) rows: CollectionWriter<'u>,
     /// The category records, opened at the first use. Most changed documents stay in their categories, whose records
     /// are then not read.
-    categories: Option<collection::Writer<'u>>,
+    categories: Option<CollectionWriter<'u>>,
     categories_id: CollectionId,
     /// Changed category records by their keys.
     tallies: HashMap<Vec<u8>, TallyChange>,
@@ -79,7 +79,7 @@ impl<'u> CollationUpdate<'u> {
         store: &'u dyn TableReader,
         is_watched: bool,
     ) -> Result<Self> {
-        let rows = collection::Writer::open(store, index.rows(collation), &RowWeights)?;
+        let rows = CollectionWriter::open(store, index.rows(collation), &RowWeights)?;
         Ok(Self {
             index,
             collation,
@@ -212,10 +212,10 @@ impl<'u> CollationUpdate<'u> {
         Ok(())
     }
 
-    fn categories(&mut self) -> Result<&mut collection::Writer<'u>> {
+    fn categories(&mut self) -> Result<&mut CollectionWriter<'u>> {
         let opened = match self.categories.take() {
             Some(opened) => opened,
-            None => collection::Writer::open(self.store, self.categories_id, &CountOnly)?,
+            None => CollectionWriter::open(self.store, self.categories_id, &CountOnly)?,
         };
         Ok(self.categories.insert(opened))
     }
@@ -263,7 +263,7 @@ pub(super) fn find_spellings(
 ) -> Result<Batch> {
     let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
     let mut counted = CategoryTotals::exact(0);
-    let rows = collection::Reader::open(store, index.rows(collation))?;
+    let rows = CollectionReader::open(store, index.rows(collation))?;
     let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
         if Row::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
@@ -273,7 +273,7 @@ pub(super) fn find_spellings(
         }
     }
     let mut batch = Batch::new();
-    let mut categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
+    let mut categories = CollectionWriter::open(store, index.categories(collation), &CountOnly)?;
     let stored = categories.find(record)?.ok_or_else(|| damaged(Table::View, record))?;
     let mut tally = CategoryTotals::decode(&stored).map_err(|_| damaged(Table::View, record))?;
     tally.set_spellings(&counted);
