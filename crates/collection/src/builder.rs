@@ -1,7 +1,7 @@
 //! Builds a tree from entries that arrive in ascending order.
 //!
 //! The builder serves imports, new views over many notes, and repair: it writes every node once. The entries themselves
-//! are either written by the builder ([`Builder::put`]) or already stored ([`Builder::add`]).
+//! are either written by the builder ([`CollectionBuilder::put`]) or already stored ([`CollectionBuilder::add`]).
 //!
 //! The new nodes replace any existing tree of the collection. Blocks and nodes are filled to seven eighths, so that the
 //! first changes afterwards do not all split a block.
@@ -21,7 +21,7 @@ use crate::root::{ROOT, Root, damaged_node, empty_node};
 use crate::weight::{Totals, Weight};
 
 /// A builder for the tree of a collection.
-pub struct Builder {
+pub struct CollectionBuilder {
     id: CollectionId,
     sums: usize,
     tuning: Tuning,
@@ -33,7 +33,7 @@ pub struct Builder {
     next_number: u32,
 }
 
-impl Builder {
+impl CollectionBuilder {
     /// Starts the tree of a collection with `sums` sums. Removes its existing tree.
     #[must_use]
     pub fn start(id: CollectionId, sums: usize, tuning: Tuning, batch: &mut Batch) -> Self {

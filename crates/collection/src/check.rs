@@ -13,7 +13,7 @@ use std::fmt;
 
 use store::{Batch, Direction, Error, KeyRange, Result, Table, TableReader};
 
-use crate::builder::Builder;
+use crate::builder::CollectionBuilder;
 use crate::change_buffer::{self, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
 use crate::limits::{INCONSISTENCIES_MAX, KEY_BYTES_MAX, Tuning};
@@ -267,7 +267,7 @@ pub fn rebuild(
         Err(Error::Damaged { .. }) => None,
         Err(error) => return Err(error),
     };
-    let mut builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
+    let mut builder = CollectionBuilder::start(id, weigh.sums(), Tuning::default(), batch);
     let mut removed = Vec::new();
     let mut start = Vec::new();
     let entries = EntryScan { reader, weigh, id };
@@ -290,7 +290,7 @@ struct EntryScan<'r> {
 
 impl EntryScan<'_> {
     /// Adds entries to the builder, from `start` on. Stops at an entry that cannot be read and returns its key.
-    fn add_to(&self, builder: &mut Builder, batch: &mut Batch, start: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn add_to(&self, builder: &mut CollectionBuilder, batch: &mut Batch, start: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut cursor = self.reader.scan(Table::View, &stored_range(self.id, start, None), Direction::Forward)?;
         loop {
             let (key, value) = match cursor.next() {

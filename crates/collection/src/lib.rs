@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`reader`] | [`CollectionReader`]: lookups, positions, pages and counts, on a snapshot |
 //! | [`writer`] | [`CollectionWriter`]: the changes of one transaction, written into its batch at the end |
-//! | [`builder`] | [`Builder`]: a tree from sorted entries, for imports and repair |
+//! | [`builder`] | [`CollectionBuilder`]: a tree from sorted entries, for imports and repair |
 //! | [`mod@check`] | check of the tree against the entries, and rebuilding it from them |
 //! | [`mod@shape`] | the size of a tree |
 //! | [`weight`] | the sums that a collection keeps in addition to its count |
@@ -41,11 +41,11 @@ pub mod shape;
 pub mod weight;
 pub mod writer;
 
-pub use builder::Builder;
+pub use builder::CollectionBuilder;
 pub use check::{Inconsistency, Rebuilt, check, rebuild};
 pub use id::CollectionId;
 pub use limits::Tuning;
-pub use reader::{CollectionReader, Entry, Scan};
+pub use reader::{CollectionEntry, CollectionReader, EntryCursor};
 pub use shape::{Shape, shape};
 pub use weight::{CountOnly, Totals, Weigh, Weight};
 pub use writer::CollectionWriter;

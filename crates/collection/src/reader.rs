@@ -23,19 +23,19 @@ use crate::weight::{Change, Totals, Weigh};
 
 /// An entry of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct CollectionEntry {
     /// The key, which determines the position.
     pub key: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
 }
 
-/// A scan in progress, in either direction.
-pub struct Scan<'r> {
+/// A cursor over the entries of a range, in either direction.
+pub struct EntryCursor<'r> {
     cursor: Box<dyn Cursor + 'r>,
 }
 
-impl Scan<'_> {
+impl EntryCursor<'_> {
     /// Returns the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
     #[expect(clippy::should_implement_trait, reason = "it returns borrowed bytes, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
@@ -43,11 +43,11 @@ impl Scan<'_> {
     }
 
     /// Collects up to `limit` entries.
-    pub fn take(&mut self, limit: usize) -> Result<Vec<Entry>> {
+    pub fn take(&mut self, limit: usize) -> Result<Vec<CollectionEntry>> {
         let mut entries = Vec::with_capacity(limit.min(1_024));
         while entries.len() < limit {
             let Some((key, value)) = self.next()? else { break };
-            entries.push(Entry { key: key.to_vec(), value: value.to_vec() });
+            entries.push(CollectionEntry { key: key.to_vec(), value: value.to_vec() });
         }
         Ok(entries)
     }
@@ -223,23 +223,23 @@ impl<'r> CollectionReader<'r> {
     }
 
     /// Returns the entry at a position, or `None` after the last.
-    pub fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
+    pub fn entry_at(&self, position: u64) -> Result<Option<CollectionEntry>> {
         Ok(self.page(position, 1)?.pop())
     }
 
     /// Returns up to `limit` entries from a position on.
-    pub fn page(&self, position: u64, limit: usize) -> Result<Vec<Entry>> {
+    pub fn page(&self, position: u64, limit: usize) -> Result<Vec<CollectionEntry>> {
         self.scan_at(position, Direction::Forward)?.map_or_else(|| Ok(Vec::new()), |mut scan| scan.take(limit))
     }
 
     /// Starts a scan over the keys of a range.
-    pub fn scan(&self, range: &KeyRange, direction: Direction) -> Result<Scan<'r>> {
+    pub fn scan(&self, range: &KeyRange, direction: Direction) -> Result<EntryCursor<'r>> {
         assert!(range.end.as_ref().is_none_or(|end| range.start <= *end), "a range must not end before it starts");
         self.scan_stored(&stored_range(self.id, &range.start, range.end.as_deref()), direction)
     }
 
     /// Starts a scan that begins with the entry at a position. Returns `None` after the last.
-    pub fn scan_at(&self, position: u64, direction: Direction) -> Result<Option<Scan<'r>>> {
+    pub fn scan_at(&self, position: u64, direction: Direction) -> Result<Option<EntryCursor<'r>>> {
         if position >= self.count()? {
             return Ok(None);
         }
@@ -278,7 +278,7 @@ impl<'r> CollectionReader<'r> {
     ///
     /// With a sum that is 1 for some entries and 0 for the others, this is entry number `target` of the former, counted
     /// from zero: the first unseen message is number 0. The weights of this sum must not be negative.
-    pub fn entry_at_sum(&self, sum: usize, target: u64, weigh: &dyn Weigh) -> Result<Option<(u64, Entry)>> {
+    pub fn entry_at_sum(&self, sum: usize, target: u64, weigh: &dyn Weigh) -> Result<Option<(u64, CollectionEntry)>> {
         self.check_sums(weigh)?;
         if u64::try_from(self.totals()?.sums.value(sum)).is_ok_and(|total| target >= total) {
             return Ok(None);
@@ -292,7 +292,7 @@ impl<'r> CollectionReader<'r> {
             let weight = weigh.weigh(key, value).and_then(|weight| u64::try_from(weight.value(sum)).ok());
             let weight = weight.ok_or_else(|| damaged_entry(self.id, key))?;
             if rest < weight {
-                return Ok(Some((position, Entry { key: key.to_vec(), value: value.to_vec() })));
+                return Ok(Some((position, CollectionEntry { key: key.to_vec(), value: value.to_vec() })));
             }
             rest -= weight;
             position = position.saturating_add(1);
@@ -321,8 +321,8 @@ impl<'r> CollectionReader<'r> {
         Ok(count)
     }
 
-    fn scan_stored(&self, range: &KeyRange, direction: Direction) -> Result<Scan<'r>> {
-        Ok(Scan { cursor: self.reader.scan(Table::View, range, direction)? })
+    fn scan_stored(&self, range: &KeyRange, direction: Direction) -> Result<EntryCursor<'r>> {
+        Ok(EntryCursor { cursor: self.reader.scan(Table::View, range, direction)? })
     }
 
     /// Descends from the root to a block. `step` selects the child of each node.

@@ -1,7 +1,7 @@
 //! The limits of keys, states and ranges, and collections at their smallest.
 
 use collection::limits::{KEY_BYTES_MAX, STATE_BYTES_MAX, SUMS_MAX};
-use collection::{Builder, CollectionReader, CollectionWriter, CountOnly, Totals, Weight, check};
+use collection::{CollectionBuilder, CollectionReader, CollectionWriter, CountOnly, Totals, Weight, check};
 use store::memory::MemoryEngine;
 use store::{Batch, Direction, KeyRange};
 
@@ -125,7 +125,7 @@ fn range_with_end_before_start_panics() {
 #[should_panic(expected = "keys ascend")]
 fn repeated_key_in_a_builder_panics() {
     let mut batch = Batch::new();
-    let mut builder = Builder::start(ID, 0, SMALL, &mut batch);
+    let mut builder = CollectionBuilder::start(ID, 0, SMALL, &mut batch);
     for key in [b"a", b"b", b"b"] {
         builder.put(&mut batch, key, b"", Weight::ZERO).unwrap();
     }
@@ -135,7 +135,7 @@ fn repeated_key_in_a_builder_panics() {
 #[should_panic(expected = "a weight has no more values than the collection has sums")]
 fn weight_with_too_many_values_panics() {
     let mut batch = Batch::new();
-    let mut builder = Builder::start(ID, 2, SMALL, &mut batch);
+    let mut builder = CollectionBuilder::start(ID, 2, SMALL, &mut batch);
     let _ = builder.add(&mut batch, b"a", Weight::new(&[0; SUMS_MAX]));
     let _ = builder.add(&mut batch, b"b", Weight::new(&[0, 0, 1]));
 }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{
-    Builder, CollectionId, CollectionReader, CollectionWriter, CountOnly, Entry, Inconsistency, Shape, Totals, Tuning,
-    Weigh, Weight, check, rebuild, shape,
+    CollectionBuilder, CollectionEntry, CollectionId, CollectionReader, CollectionWriter, CountOnly, Inconsistency,
+    Shape, Totals, Tuning, Weigh, Weight, check, rebuild, shape,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -63,8 +63,8 @@ fn totals_of<'a>(entries: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>) -> T
     Totals { count, sums: Weight::new(&sums) }
 }
 
-fn entry((key, value): (&Vec<u8>, &Vec<u8>)) -> Entry {
-    Entry { key: key.clone(), value: value.clone() }
+fn entry((key, value): (&Vec<u8>, &Vec<u8>)) -> CollectionEntry {
+    CollectionEntry { key: key.clone(), value: value.clone() }
 }
 
 /// A step of a transaction.
@@ -292,7 +292,7 @@ proptest! {
     ) {
         let engine = MemoryEngine::new(1);
         let mut batch = Batch::new();
-        let mut builder = Builder::start(ID, 3, tuning, &mut batch);
+        let mut builder = CollectionBuilder::start(ID, 3, tuning, &mut batch);
         for (key, value) in &entries {
             builder.put(&mut batch, key, value, ThreeSums.weigh(key, value).unwrap()).unwrap();
         }

@@ -2,7 +2,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{Builder, CollectionReader, CollectionWriter, Totals, Tuning, Weigh, Weight};
+use collection::{CollectionBuilder, CollectionReader, CollectionWriter, Totals, Tuning, Weigh, Weight};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -106,7 +106,7 @@ fn builder_creates_a_tree_over_stored_entries() {
     let engine = store_numbers(&numbers, SMALL, &SeededRandom::new(4));
     let expected = Totals { count: 100, sums: Weight::new(&[numbers.iter().sum()]) };
     let mut batch = Batch::new();
-    let mut builder = Builder::start(ID, 1, MIDDLE, &mut batch);
+    let mut builder = CollectionBuilder::start(ID, 1, MIDDLE, &mut batch);
     for (index, number) in numbers.iter().enumerate() {
         builder.add(&mut batch, &key(index), Weight::new(&[*number])).unwrap();
     }
@@ -120,7 +120,7 @@ fn builder_creates_a_tree_over_stored_entries() {
 #[test]
 fn a_builder_refuses_a_sum_beyond_its_range() {
     let mut batch = Batch::new();
-    let mut builder = Builder::start(ID, 1, SMALL, &mut batch);
+    let mut builder = CollectionBuilder::start(ID, 1, SMALL, &mut batch);
     builder.add(&mut batch, &key(1), Weight::new(&[i64::MAX])).unwrap();
     assert!(builder.add(&mut batch, &key(2), Weight::new(&[1])).is_err());
 }

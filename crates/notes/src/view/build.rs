@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
-use collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
+use collection::{CollectionBuilder, CollectionId, CountOnly, Tuning, Weigh, Weight};
 use store::external_sort::{ExternalSorter, SortedPairs};
 use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 
@@ -417,14 +417,14 @@ struct CountingCursor<'b> {
     id: CollectionId,
     weigh: &'b dyn Weigh,
     pairs: SortedPairs,
-    builder: Builder,
+    builder: CollectionBuilder,
     batch: &'b mut Batch,
     key: Vec<u8>,
 }
 
 impl<'b> CountingCursor<'b> {
     fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: SortedPairs, batch: &'b mut Batch) -> Self {
-        let builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
+        let builder = CollectionBuilder::start(id, weigh.sums(), Tuning::default(), batch);
         Self { id, weigh, pairs, builder, batch, key: Vec::new() }
     }
 
@@ -453,7 +453,7 @@ struct RowStream<'b> {
     summing: &'b [usize],
     id: CollectionId,
     pairs: SortedPairs,
-    builder: Builder,
+    builder: CollectionBuilder,
     batch: &'b mut Batch,
     /// The whole view, then the open categories, from the outermost inwards. The next row may belong to them.
     open: Vec<(Vec<u8>, CategoryTotals)>,
@@ -477,7 +477,7 @@ impl<'b> RowStream<'b> {
         batch: &'b mut Batch,
     ) -> Self {
         let id = index.rows(order);
-        let builder = Builder::start(id, RowWeights.sums(), Tuning::default(), batch);
+        let builder = CollectionBuilder::start(id, RowWeights.sums(), Tuning::default(), batch);
         let summing = index.summing();
         Self {
             keys: index.keys(order),

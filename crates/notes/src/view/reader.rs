@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId};
-use collection::{CollectionReader, Scan};
+use collection::{CollectionReader, EntryCursor};
 use store::{Direction, KeyRange, TableReader};
 
 use crate::error::{Error, Result, damaged};
@@ -458,7 +458,7 @@ impl<'r> ViewReader<'r> {
 /// A walk over the outermost categories.
 pub(crate) struct OutermostCategories<'w, 'r> {
     reader: &'w ViewReader<'r>,
-    scan: Option<Scan<'r>>,
+    scan: Option<EntryCursor<'r>>,
 }
 
 impl OutermostCategories<'_, '_> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::NoteId;
-use collection::reader::{Entry, Scan};
+use collection::reader::{CollectionEntry, EntryCursor};
 use collection::{CollectionReader, Totals};
 use store::engine::prefix_end;
 use store::{Direction, KeyRange};
@@ -400,7 +400,7 @@ impl<'r> VisibleRows<'r> {
     }
 
     /// Returns the document with a number among those of its level.
-    pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<Entry>> {
+    pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<CollectionEntry>> {
         assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
         let number = self.hidden.among_all(number, Measure::Level(level));
         Ok(self.rows.entry_at_sum(level, number, &RowWeights)?.map(|(_, entry)| entry))
@@ -430,16 +430,16 @@ pub(crate) struct VisibleRowCursor<'w, 'r> {
     rows: &'w VisibleRows<'r>,
     range: KeyRange,
     direction: Direction,
-    scan: Scan<'r>,
+    scan: EntryCursor<'r>,
 }
 
 impl VisibleRowCursor<'_, '_> {
     /// Returns the next row.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+    pub(crate) fn next(&mut self) -> Result<Option<CollectionEntry>> {
         loop {
             let Some((key, value)) = self.scan.next()? else { return Ok(None) };
             let Some(hidden) = self.rows.hidden.range_of(key) else {
-                return Ok(Some(Entry { key: key.to_vec(), value: value.to_vec() }));
+                return Ok(Some(CollectionEntry { key: key.to_vec(), value: value.to_vec() }));
             };
             let rest = match self.direction {
                 Direction::Forward => match hidden.end() {
