@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
-use collection::{CollectionId, CollectionReader, CollectionWriter, Tuning, Weigh, Weight, shape};
+use collection::{CollectionId, CollectionReader, CollectionWriter, EntryWeigher, Tuning, Weight, shape};
 use store::rocks::{RocksEngine, StoreOptions};
 use store::{Batch, Engine, KeyRange, Table};
 
@@ -43,7 +43,7 @@ enum Kind {
 /// Weigher of folder-like entries: unseen, deleted, bytes, restricted.
 struct Weigher;
 
-impl Weigh for Weigher {
+impl EntryWeigher for Weigher {
     fn sums(&self) -> usize {
         4
     }

@@ -20,7 +20,7 @@ use crate::limits::{INCONSISTENCIES_MAX, KEY_BYTES_MAX, Tuning};
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{ROOT, Root};
-use crate::weight::{Totals, Weigh};
+use crate::weight::{EntryWeigher, Totals};
 
 /// A violation of a collection's invariants.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,19 +66,19 @@ impl fmt::Display for Inconsistency {
 
 /// Checks a collection against its invariants. Returns at most [`INCONSISTENCIES_MAX`] inconsistencies. An empty list
 /// means that the collection is sound.
-pub fn check(reader: &dyn TableReader, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Inconsistency>> {
+pub fn check(reader: &dyn TableReader, id: CollectionId, weigher: &dyn EntryWeigher) -> Result<Vec<Inconsistency>> {
     let mut walk = Walk {
         reader,
         id,
-        weigh,
+        weigher,
         next_number: 0,
         recents: ChangeBuffer::default(),
         seen: BTreeSet::from([ROOT]),
         inconsistencies: Vec::new(),
     };
     match Root::load(reader, id) {
-        Ok(Some(root)) if root.sums != weigh.sums() => {
-            walk.report(Inconsistency::SumCountDiffers { found: root.sums, expected: weigh.sums() });
+        Ok(Some(root)) if root.sums != weigher.sums() => {
+            walk.report(Inconsistency::SumCountDiffers { found: root.sums, expected: weigher.sums() });
         }
         Ok(Some(root)) => {
             walk.next_number = root.next_number;
@@ -107,7 +107,7 @@ struct Bounds {
 struct Walk<'r> {
     reader: &'r dyn TableReader,
     id: CollectionId,
-    weigh: &'r dyn Weigh,
+    weigher: &'r dyn EntryWeigher,
     /// The next unused node number. Every existing node has a smaller one.
     next_number: u32,
     recents: ChangeBuffer,
@@ -186,7 +186,7 @@ impl Walk<'_> {
             }
             Err(error) => return Err(error),
         };
-        let node = Node::decode(bytes, self.weigh.sums()).and_then(|node| {
+        let node = Node::decode(bytes, self.weigher.sums()).and_then(|node| {
             if node.level() == level { Ok(node) } else { Err("it is not one level below its parent") }
         });
         let totals = node.and_then(|node| Ok((node.totals_before(node.len())?, node)));
@@ -218,7 +218,7 @@ impl Walk<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let one = self.weigh.weigh(key, value).map(Totals::one);
+            let one = self.weigher.weigh(key, value).map(Totals::one);
             match one.and_then(|one| totals.checked_add(&one)) {
                 Some(sum) => totals = sum,
                 None => self.report(Inconsistency::EntryUnreadable { key: key.to_vec() }),
@@ -258,7 +258,7 @@ pub struct Rebuilt {
 pub fn rebuild(
     reader: &dyn TableReader,
     id: CollectionId,
-    weigh: &dyn Weigh,
+    weigher: &dyn EntryWeigher,
     state: &[u8],
     batch: &mut Batch,
 ) -> Result<Rebuilt> {
@@ -267,10 +267,10 @@ pub fn rebuild(
         Err(Error::Damaged { .. }) => None,
         Err(error) => return Err(error),
     };
-    let mut builder = CollectionBuilder::start(id, weigh.sums(), Tuning::default(), batch);
+    let mut builder = CollectionBuilder::start(id, weigher.sums(), Tuning::default(), batch);
     let mut removed = Vec::new();
     let mut start = Vec::new();
-    let entries = EntryScan { reader, weigh, id };
+    let entries = EntryScan { reader, weigher, id };
     while let Some(key) = entries.add_to(&mut builder, batch, &start)? {
         batch.delete(Table::View, &id.entry_key(&key));
         start.clone_from(&key);
@@ -284,7 +284,7 @@ pub fn rebuild(
 /// The stored entries of a collection, from which a tree is rebuilt.
 struct EntryScan<'r> {
     reader: &'r dyn TableReader,
-    weigh: &'r dyn Weigh,
+    weigher: &'r dyn EntryWeigher,
     id: CollectionId,
 }
 
@@ -298,7 +298,7 @@ impl EntryScan<'_> {
                 Ok(None) => return Ok(None),
                 Err(error) => return damaged_key(error, self.id, start),
             };
-            match self.weigh.weigh(key, value) {
+            match self.weigher.weigh(key, value) {
                 Some(weight) if key.len() <= KEY_BYTES_MAX => builder.add(batch, key, weight)?,
                 _ => return Ok(Some(key.to_vec())),
             }

@@ -47,5 +47,5 @@ pub use id::CollectionId;
 pub use limits::Tuning;
 pub use reader::{CollectionEntry, CollectionReader, EntryCursor};
 pub use shape::{Shape, shape};
-pub use weight::{CountOnly, Totals, Weigh, Weight};
+pub use weight::{CountOnly, EntryWeigher, Totals, Weight};
 pub use writer::CollectionWriter;

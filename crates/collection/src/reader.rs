@@ -19,7 +19,7 @@ use crate::change_buffer::{self, BufferedChange, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
 use crate::node::{DamageReason, Node};
 use crate::root::{NodeRef, ROOT, Root, damaged_entry, damaged_node, load_node};
-use crate::weight::{Change, Totals, Weigh};
+use crate::weight::{Change, EntryWeigher, Totals};
 
 /// An entry of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -185,8 +185,8 @@ impl<'r> CollectionReader<'r> {
     }
 
     /// Returns the totals of the entries with smaller keys.
-    pub fn totals_before(&self, key: &[u8], weigh: &dyn Weigh) -> Result<Totals> {
-        self.check_sums(weigh)?;
+    pub fn totals_before(&self, key: &[u8], weigher: &dyn EntryWeigher) -> Result<Totals> {
+        self.check_sums(weigher)?;
         let mut before = Totals::ZERO;
         let block = self.descend(&mut |node| {
             let index = node.child_index(key);
@@ -202,7 +202,7 @@ impl<'r> CollectionReader<'r> {
         }
         let mut scan = self.scan_stored(&stored_range(self.id, &block.low, Some(key)), Direction::Forward)?;
         while let Some((key, value)) = scan.next()? {
-            let weight = weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))?;
+            let weight = weigher.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))?;
             before = before.checked_add(&Totals::one(weight)).ok_or_else(|| damaged_entry(self.id, key))?;
         }
         Ok(before)
@@ -216,10 +216,11 @@ impl<'r> CollectionReader<'r> {
     }
 
     /// Returns the totals of the entries from `start` to before `end`, or to the last.
-    pub fn totals_range(&self, start: &[u8], end: Option<&[u8]>, weigh: &dyn Weigh) -> Result<Totals> {
+    pub fn totals_range(&self, start: &[u8], end: Option<&[u8]>, weigher: &dyn EntryWeigher) -> Result<Totals> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
-        let upto = end.map_or_else(|| self.totals(), |end| self.totals_before(end, weigh))?;
-        upto.checked_sub(&self.totals_before(start, weigh)?).ok_or_else(|| self.damaged("its counts are not ascending"))
+        let upto = end.map_or_else(|| self.totals(), |end| self.totals_before(end, weigher))?;
+        upto.checked_sub(&self.totals_before(start, weigher)?)
+            .ok_or_else(|| self.damaged("its counts are not ascending"))
     }
 
     /// Returns the entry at a position, or `None` after the last.
@@ -278,8 +279,13 @@ impl<'r> CollectionReader<'r> {
     ///
     /// With a sum that is 1 for some entries and 0 for the others, this is entry number `target` of the former, counted
     /// from zero: the first unseen message is number 0. The weights of this sum must not be negative.
-    pub fn entry_at_sum(&self, sum: usize, target: u64, weigh: &dyn Weigh) -> Result<Option<(u64, CollectionEntry)>> {
-        self.check_sums(weigh)?;
+    pub fn entry_at_sum(
+        &self,
+        sum: usize,
+        target: u64,
+        weigher: &dyn EntryWeigher,
+    ) -> Result<Option<(u64, CollectionEntry)>> {
+        self.check_sums(weigher)?;
         if u64::try_from(self.totals()?.sums.value(sum)).is_ok_and(|total| target >= total) {
             return Ok(None);
         }
@@ -289,7 +295,7 @@ impl<'r> CollectionReader<'r> {
         let mut scan =
             self.scan_stored(&stored_range(self.id, &block.low, block.high.as_deref()), Direction::Forward)?;
         while let Some((key, value)) = scan.next()? {
-            let weight = weigh.weigh(key, value).and_then(|weight| u64::try_from(weight.value(sum)).ok());
+            let weight = weigher.weigh(key, value).and_then(|weight| u64::try_from(weight.value(sum)).ok());
             let weight = weight.ok_or_else(|| damaged_entry(self.id, key))?;
             if rest < weight {
                 return Ok(Some((position, CollectionEntry { key: key.to_vec(), value: value.to_vec() })));
@@ -348,8 +354,8 @@ impl<'r> CollectionReader<'r> {
         }
     }
 
-    fn check_sums(&self, weigh: &dyn Weigh) -> Result<()> {
-        if self.exists && weigh.sums() != self.root.sums {
+    fn check_sums(&self, weigher: &dyn EntryWeigher) -> Result<()> {
+        if self.exists && weigher.sums() != self.root.sums {
             return Err(self.damaged("it has a different number of sums and must be rebuilt"));
         }
         Ok(())

@@ -76,7 +76,7 @@ impl CollectionWriter<'_> {
         self.apply_buffer_of_changed()?;
         self.uneven = false;
         let Some(Replacement { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
-        let sums = self.weigh.sums();
+        let sums = self.weigher.sums();
         let mut level = self.node(ROOT).level();
         if children.is_empty() {
             self.replace(ROOT, empty_node(sums));
@@ -254,7 +254,7 @@ impl CollectionWriter<'_> {
             self.shrunk.insert(number);
         }
         let pointer = Child { fence: first.fence.clone(), node_number: number, totals: self.total(number, &children)? };
-        self.replace(number, Node::encode(level, self.weigh.sums(), &children));
+        self.replace(number, Node::encode(level, self.weigher.sums(), &children));
         Ok(vec![pointer])
     }
 
@@ -267,7 +267,7 @@ impl CollectionWriter<'_> {
         growth: Growth,
         mut reuse: Option<u32>,
     ) -> Result<Vec<Child>> {
-        let sums = self.weigh.sums();
+        let sums = self.weigher.sums();
         let average = Node::size_bytes(level, sums, children) / children.len() + 1;
         let most = (self.tuning.node_bytes_max as usize / average).clamp(2, self.tuning.node_children_max as usize);
         let mut pointers = Vec::new();
@@ -308,7 +308,7 @@ impl CollectionWriter<'_> {
         }
         let mut children = self.children(left.node_number, &left.fence)?;
         children.extend(self.children(right.node_number, &right.fence)?);
-        let size = Node::size_bytes(level, self.weigh.sums(), &children);
+        let size = Node::size_bytes(level, self.weigher.sums(), &children);
         let small = children.len() <= 2
             || children.len() <= self.tuning.node_children_max as usize / 2
                 && size <= self.tuning.node_bytes_max as usize / 2;
@@ -319,7 +319,7 @@ impl CollectionWriter<'_> {
             return Err(damaged_node(self.id, right.node_number, "a fence lies outside of its node"));
         }
         let totals = self.combined_totals(left.node_number, left, right)?;
-        self.replace(left.node_number, Node::encode(level, self.weigh.sums(), &children));
+        self.replace(left.node_number, Node::encode(level, self.weigher.sums(), &children));
         self.free(right.node_number);
         self.shrunk.insert(left.node_number);
         Ok(Some(Child { fence: left.fence.clone(), node_number: left.node_number, totals }))
@@ -330,7 +330,7 @@ impl CollectionWriter<'_> {
     }
 
     fn is_too_large(&self, level: u8, children: &[Child]) -> bool {
-        let size = || Node::size_bytes(level, self.weigh.sums(), children);
+        let size = || Node::size_bytes(level, self.weigher.sums(), children);
         children.len() > self.tuning.node_children_max as usize
             || children.len() > 2 && size() > self.tuning.node_bytes_max as usize
     }

@@ -2,8 +2,8 @@
 //!
 //! A collection counts its entries and keeps up to [`SUMS_MAX`] sums in addition, for example the number of unseen
 //! messages in a folder and their size in bytes. The contribution of one entry to each sum is its [`Weight`]. The
-//! collection's [`Weigh`] computes it from the entry's key and value, and callers never pass it in. Therefore a sum
-//! cannot drift from the entries, a block can be split anywhere, and a lost tree can be rebuilt.
+//! collection's [`EntryWeigher`] computes it from the entry's key and value, and callers never pass it in. Therefore a
+//! sum cannot drift from the entries, a block can be split anywhere, and a lost tree can be rebuilt.
 //!
 //! All arithmetic is checked. Sums outside of the range of `i64` are an error, because weights come from stored bytes.
 
@@ -121,7 +121,7 @@ impl Change {
 }
 
 /// A weigher, which computes the weights of a collection's entries.
-pub trait Weigh {
+pub trait EntryWeigher {
     /// Returns the number of sums that the collection keeps, at most [`SUMS_MAX`]. It never changes for an existing
     /// collection.
     fn sums(&self) -> usize;
@@ -134,7 +134,7 @@ pub trait Weigh {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountOnly;
 
-impl Weigh for CountOnly {
+impl EntryWeigher for CountOnly {
     fn sums(&self) -> usize {
         0
     }

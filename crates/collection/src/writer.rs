@@ -26,7 +26,7 @@ use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning}
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
-use crate::weight::{Change, Totals, Weigh, Weight};
+use crate::weight::{Change, EntryWeigher, Totals, Weight};
 
 /// A node in memory.
 pub(crate) struct CachedNode {
@@ -54,7 +54,7 @@ pub(crate) struct VisibleEntry<'a> {
 /// The changes of one transaction to one collection.
 pub struct CollectionWriter<'r> {
     pub(crate) reader: &'r dyn TableReader,
-    pub(crate) weigh: &'r dyn Weigh,
+    pub(crate) weigher: &'r dyn EntryWeigher,
     pub(crate) id: CollectionId,
     pub(crate) tuning: Tuning,
     /// The nodes that were read or created, by number. The root is always present.
@@ -79,19 +79,19 @@ pub struct CollectionWriter<'r> {
 
 impl<'r> CollectionWriter<'r> {
     /// Opens a collection for writing. A collection that was never written is created with the first write.
-    pub fn open(reader: &'r dyn TableReader, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
-        Self::open_tuned(reader, id, weigh, Tuning::default())
+    pub fn open(reader: &'r dyn TableReader, id: CollectionId, weigher: &'r dyn EntryWeigher) -> Result<Self> {
+        Self::open_tuned(reader, id, weigher, Tuning::default())
     }
 
     /// Opens a collection for writing with other sizes of blocks and nodes, for tests and measurements.
     pub fn open_tuned(
         reader: &'r dyn TableReader,
         id: CollectionId,
-        weigh: &'r dyn Weigh,
+        weigher: &'r dyn EntryWeigher,
         tuning: Tuning,
     ) -> Result<Self> {
         tuning.validate();
-        let sums = weigh.sums();
+        let sums = weigher.sums();
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         let root = Root::load(reader, id)?.unwrap_or_else(|| Root::empty(sums));
         if root.sums != sums {
@@ -100,7 +100,7 @@ impl<'r> CollectionWriter<'r> {
         let nodes = BTreeMap::from([(ROOT, CachedNode { node: root.node, changed: false })]);
         Ok(Self {
             reader,
-            weigh,
+            weigher,
             id,
             tuning,
             nodes,
@@ -175,7 +175,7 @@ impl<'r> CollectionWriter<'r> {
     /// shorten longer ones.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
-        let after = self.weigh.weigh(key, value);
+        let after = self.weigher.weigh(key, value);
         assert!(after.is_some(), "the weigher can read every value that is stored");
         let old = self.find(key)?;
         if old.as_deref() != Some(value) {
@@ -191,7 +191,7 @@ impl<'r> CollectionWriter<'r> {
             return self.put(key, value).map(|_| ());
         }
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
-        let after = self.weigh.weigh(key, value);
+        let after = self.weigher.weigh(key, value);
         assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, None, after)?;
         self.record_pending(key, false, Some(value.to_vec()));
@@ -203,7 +203,7 @@ impl<'r> CollectionWriter<'r> {
         if self.entries.contains_key(key) {
             return self.put(key, value).map(|_| ());
         }
-        let after = self.weigh.weigh(key, value);
+        let after = self.weigher.weigh(key, value);
         assert!(after.is_some(), "the weigher can read every value that is stored");
         self.change_weight(key, Some(weight), after)?;
         self.record_pending(key, true, Some(value.to_vec()));
@@ -255,7 +255,7 @@ impl<'r> CollectionWriter<'r> {
             batch.put(Table::Tree, &self.id.node_key(*number), slot.node.bytes());
         }
         if root.changed {
-            let sums = self.weigh.sums();
+            let sums = self.weigher.sums();
             let next_number = self.next_number;
             let root = Root { sums, next_number, state: self.state, recents: self.recents, node: root.node };
             batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
@@ -304,7 +304,7 @@ impl<'r> CollectionWriter<'r> {
                 wanted.check(&occupied.get().node).map_err(|why| damaged_node(self.id, wanted.number, why))
             }
             btree_map::Entry::Vacant(vacant) => {
-                let node = load_node(self.reader, self.id, self.weigh.sums(), wanted)?;
+                let node = load_node(self.reader, self.id, self.weigher.sums(), wanted)?;
                 vacant.insert(CachedNode { node, changed: false });
                 Ok(())
             }
@@ -312,7 +312,7 @@ impl<'r> CollectionWriter<'r> {
     }
 
     pub(crate) fn weight_of(&self, key: &[u8], value: &[u8]) -> Result<Weight> {
-        self.weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))
+        self.weigher.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))
     }
 
     /// Changes the totals for an entry whose value was `before` and whose new weight is `after`.

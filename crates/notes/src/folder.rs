@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
-use collection::{CollectionId, Weigh, Weight};
+use collection::{CollectionId, EntryWeigher, Weight};
 
 use crate::grant::Grant;
 use crate::item::{Item, ItemFlags};
@@ -27,7 +27,7 @@ pub const UID_COLLATION: u8 = 255;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FolderWeights;
 
-impl Weigh for FolderWeights {
+impl EntryWeigher for FolderWeights {
     fn sums(&self) -> usize {
         4
     }

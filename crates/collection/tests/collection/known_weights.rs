@@ -5,7 +5,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{CollectionReader, CollectionWriter, Tuning, Weigh};
+use collection::{CollectionReader, CollectionWriter, EntryWeigher, Tuning};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 

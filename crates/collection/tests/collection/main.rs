@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{
-    CollectionBuilder, CollectionEntry, CollectionId, CollectionReader, CollectionWriter, CountOnly, Inconsistency,
-    Shape, Totals, Tuning, Weigh, Weight, check, rebuild, shape,
+    CollectionBuilder, CollectionEntry, CollectionId, CollectionReader, CollectionWriter, CountOnly, EntryWeigher,
+    Inconsistency, Shape, Totals, Tuning, Weight, check, rebuild, shape,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ use store::{Batch, BatchOperation, Direction, Engine, KeyRange, Table, TableRead
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
 struct ThreeSums;
 
-impl Weigh for ThreeSums {
+impl EntryWeigher for ThreeSums {
     fn sums(&self) -> usize {
         3
     }

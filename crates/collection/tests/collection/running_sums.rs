@@ -2,7 +2,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{CollectionBuilder, CollectionReader, CollectionWriter, Totals, Tuning, Weigh, Weight};
+use collection::{CollectionBuilder, CollectionReader, CollectionWriter, EntryWeigher, Totals, Tuning, Weight};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -11,7 +11,7 @@ use crate::{ID, MIDDLE, SMALL, commit};
 /// One sum: the number in the eight bytes of a value.
 struct OneNumber;
 
-impl Weigh for OneNumber {
+impl EntryWeigher for OneNumber {
     fn sums(&self) -> usize {
         1
     }

@@ -5,7 +5,7 @@
 //! it cannot be read.
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use collection::{CollectionBuilder, CollectionId, CollectionReader, Tuning, Weigh};
+use collection::{CollectionBuilder, CollectionId, CollectionReader, EntryWeigher, Tuning};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
-use collection::{CollectionBuilder, CollectionId, CountOnly, Tuning, Weigh, Weight};
+use collection::{CollectionBuilder, CollectionId, CountOnly, EntryWeigher, Tuning, Weight};
 use store::external_sort::{ExternalSorter, SortedPairs};
 use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 
@@ -415,7 +415,7 @@ impl Cursor for PrefixedPairs {
 /// Sorted entries of a collection, which are added to its tree of counts as they pass.
 struct CountingCursor<'b> {
     id: CollectionId,
-    weigh: &'b dyn Weigh,
+    weigher: &'b dyn EntryWeigher,
     pairs: SortedPairs,
     builder: CollectionBuilder,
     batch: &'b mut Batch,
@@ -423,9 +423,9 @@ struct CountingCursor<'b> {
 }
 
 impl<'b> CountingCursor<'b> {
-    fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: SortedPairs, batch: &'b mut Batch) -> Self {
-        let builder = CollectionBuilder::start(id, weigh.sums(), Tuning::default(), batch);
-        Self { id, weigh, pairs, builder, batch, key: Vec::new() }
+    fn new(id: CollectionId, weigher: &'b dyn EntryWeigher, pairs: SortedPairs, batch: &'b mut Batch) -> Self {
+        let builder = CollectionBuilder::start(id, weigher.sums(), Tuning::default(), batch);
+        Self { id, weigher, pairs, builder, batch, key: Vec::new() }
     }
 
     fn finish(self, state: &[u8]) -> Result<()> {
@@ -437,7 +437,7 @@ impl<'b> CountingCursor<'b> {
 impl Cursor for CountingCursor<'_> {
     fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
-        let weight = self.weigh.weigh(key, value).expect("rows that the builder wrote can be weighed");
+        let weight = self.weigher.weigh(key, value).expect("rows that the builder wrote can be weighed");
         self.builder.add(self.batch, key, weight)?;
         self.key.clear();
         self.key.extend_from_slice(&self.id.prefix());

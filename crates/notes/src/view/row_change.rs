@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use collection::{Weigh, Weight};
+use collection::{EntryWeigher, Weight};
 
 use crate::view::row::{DocumentRow, Row};
 
@@ -36,7 +36,7 @@ pub(crate) const RESTRICTED_SUM: usize = COUNTED_LEVELS;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowWeights;
 
-impl Weigh for RowWeights {
+impl EntryWeigher for RowWeights {
     fn sums(&self) -> usize {
         COUNTED_LEVELS + 1
     }
