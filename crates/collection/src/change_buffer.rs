@@ -12,7 +12,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 
 use crate::limits::{BUFFERED_CHANGES_MAX, KEY_BYTES_MAX, SUMS_MAX};
 use crate::node::{DamageReason, Node};
-use crate::weight::{Change, Weight};
+use crate::weight::{TotalsChange, Weight};
 
 /// A change of the totals at a key.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct BufferedChange {
     /// Start of the key within [`ChangeBuffer::keys`].
     start: usize,
     end: usize,
-    pub(crate) change: Change,
+    pub(crate) change: TotalsChange,
 }
 
 /// The buffered changes, by key.
@@ -65,7 +65,7 @@ impl ChangeBuffer {
     }
 
     /// Adds a change to the buffer.
-    pub(crate) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), DamageReason> {
+    pub(crate) fn add(&mut self, key: &[u8], change: &TotalsChange) -> Result<(), DamageReason> {
         let place = self.lower_bound(key);
         match self.list.get(place) {
             Some(recent) if self.key(recent) == key => {
@@ -103,7 +103,7 @@ impl ChangeBuffer {
     }
 
     /// Removes the changes of keys from `low` to before `high` and returns them.
-    pub(crate) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, Change)> {
+    pub(crate) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, TotalsChange)> {
         let (start, end) = self.index_range(low, high);
         let taken = self.list[start..end].iter().map(|recent| (self.key(recent).to_vec(), recent.change)).collect();
         self.list.drain(start..end);
@@ -178,19 +178,19 @@ impl PartialEq for ChangeBuffer {
 
 impl Eq for ChangeBuffer {}
 
-fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8], Change), InvalidRecord> {
+fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8], TotalsChange), InvalidRecord> {
     let key = record.bytes()?;
     let count = unzigzag(record.varint()?);
     let mut values = [0; SUMS_MAX];
     for value in &mut values[..sums] {
         *value = unzigzag(record.varint()?);
     }
-    Ok((key, Change { count, sums: Weight::new(&values) }))
+    Ok((key, TotalsChange { count, sums: Weight::new(&values) }))
 }
 
 /// Returns the sum of the changes.
-pub(crate) fn sum(recents: &[BufferedChange]) -> Result<Change, DamageReason> {
-    let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
+pub(crate) fn sum(recents: &[BufferedChange]) -> Result<TotalsChange, DamageReason> {
+    let sum = recents.iter().try_fold(TotalsChange::NONE, |sum, recent| sum.checked_add(&recent.change));
     sum.ok_or("the sum of its buffered changes overflows")
 }
 
@@ -207,8 +207,8 @@ fn unzigzag(value: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn change(count: i64, sum: i64) -> Change {
-        Change { count, sums: Weight::new(&[sum]) }
+    fn change(count: i64, sum: i64) -> TotalsChange {
+        TotalsChange { count, sums: Weight::new(&[sum]) }
     }
 
     fn recents(changes: &[(&[u8], i64, i64)]) -> ChangeBuffer {

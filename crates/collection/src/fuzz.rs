@@ -6,7 +6,7 @@
 
 use crate::node::{Child, Node};
 use crate::root::Root;
-use crate::weight::{Change, Totals, Weight};
+use crate::weight::{Totals, TotalsChange, Weight};
 
 /// Decodes the bytes as a root record and as a node, and applies the operations of readers and writers to the result.
 pub fn decode(bytes: &[u8]) {
@@ -49,7 +49,7 @@ fn exercise(mut node: Node, sums: usize, key: &[u8]) {
 }
 
 fn change_first(node: &mut Node, sums: usize, first: &Child) {
-    let change = Change { count: 1, sums: Weight::new(&[-300, 1 << 40, -1, 1, 2, 3, 4, 5][..sums]) };
+    let change = TotalsChange { count: 1, sums: Weight::new(&[-300, 1 << 40, -1, 1, 2, 3, 4, 5][..sums]) };
     let expected = Totals { count: 1, sums: change.sums }.checked_add(&first.totals);
     if node.add(0, &change).is_ok() {
         assert_eq!(Some(node.totals(0)), expected, "a change in place adds to the totals");

@@ -15,7 +15,7 @@
 //! parent's, and totals equal to the parent's.
 
 use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, NODE_BYTES_MAX, NODE_CHILDREN_MAX, SUMS_MAX};
-use crate::weight::{Change, Totals, Weight};
+use crate::weight::{Totals, TotalsChange, Weight};
 use base::codec::{Decoder, InvalidRecord};
 
 /// Version of the format that this program writes, and the newest that it reads.
@@ -374,7 +374,7 @@ impl Node {
     }
 
     /// Adds a change to the totals of a child.
-    pub(crate) fn add(&mut self, index: usize, change: &Change) -> Result<(), DamageReason> {
+    pub(crate) fn add(&mut self, index: usize, change: &TotalsChange) -> Result<(), DamageReason> {
         assert!(change.sums.fits(self.layout.sums), "a weight has no more values than the collection has sums");
         if change.count != 0 {
             let count = self.count(index).checked_add_signed(change.count).ok_or("a count would be negative")?;

@@ -19,7 +19,7 @@ use crate::change_buffer::{self, BufferedChange, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
 use crate::node::{DamageReason, Node};
 use crate::root::{NodeRef, ROOT, Root, damaged_entry, damaged_node, load_node};
-use crate::weight::{Change, EntryWeigher, Totals};
+use crate::weight::{EntryWeigher, Totals, TotalsChange};
 
 /// An entry of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -378,7 +378,7 @@ fn find_child<'a>(
     let mut next = recents.first().map(|recent| node.child_index(all.key(recent)));
     for index in 0..node.len() {
         let mut length = 0;
-        let mut change = Change::NONE;
+        let mut change = TotalsChange::NONE;
         while next == Some(index) {
             change = change.checked_add(&recents[length].change).ok_or("its sums overflow")?;
             length += 1;

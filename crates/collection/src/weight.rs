@@ -87,7 +87,7 @@ impl Totals {
         Some(Self { count: self.count.checked_sub(other.count)?, sums: self.sums.checked_sub(&other.sums)? })
     }
 
-    pub(crate) fn changed(&self, change: &Change) -> Option<Self> {
+    pub(crate) fn changed(&self, change: &TotalsChange) -> Option<Self> {
         let count = self.count.checked_add_signed(change.count)?;
         Some(Self { count, sums: self.sums.checked_add(&change.sums)? })
     }
@@ -95,12 +95,12 @@ impl Totals {
 
 /// A change of totals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Change {
+pub(crate) struct TotalsChange {
     pub(crate) count: i64,
     pub(crate) sums: Weight,
 }
 
-impl Change {
+impl TotalsChange {
     pub(crate) const NONE: Self = Self { count: 0, sums: Weight::ZERO };
 
     /// Creates the change for an entry whose weight changes from `before` to `after`. `None` stands for an absent
@@ -166,12 +166,12 @@ mod tests {
         let light = Weight::new(&[1, 10]);
         let heavy = Weight::new(&[0, 50]);
         let check = |before, after, count, sums: &[i64]| {
-            assert_eq!(Change::between(before, after), Some(Change { count, sums: Weight::new(sums) }));
+            assert_eq!(TotalsChange::between(before, after), Some(TotalsChange { count, sums: Weight::new(sums) }));
         };
         check(None, Some(light), 1, &[1, 10]);
         check(Some(light), None, -1, &[-1, -10]);
         check(Some(light), Some(heavy), 0, &[-1, 40]);
         check(None, None, 0, &[]);
-        assert_eq!(Change::between(Some(Weight::new(&[-1])), Some(Weight::new(&[i64::MAX]))), None);
+        assert_eq!(TotalsChange::between(Some(Weight::new(&[-1])), Some(Weight::new(&[i64::MAX]))), None);
     }
 }

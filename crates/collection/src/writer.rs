@@ -26,7 +26,7 @@ use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning}
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
-use crate::weight::{Change, EntryWeigher, Totals, Weight};
+use crate::weight::{EntryWeigher, Totals, TotalsChange, Weight};
 
 /// A node in memory.
 pub(crate) struct CachedNode {
@@ -322,7 +322,7 @@ impl<'r> CollectionWriter<'r> {
     }
 
     fn change_weight(&mut self, key: &[u8], before: Option<Weight>, after: Option<Weight>) -> Result<()> {
-        let change = Change::between(before, after).ok_or_else(|| damaged_entry(self.id, key))?;
+        let change = TotalsChange::between(before, after).ok_or_else(|| damaged_entry(self.id, key))?;
         if change.is_zero() {
             return Ok(());
         }
@@ -336,7 +336,7 @@ impl<'r> CollectionWriter<'r> {
     ///
     /// If the buffer is too large, the changes below those children of the root that have most of them are applied to
     /// the tree, until the buffer is at most half full.
-    fn buffer_change(&mut self, key: &[u8], change: &Change) -> Result<()> {
+    fn buffer_change(&mut self, key: &[u8], change: &TotalsChange) -> Result<()> {
         self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
         let count_max = self.tuning.recent_max as usize;
@@ -366,7 +366,7 @@ impl<'r> CollectionWriter<'r> {
     }
 
     /// Changes the totals on the path from the root to the block of a key.
-    fn apply(&mut self, key: &[u8], change: &Change) -> Result<()> {
+    fn apply(&mut self, key: &[u8], change: &TotalsChange) -> Result<()> {
         let path = self.path(key)?;
         for (number, index) in &path {
             let slot = self.slot_mut(*number);

@@ -72,7 +72,7 @@ proptest! {
         let mut node = Node::encode(0, 3, &children);
         for (position, count, sums) in changes {
             let index = position % children.len();
-            let change = Change { count, sums: Weight::new(&sums) };
+            let change = TotalsChange { count, sums: Weight::new(&sums) };
             prop_assert_eq!(node.add(index, &change), Ok(()));
             children[index].totals = children[index].totals.changed(&change).expect("small enough");
             prop_assert_eq!(node.children(&[]), Ok(children.clone()));
@@ -127,8 +127,8 @@ fn a_node_of_a_newer_format_is_refused() {
 #[test]
 fn out_of_range_numbers_are_refused() {
     let mut node = Node::encode(0, 1, &[child(b"", 0, 1, &[i64::MAX]), child(b"k", 0, u64::MAX, &[1])]);
-    assert_eq!(node.add(0, &Change { count: -2, sums: Weight::ZERO }), Err("a count would be negative"));
-    assert_eq!(node.add(0, &Change { count: 0, sums: Weight::new(&[1]) }), Err("a sum overflows"));
+    assert_eq!(node.add(0, &TotalsChange { count: -2, sums: Weight::ZERO }), Err("a count would be negative"));
+    assert_eq!(node.add(0, &TotalsChange { count: 0, sums: Weight::new(&[1]) }), Err("a sum overflows"));
     assert_eq!(node.count_before(2), Err("its counts overflow"));
     assert_eq!(node.sum_before(0, 2), Err("its sums overflow"));
 }
