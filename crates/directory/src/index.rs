@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use collection::{CollectionId, CollectionReader, CollectionWriter, CountOnly};
-use notes::change_log::Change;
+use notes::change_log::NoteChange;
 use notes::{DatabaseSnapshot, Item, NewNote, NoteClass, Transaction};
 use store::engine::prefix_end;
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
@@ -162,7 +162,7 @@ impl<'t> IndexWriter<'t> {
     pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &DatabaseSnapshot<'_>) -> Result<bool> {
         let mut changed: Vec<(Modseq, NoteId)> = Vec::new();
         reading.changes(self.true_up_to(), &mut |entry| {
-            if !matches!(entry.change, Change::Left { .. }) {
+            if !matches!(entry.change, NoteChange::Left { .. }) {
                 changed.push((entry.modseq, entry.note));
             }
             Ok(())

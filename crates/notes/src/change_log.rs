@@ -17,7 +17,7 @@ use crate::note::{Header, Membership, decode_memberships, encode_memberships};
 
 /// The kind of a change to a note.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum NoteChange {
     /// The note was created or changed. `folders` are the folders that contain it.
     Changed { folders: Vec<Membership> },
     /// The note was deleted. `folders` are the folders that contained it.
@@ -82,7 +82,7 @@ pub struct ChangeEntry {
     /// The changed note.
     pub note: NoteId,
     /// The change.
-    pub change: Change,
+    pub change: NoteChange,
     /// The last byte of the record's key.
     pub(crate) kind: u8,
 }
@@ -229,9 +229,9 @@ pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, Inva
     let (modseq, note, kind) = keys::split_bymod(key).ok_or(InvalidRecord)?;
     let mut input = Decoder::new(value);
     let change = match kind {
-        CHANGED => Change::Changed { folders: decode_memberships(&mut input)? },
-        DELETED => Change::Deleted { at: Timestamp(input.i64()?), folders: decode_memberships(&mut input)? },
-        _ => Change::Left {
+        CHANGED => NoteChange::Changed { folders: decode_memberships(&mut input)? },
+        DELETED => NoteChange::Deleted { at: Timestamp(input.i64()?), folders: decode_memberships(&mut input)? },
+        _ => NoteChange::Left {
             at: Timestamp(input.i64()?),
             from: Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) },
         },

@@ -31,7 +31,7 @@ use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::acl::ACL_NOTE_ID;
-use crate::change_log::{self, Change};
+use crate::change_log::{self, NoteChange};
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::databases::Notes;
@@ -553,14 +553,14 @@ impl<'s> Survey<'s> {
         let headers = &self.headers;
         change_log::scan(self.reader, self.number, Modseq(0), &mut |entry| {
             let right = headers.get(&entry.note).is_some_and(|header| match &entry.change {
-                Change::Changed { folders } => {
+                NoteChange::Changed { folders } => {
                     header.modseq == entry.modseq && !header.is_stub() && header.folders == *folders
                 }
-                Change::Deleted { .. } => header.modseq == entry.modseq && header.is_stub(),
-                Change::Left { .. } => true,
+                NoteChange::Deleted { .. } => header.modseq == entry.modseq && header.is_stub(),
+                NoteChange::Left { .. } => true,
             });
             match entry.change {
-                Change::Left { .. } => {}
+                NoteChange::Left { .. } => {}
                 _ if right => drop(found.insert(entry.note, entry.modseq)),
                 _ => wrong.push((entry.note, entry.modseq)),
             }

@@ -15,7 +15,7 @@ use base::{Modseq, Timestamp};
 use store::{Batch, Table, TableReader};
 
 use crate::catalog::{DatabaseKind, DatabaseRecord};
-use crate::change_log::{self, Change, ChangeEntry};
+use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
@@ -47,7 +47,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         if !change_log::entry_exists(store, database.number, &entry)? {
             continue;
         }
-        if matches!(entry.change, Change::Deleted { .. }) {
+        if matches!(entry.change, NoteChange::Deleted { .. }) {
             let header = records::load_header(store, database, entry.note)?;
             // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
             if header.as_ref().is_some_and(Header::is_soft_deleted) {
@@ -102,8 +102,8 @@ fn older_than(reader: &dyn TableReader, database: &Database, limit: Timestamp) -
             Ok(header.is_some_and(|header| header.is_soft_deleted()))
         };
         match &entry.change {
-            Change::Deleted { at, .. } if *at < limit && !is_soft()? => found.push(entry),
-            Change::Left { at, .. } if *at < limit => found.push(entry),
+            NoteChange::Deleted { at, .. } if *at < limit && !is_soft()? => found.push(entry),
+            NoteChange::Left { at, .. } if *at < limit => found.push(entry),
             _ => {}
         }
         Ok(found.len() < RECORDS_MAX)

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, UidSet, ViewId};
-use notes::change_log::Change;
+use notes::change_log::NoteChange;
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
@@ -234,10 +234,10 @@ impl<'f> MailSnapshot<'f> {
                 places.iter().find(|place| place.folder == folder).map(|place| place.uid)
             };
             match &entry.change {
-                Change::Changed { folders } => changed.extend(of_folder(folders)),
-                Change::Deleted { folders, .. } => vanished.extend(of_folder(folders)),
-                Change::Left { from, .. } if from.folder == folder => vanished.push(from.uid),
-                Change::Left { .. } => {}
+                NoteChange::Changed { folders } => changed.extend(of_folder(folders)),
+                NoteChange::Deleted { folders, .. } => vanished.extend(of_folder(folders)),
+                NoteChange::Left { from, .. } if from.folder == folder => vanished.push(from.uid),
+                NoteChange::Left { .. } => {}
             }
             Ok(())
         })?;

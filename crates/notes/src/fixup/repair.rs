@@ -10,7 +10,7 @@ use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::acl::{ACL_NOTE_ID, acl_item};
-use crate::change_log::{self, Change, RecordKey};
+use crate::change_log::{self, NoteChange, RecordKey};
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
@@ -130,7 +130,7 @@ impl Survey<'_> {
             self.delete_table(Table::ByModseq, batch);
         } else {
             change_log::scan(self.reader, self.number, Modseq(0), &mut |entry| {
-                if matches!(entry.change, Change::Left { .. }) {
+                if matches!(entry.change, NoteChange::Left { .. }) {
                     counters.stubs += 1;
                 } else {
                     change_log::delete_any(batch, self.number, entry.modseq, entry.note);

@@ -17,7 +17,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Modseq, Name, NoteId, Random, Uid, ViewId};
 use event_listener::Listener;
 use notes::catalog::DatabaseOptions;
-use notes::change_log::Change;
+use notes::change_log::NoteChange;
 use notes::{
     Access, Acl, Database, DatabaseKind, Error, Identity, Item, Marks, NewDatabase, NewNote, Notes, Value, Writer,
     fixup, level,
@@ -229,8 +229,8 @@ fn apply_changes(
     reading
         .changes(since, &mut |entry| {
             let memberships = match &entry.change {
-                Change::Changed { folders } | Change::Deleted { folders, .. } => folders.clone(),
-                Change::Left { from, .. } => vec![*from],
+                NoteChange::Changed { folders } | NoteChange::Deleted { folders, .. } => folders.clone(),
+                NoteChange::Left { from, .. } => vec![*from],
             };
             for membership in memberships.iter().filter(|membership| membership.folder == folder) {
                 seen.remove(&membership.uid);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
-use notes::change_log::{Change, ChangeCursor};
+use notes::change_log::{ChangeCursor, NoteChange};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
 use crate::fixture::{TestServer, assert_sound, reader, server, subject};
@@ -98,7 +98,7 @@ fn departure_from_a_folder_is_purged_after_the_interval() {
     let left = || {
         let mut left = 0;
         let count = &mut |entry: notes::change_log::ChangeEntry| {
-            left += usize::from(matches!(entry.change, Change::Left { from, .. } if from.folder == folder));
+            left += usize::from(matches!(entry.change, NoteChange::Left { from, .. } if from.folder == folder));
             Ok(())
         };
         access.read().unwrap().changes(Modseq(0), count).unwrap();
@@ -171,7 +171,7 @@ fn changes_list_each_note_once() {
     let access = reader(&database, ANN).unwrap();
     let mut seen = Vec::new();
     let collect = &mut |entry: notes::change_log::ChangeEntry| {
-        seen.push((entry.note, matches!(entry.change, Change::Deleted { .. })));
+        seen.push((entry.note, matches!(entry.change, NoteChange::Deleted { .. })));
         Ok(())
     };
     access.read().unwrap().changes(since, collect).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use notes::change_log::{Change, ChangeCursor};
+use notes::change_log::{ChangeCursor, NoteChange};
 use notes::soft_deletion::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
@@ -104,7 +104,7 @@ impl Case {
     }
 
     /// Returns the changes that a reader gets.
-    fn changes_since(&self, since: Modseq) -> Vec<Change> {
+    fn changes_since(&self, since: Modseq) -> Vec<NoteChange> {
         let mut changes = Vec::new();
         let each = &mut |entry: notes::change_log::ChangeEntry| {
             changes.push(entry.change);
@@ -134,7 +134,7 @@ fn soft_deleted_document_is_hidden_and_restored_unchanged() {
     assert_eq!(case.restorable(ANN), [case.note]);
     let access = reader(&case.database, ANN).unwrap();
     let changes = case.changes_since(since);
-    assert!(matches!(&changes[..], [Change::Deleted { folders, .. }] if folders.len() == 2), "{changes:?}");
+    assert!(matches!(&changes[..], [NoteChange::Deleted { folders, .. }] if folders.len() == 2), "{changes:?}");
     assert!(!case.write(ANN, |writer| writer.note_delete(case.note)).unwrap(), "there is none to delete");
     assert!(case.write(ANN, |writer| writer.note_update(case.note, 2, &[], &[])).is_err());
 
@@ -152,7 +152,7 @@ fn soft_deleted_document_is_hidden_and_restored_unchanged() {
     assert_eq!(uids, [Uid(2), Uid(2)], "a UID is never used twice");
     assert_eq!(case.restorable(ANN), []);
     let changes = case.changes_since(since);
-    assert!(matches!(&changes[..], [Change::Changed { .. }]), "{changes:?}");
+    assert!(matches!(&changes[..], [NoteChange::Changed { .. }]), "{changes:?}");
     assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err(), "it is not deleted");
 }
 

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use base::Modseq;
-use notes::change_log::{Change, ChangeCursor, ChangeEntry};
+use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::{DatabaseSnapshot, FolderDesign, level};
 use proto::v1;
 
@@ -80,9 +80,9 @@ fn change_out(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_onl
         return Ok(None);
     }
     let (kind, folder_ids) = match &entry.change {
-        Change::Changed { folders } => (Kind::Changed, folders.iter().map(|place| place.folder.0).collect()),
-        Change::Deleted { folders, .. } => (Kind::Deleted, folders.iter().map(|place| place.folder.0).collect()),
-        Change::Left { from, .. } => (Kind::Left, vec![from.folder.0]),
+        NoteChange::Changed { folders } => (Kind::Changed, folders.iter().map(|place| place.folder.0).collect()),
+        NoteChange::Deleted { folders, .. } => (Kind::Deleted, folders.iter().map(|place| place.folder.0).collect()),
+        NoteChange::Left { from, .. } => (Kind::Left, vec![from.folder.0]),
     };
     let mut change = v1::Change {
         modseq: entry.modseq.0,

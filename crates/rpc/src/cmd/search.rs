@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
 use notes::batch_read::Selected;
-use notes::change_log::{Change, ChangeCursor, ChangeEntry};
+use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
 use notes::{DatabaseSnapshot, Header, NoteClass, level};
@@ -147,8 +147,8 @@ impl Search {
                 taken = self.select(context, &reading, &lookups, next)?;
             }
             match &entry.change {
-                Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
-                Change::Changed { .. } => {
+                NoteChange::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
+                NoteChange::Changed { .. } => {
                     if let Some(header) = taken.get(&entry.note) {
                         let note = read_selected(&reading, header, &self.wanted, NOTE_BYTES_MAX)?;
                         bytes += note.encoded_len();
@@ -180,7 +180,7 @@ impl Search {
         entries: &[ChangeEntry],
     ) -> Result<HashMap<NoteId, Header>> {
         let began = context.services.clock.monotonic();
-        let changed = entries.iter().filter(|entry| matches!(entry.change, Change::Changed { .. }));
+        let changed = entries.iter().filter(|entry| matches!(entry.change, NoteChange::Changed { .. }));
         let selection = self.selection.as_ref();
         let notes = changed.map(|entry| entry.note);
         let Selected { notes, failed, failure } =
