@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use base::limits::GROUP_DEPTH_MAX;
 use base::{Name, NoteId};
-use notes::{Authentication, Identity};
+use notes::{AuthenticationMethod, Identity};
 
 use crate::address::Address;
 use crate::directory::{CachedLookup, Directory};
@@ -39,7 +39,7 @@ impl Directory {
     }
 
     /// Returns the identity of a person who authenticated by the given method.
-    pub fn identity_by(&self, person: &Person, authentication: Authentication) -> Result<Arc<Identity>> {
+    pub fn identity_by(&self, person: &Person, authentication: AuthenticationMethod) -> Result<Arc<Identity>> {
         let identity = self.identity(person)?;
         if identity.authentication == authentication {
             return Ok(identity);
@@ -82,7 +82,7 @@ impl Directory {
             name: person.name.clone(),
             aliases: names.chain(addresses).collect(),
             groups: groups.into_iter().map(|group| group.name.clone()).collect(),
-            authentication: Authentication::Password,
+            authentication: AuthenticationMethod::Password,
             ..Identity::default()
         }))
     }

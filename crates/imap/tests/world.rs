@@ -13,7 +13,7 @@ use imap::backend::{Accounts, FullTextProvider};
 use imap::session::{Options, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Authentication, Identity, Notes};
+use notes::{AuthenticationMethod, Identity, Notes};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use search::FullTextIndex;
@@ -139,7 +139,7 @@ impl Credentials for MemoryAccounts {
 impl Accounts for MemoryAccounts {
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
         let person = Identity::person(format!("{login}@demo.test").as_str());
-        let identity = Arc::new(person.authenticated(Authentication::Password));
+        let identity = Arc::new(person.authenticated(AuthenticationMethod::Password));
         self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)
     }
 }

@@ -230,7 +230,7 @@ fn is_at_part_boundary(rest: &str) -> bool {
 
 /// The proof by which an identity established its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Authentication {
+pub enum AuthenticationMethod {
     /// A private key: that of a certificate or of the native protocol. The server itself counts as this.
     #[default]
     Key,
@@ -255,7 +255,7 @@ pub struct Identity {
     /// enforced ([`Acl::enforce_consistent`]).
     pub is_operator_tool: bool,
     /// The proof by which the name was established.
-    pub authentication: Authentication,
+    pub authentication: AuthenticationMethod,
 }
 
 impl Identity {
@@ -285,13 +285,13 @@ impl Identity {
 
     /// Returns the same identity with its name established by `authentication`.
     #[must_use]
-    pub fn authenticated(self, authentication: Authentication) -> Self {
+    pub fn authenticated(self, authentication: AuthenticationMethod) -> Self {
         Self { authentication, ..self }
     }
 
     /// Returns `true` if the identity is anonymous or established its name only with a password.
     fn is_weakly_authenticated(&self) -> bool {
-        self.name.is_empty() || self.authentication == Authentication::Password
+        self.name.is_empty() || self.authentication == AuthenticationMethod::Password
     }
 
     fn own_names(&self) -> impl Iterator<Item = &Name> {

@@ -67,7 +67,7 @@ mod recent_changes;
 mod records;
 
 pub use access::{Access, AtLeast, Level, level};
-pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};
+pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, AuthenticationMethod, Identity};
 pub use acl_history::{AclChange, AclDifference};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use change_subscription::ChangeSubscriber;

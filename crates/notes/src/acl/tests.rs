@@ -136,7 +136,7 @@ fn password_logins_are_capped_at_the_maximum_level() {
     let check = |has: AclLevel, max: AclLevel, expected: AclLevel, makes_folders: bool| {
         let list = Acl { max_internet_access: max, ..acl(&[("Ann/Sales/Acme", has)]) };
         let by_key = list.evaluate(&ann(&[]));
-        let by_password = list.evaluate(&ann(&[]).authenticated(Authentication::Password));
+        let by_password = list.evaluate(&ann(&[]).authenticated(AuthenticationMethod::Password));
         assert_eq!((by_key.level, by_password.level), (has, expected), "{has} at most {max}");
         assert_eq!(by_password.flags.contains(AclFlags::CREATE_FOLDER), makes_folders, "{has} at most {max}");
     };
@@ -154,7 +154,7 @@ fn password_logins_are_capped_at_the_maximum_level() {
 
 #[test]
 fn capped_password_login_loses_public_access() {
-    let flags = |list: &Acl| list.evaluate(&ann(&[]).authenticated(Authentication::Password)).flags;
+    let flags = |list: &Acl| list.evaluate(&ann(&[]).authenticated(AuthenticationMethod::Password)).flags;
     let mut list = Acl { max_internet_access: AclLevel::Depositor, ..acl(&[("Ann/Sales/Acme", AclLevel::Manager)]) };
     assert_eq!(flags(&list), AclFlags::NONE);
     list.entries[0] =

@@ -17,7 +17,7 @@ use notes::view::note::{ViewKind, ViewNote};
 use notes::view::open::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, DatabaseSnapshot,
+    Access, Acl, AclEntry, AclFlags, AclLevel, AuthenticationMethod, Database, DatabaseOptions, DatabaseSnapshot,
     FolderReader, Header, Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, SaveOptions, Value,
     Writer, level,
 };
@@ -74,7 +74,7 @@ impl Caller {
     fn identity(self) -> Arc<Identity> {
         match self {
             Self::Key => identity(BOB),
-            Self::Password => Arc::new(Identity::person(BOB).authenticated(Authentication::Password)),
+            Self::Password => Arc::new(Identity::person(BOB).authenticated(AuthenticationMethod::Password)),
             Self::Anonymous => Arc::new(Identity::anonymous()),
         }
     }

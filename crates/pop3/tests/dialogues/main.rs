@@ -13,7 +13,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
+use notes::{Access, Acl, AclEntry, AclLevel, AuthenticationMethod, Identity, Notes};
 use pop3::backend::Accounts;
 use pop3::{Service, serve};
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, PROOF, SERVER_FINAL, SERVER_FIRST};
@@ -50,7 +50,7 @@ impl Credentials for MemoryAccounts {
 
 impl Accounts for MemoryAccounts {
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        let identity = Arc::new(Identity::person(login).authenticated(Authentication::Password));
+        let identity = Arc::new(Identity::person(login).authenticated(AuthenticationMethod::Password));
         self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
     }
 }

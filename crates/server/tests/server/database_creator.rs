@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use notes::{AclLevel, Authentication, Identity};
+use notes::{AclLevel, AuthenticationMethod, Identity};
 use rpc::backend::{CreateDatabaseError, DatabaseCreator};
 use sample::Sample;
 use server::database_creator::TemplateDatabaseCreator;
@@ -65,7 +65,7 @@ fn creator_is_manager_and_others_have_no_access() {
     let acl = access.read().expect("a sound store").acl().as_ref().clone();
     assert_eq!(acl.evaluate(&ann).level, AclLevel::Manager, "also with a password");
     assert_eq!(acl.evaluate(&user(&instance, "bob")).level, AclLevel::NoAccess);
-    let stranger = Identity::person("Nobody").authenticated(Authentication::Password);
+    let stranger = Identity::person("Nobody").authenticated(AuthenticationMethod::Password);
     assert_eq!(acl.evaluate(&stranger).level, AclLevel::NoAccess);
 }
 
