@@ -102,7 +102,7 @@ fn scan_run<'n>(
 
 /// The notes that a selection selected.
 #[derive(Debug, Default)]
-pub struct Selected {
+pub struct SelectedNotes {
     /// The headers of the selected notes.
     pub notes: HashMap<NoteId, Header>,
     /// Number of notes for which the formula failed or hit a limit. They are not selected.
@@ -111,7 +111,7 @@ pub struct Selected {
     pub failure: Option<String>,
 }
 
-impl Selected {
+impl SelectedNotes {
     /// Returns `true` if the formula selects a note. Counts failures.
     fn selects(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
         let failure = match selection.evaluate_within(subject, host, DOCUMENT_LIMITS) {
@@ -147,14 +147,14 @@ impl DatabaseSnapshot<'_> {
     /// `true`.
     ///
     /// Without a selection, all of the latter are returned. Hidden and deleted notes are left out.
-    pub fn selected(
+    pub fn select_notes(
         &self,
         selection: Option<&Formula>,
         host: &dyn Host,
         notes: impl IntoIterator<Item = NoteId>,
         header_filter: &dyn Fn(&Header) -> bool,
-    ) -> Result<Selected> {
-        let mut taken = Selected::default();
+    ) -> Result<SelectedNotes> {
+        let mut taken = SelectedNotes::default();
         each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
             if header.is_stub() || !header_filter(&header) || self.hides(&header)? {
                 return Ok(());

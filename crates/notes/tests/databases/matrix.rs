@@ -364,11 +364,11 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::changes_page", Note(Reader), |c| {
         c.read(|r| Ok(r.changes_page(ChangeCursor::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
-    ("DatabaseSnapshot::selected", Note(Reader), |c| {
+    ("DatabaseSnapshot::select_notes", Note(Reader), |c| {
         let selection =
             formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
-            Ok(r.selected(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
+            Ok(r.select_notes(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
         })
     }),
     ("DatabaseSnapshot::changes_by_transaction", Server, |c| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
-use notes::batch_read::Selected;
+use notes::batch_read::SelectedNotes;
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
@@ -183,8 +183,8 @@ impl Search {
         let changed = entries.iter().filter(|entry| matches!(entry.change, NoteChange::Changed { .. }));
         let selection = self.selection.as_ref();
         let notes = changed.map(|entry| entry.note);
-        let Selected { notes, failed, failure } =
-            reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?;
+        let SelectedNotes { notes, failed, failure } =
+            reading.select_notes(selection, lookups, notes, &|header| self.is_meant(header))?;
         if let Some(fault) = lookups.take_fault() {
             return Err(fault.into());
         }
