@@ -1,7 +1,7 @@
 //! Formula evaluation over the notes of a database: searches by formula.
 //!
 //! [`DatabaseSnapshot::search`] evaluates a selection over the documents of a database that changed since a modseq, as
-//! NSFSearch does in Domino. Each document is a [`Subject`], in the context [`DatabaseSnapshot::surroundings`].
+//! NSFSearch does in Domino. Each document is a [`Subject`], in the context [`DatabaseSnapshot::evaluation_context`].
 
 use base::Modseq;
 use formula::Formula;
@@ -19,7 +19,7 @@ use crate::subject::Subject;
 impl DatabaseSnapshot<'_> {
     /// Creates the context of this database and its reader.
     #[must_use]
-    pub fn surroundings(&self) -> EvaluationContext {
+    pub fn evaluation_context(&self) -> EvaluationContext {
         let database = self.database();
         let grant = self.grant();
         let access = formula::host::UserAccess {
@@ -56,7 +56,7 @@ impl DatabaseSnapshot<'_> {
         since: Modseq,
         each: &mut dyn FnMut(&Subject<'_>) -> Result<bool>,
     ) -> Result<SearchStats> {
-        let surroundings = self.surroundings();
+        let context = self.evaluation_context();
         let mut searched = SearchStats { up_to: since, examined: 0, over_limit: 0 };
         change_log::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
@@ -66,7 +66,7 @@ impl DatabaseSnapshot<'_> {
             let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), entry.note)? else { return Ok(true) };
             let subject = stored_subject(&header, &bytes, self.database())?;
             searched.examined += 1;
-            let goes_on = match selection.evaluate_within(&subject, &surroundings, DOCUMENT_LIMITS) {
+            let goes_on = match selection.evaluate_within(&subject, &context, DOCUMENT_LIMITS) {
                 Ok(outcome) if outcome.selected => each(&subject)?,
                 Ok(_) => true,
                 Err(_) => {

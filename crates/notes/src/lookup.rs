@@ -49,7 +49,7 @@ struct RowSpan {
 /// The context of formulas for a reader of a database, including lookups.
 pub struct LookupContext<'r> {
     reading: &'r DatabaseSnapshot<'r>,
-    surroundings: EvaluationContext,
+    context: EvaluationContext,
     known: RefCell<HashMap<String, LookupResult>>,
     known_bytes: Cell<usize>,
     /// The first failure of the store.
@@ -64,7 +64,7 @@ impl<'r> LookupContext<'r> {
     pub fn new(reading: &'r DatabaseSnapshot<'r>) -> Self {
         Self {
             reading,
-            surroundings: reading.surroundings(),
+            context: reading.evaluation_context(),
             known: RefCell::default(),
             known_bytes: Cell::new(0),
             fault: Cell::new(None),
@@ -334,27 +334,27 @@ impl Values {
 
 impl Host for LookupContext<'_> {
     fn now(&self) -> Timestamp {
-        self.surroundings.now()
+        self.context.now()
     }
 
     fn text(&self, fact: HostText) -> Option<&str> {
-        self.surroundings.text(fact)
+        self.context.text(fact)
     }
 
     fn user_names(&self) -> Option<Vec<&str>> {
-        self.surroundings.user_names()
+        self.context.user_names()
     }
 
     fn user_roles(&self) -> Option<Vec<&str>> {
-        self.surroundings.user_roles()
+        self.context.user_roles()
     }
 
     fn user_access(&self, database: &str) -> Option<UserAccess> {
-        self.surroundings.user_access(database)
+        self.context.user_access(database)
     }
 
     fn replica_id(&self) -> Option<ReplicaId> {
-        self.surroundings.replica_id()
+        self.context.replica_id()
     }
 
     fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {

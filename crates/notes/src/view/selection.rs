@@ -116,7 +116,7 @@ const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "
 pub struct CompiledView {
     selection: Selection,
     columns: Vec<Source>,
-    surroundings: EvaluationContext,
+    context: EvaluationContext,
 }
 
 #[derive(Clone, Debug)]
@@ -146,14 +146,14 @@ impl CompiledView {
 
     fn new(selection: Selection, design: &ViewDesign) -> Result<Self> {
         let columns = design.columns.iter().map(source).collect::<Result<_>>()?;
-        Ok(Self { selection, columns, surroundings: EvaluationContext::default() })
+        Ok(Self { selection, columns, context: EvaluationContext::default() })
     }
 
     /// Returns the formulas prepared for evaluation at a moment, in a database, for a view with the title `view`.
     #[must_use]
     pub fn at(&self, now: Timestamp, database: &DatabaseRecord, view: &str) -> Self {
-        let surroundings = EvaluationContext { view: view.to_owned(), ..EvaluationContext::of(database, now) };
-        Self { surroundings, ..self.clone() }
+        let context = EvaluationContext { view: view.to_owned(), ..EvaluationContext::of(database, now) };
+        Self { context, ..self.clone() }
     }
 
     /// Evaluates the selection and the columns for a document.
@@ -243,9 +243,9 @@ impl CompiledView {
 
     fn is_selected(&self, subject: &Subject<'_>) -> bool {
         match &self.selection {
-            Selection::Formula(formula) => formula
-                .evaluate_within(subject, &self.surroundings, DOCUMENT_LIMITS)
-                .is_ok_and(|outcome| outcome.selected),
+            Selection::Formula(formula) => {
+                formula.evaluate_within(subject, &self.context, DOCUMENT_LIMITS).is_ok_and(|outcome| outcome.selected)
+            }
             Selection::Folder(folder) => subject.header.uid_in(*folder).is_some(),
         }
     }
@@ -253,7 +253,7 @@ impl CompiledView {
     fn cell(&self, source: &Source, subject: &Subject<'_>) -> Cell {
         match source {
             Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
-            Source::Formula(formula) => match formula.evaluate_within(subject, &self.surroundings, DOCUMENT_LIMITS) {
+            Source::Formula(formula) => match formula.evaluate_within(subject, &self.context, DOCUMENT_LIMITS) {
                 Ok(outcome) => Cell::of_operand(&outcome.value, &formula.options().zone),
                 Err(stop) => Cell::of_failure(&stop.to_string()),
             },

@@ -188,9 +188,10 @@ fn selection_over_many_notes_equals_single_reads() {
             let requested: Vec<NoteId> =
                 (0..900).map(NoteId).filter(|_| random.below(density) == 0).chain([NoteId(7), NoteId(7)]).collect();
             for (selection, takes) in [(Some(&selection), 1), (None, 0)] {
-                let taken = reading.select_notes(selection, &reading.surroundings(), requested.clone(), &|header| {
-                    header.class == NoteClass::DOCUMENT
-                });
+                let taken =
+                    reading.select_notes(selection, &reading.evaluation_context(), requested.clone(), &|header| {
+                        header.class == NoteClass::DOCUMENT
+                    });
                 let mut taken: Vec<NoteId> = taken
                     .unwrap()
                     .notes

@@ -368,7 +368,9 @@ const READING: &[Row] = &[
         let selection =
             formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
-            Ok(r.select_notes(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
+            Ok(r.select_notes(Some(&selection), &r.evaluation_context(), [c.note], &|_| true)?
+                .notes
+                .contains_key(&c.note))
         })
     }),
     ("DatabaseSnapshot::changes_by_transaction", Server, |c| {
@@ -664,7 +666,7 @@ const GUARDED: &[(&str, &[&str])] = &[
 /// Methods that need no row: they reveal nothing about notes, or their results check the access themselves.
 const EXEMPT_METHODS: &[&str] = &[
     // Identity, database, time and durability.
-    "DatabaseSnapshot::database DatabaseSnapshot::grant DatabaseSnapshot::ticket DatabaseSnapshot::surroundings",
+    "DatabaseSnapshot::database DatabaseSnapshot::grant DatabaseSnapshot::ticket DatabaseSnapshot::evaluation_context",
     "PublicSnapshot::database PublicSnapshot::grant PublicSnapshot::ticket",
     "Writer::database Writer::modseq Writer::now Writer::last_ticket",
     "Transaction::writer Transaction::byte_count Transaction::commit",
