@@ -21,7 +21,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Modseq, Name, NoteId, Random, Timestamp, Uid, ViewId};
 use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{AddressResolver, Envelope, Recipient, Router, RouterOptions, Target, TransferOutcome};
-use notes::view::navigate::{Expansion, Navigator};
+use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
@@ -171,7 +171,7 @@ impl Server {
             skip: (Navigator::Current, 0),
             navigator: Navigator::Next,
             limit: PAGE,
-            expansion: Arc::new(Expansion::default()),
+            expansion: Arc::new(RowExpansion::default()),
             mask: ReadMask { tumbler: true, ..ReadMask::default() },
         };
         let entries = EntryReader::open(&reading, &view, 0).expect("rows");

@@ -28,7 +28,7 @@ use std::time::Instant;
 use base::sim::SeededRandom;
 use base::{Clock, Name, NoteId, Random, Timestamp};
 use notes::view::build::{BuildOptions, BuildReport};
-use notes::view::navigate::{Expansion, Navigator};
+use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, EntryRow, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
@@ -243,7 +243,7 @@ impl Bench {
     fn collapsed(&mut self, place: &BenchDatabase) {
         let reader = place.access.downgrade::<level::Reader>();
         let mut samples = Samples::default();
-        let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
+        let expansion = Arc::new(RowExpansion::none_but(Default::default()).expect("none"));
         for _ in 0..READS / 10 {
             let started = Instant::now();
             let request = EntriesRequest {

@@ -25,7 +25,7 @@ use crate::note::summary_items;
 use crate::records::{damaged_note, load_summary_bytes};
 use crate::subject::as_operand;
 use crate::view::cell::{self, CellValue};
-use crate::view::navigate::{Expansion, Navigator};
+use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::read_entries::{EntriesRequest, EntryContents, EntryReader, ReadMask, StartPosition};
 use crate::view::reader::RowContents;
 
@@ -179,7 +179,7 @@ impl<'r> LookupContext<'r> {
         values: &mut Values,
     ) -> Result<(), String> {
         let most = if values.seen.is_some() { LOOKUP_COST_MAX } else { LOOKUP_ROWS_MAX };
-        let expansion = Arc::new(Expansion::default());
+        let expansion = Arc::new(RowExpansion::default());
         let RowSpan { mut start, rows, main_documents_only } = span;
         let mut left = rows.min(most);
         while left > 0 {

@@ -56,13 +56,13 @@ pub enum Navigator {
 
 /// The expanded and collapsed rows of a client.
 #[derive(Clone, Debug, Default)]
-pub struct Expansion {
+pub struct RowExpansion {
     /// `true` if rows are collapsed except for the exceptions; `false` if they are expanded except for these.
     collapsed: bool,
     exceptions: HashSet<Vec<u8>>,
 }
 
-impl Expansion {
+impl RowExpansion {
     /// Creates an expansion in which all rows are expanded except those with these keys. Fails if there are more than
     /// [`VIEW_EXPANSIONS_MAX`].
     pub fn all_but(exceptions: HashSet<Vec<u8>>) -> Result<Self> {
@@ -101,7 +101,7 @@ impl ViewReader<'_> {
     ///
     /// Fails for [`Navigator::NextUnread`] and [`Navigator::PreviousUnread`], because unread marks are known only to
     /// readers of entries.
-    pub fn step(&self, key: &[u8], navigator: Navigator, expansion: &Expansion) -> Result<Option<ViewRow>> {
+    pub fn step(&self, key: &[u8], navigator: Navigator, expansion: &RowExpansion) -> Result<Option<ViewRow>> {
         match navigator {
             Navigator::Current => self.find(key),
             Navigator::Next => self.first_from(&next_key(key)),
@@ -144,7 +144,7 @@ impl ViewReader<'_> {
     }
 
     /// Returns the last row that is shown.
-    pub fn last(&self, expansion: &Expansion) -> Result<Option<ViewRow>> {
+    pub fn last(&self, expansion: &RowExpansion) -> Result<Option<ViewRow>> {
         let Some(last) = self.last_before(None)? else { return Ok(None) };
         self.visible_row(last, expansion).map(Some)
     }
@@ -202,19 +202,19 @@ impl ViewReader<'_> {
         }
     }
 
-    fn shown_before(&self, key: &[u8], expansion: &Expansion) -> Result<Option<ViewRow>> {
+    fn shown_before(&self, key: &[u8], expansion: &RowExpansion) -> Result<Option<ViewRow>> {
         let Some(row) = self.last_before(Some(key))? else { return Ok(None) };
         self.visible_row(row, expansion).map(Some)
     }
 
     /// Returns the visible row for a row: the outermost collapsed row above it, or the row itself.
-    fn visible_row(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
+    fn visible_row(&self, row: ViewRow, expansion: &RowExpansion) -> Result<ViewRow> {
         let shown = self.outermost_collapsed(&row.key, expansion)?;
         if shown == row.key { Ok(row) } else { Ok(self.find(&shown)?.unwrap_or(row)) }
     }
 
     /// Returns the key of the outermost collapsed row above a row, or the key of the row itself.
-    pub(crate) fn outermost_collapsed(&self, key: &[u8], expansion: &Expansion) -> Result<Vec<u8>> {
+    pub(crate) fn outermost_collapsed(&self, key: &[u8], expansion: &RowExpansion) -> Result<Vec<u8>> {
         let mut shown = key.to_vec();
         let mut above = self.parent_of(key)?;
         while let Some(key) = above {

@@ -18,7 +18,7 @@ use crate::folder::FolderEntry;
 use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
-use crate::view::navigate::{Expansion, Navigator};
+use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
 use crate::view::readers_filter::VisibleRowCursor;
 use crate::view::view_cache::OpenView;
@@ -53,7 +53,7 @@ pub struct EntriesRequest {
     /// Maximum number of rows.
     pub limit: usize,
     /// The expanded and collapsed rows.
-    pub expansion: Arc<Expansion>,
+    pub expansion: Arc<RowExpansion>,
     /// The details to return.
     pub mask: ReadMask,
 }
@@ -330,7 +330,7 @@ impl<'r> EntryReader<'r> {
         &self,
         key: &[u8],
         navigator: Navigator,
-        expansion: &Expansion,
+        expansion: &RowExpansion,
         looked_at: &mut u64,
     ) -> Result<Option<ViewRow>> {
         let by = match navigator {
@@ -516,7 +516,7 @@ enum ForwardPath<'w, 'r> {
 }
 
 impl ForwardPath<'_, '_> {
-    fn next(&mut self, row: &ViewRow, expansion: &Expansion) -> Result<Option<ViewRow>> {
+    fn next(&mut self, row: &ViewRow, expansion: &RowExpansion) -> Result<Option<ViewRow>> {
         match self {
             Self::Categories(outermost) => outermost.next(),
             Self::Rows { rows, walk, skips } => {

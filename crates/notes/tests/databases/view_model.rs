@@ -9,7 +9,7 @@ use base::sim::SeededRandom;
 use base::{Name, NoteId, Random, Unid};
 use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
-use notes::view::navigate::{Expansion, Navigator};
+use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, HierarchyCounts, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
@@ -646,7 +646,7 @@ impl RowList {
         matches!(&self.rows[index].contents, RowContents::Document { row, .. } if row.response_level == 0)
     }
 
-    fn is_shown(&self, index: usize, expansion: &Expansion) -> bool {
+    fn is_shown(&self, index: usize, expansion: &RowExpansion) -> bool {
         let mut above = self.parent(index);
         while let Some(parent) = above {
             if expansion.is_collapsed(&self.rows[parent].key) {
@@ -657,7 +657,7 @@ impl RowList {
         true
     }
 
-    fn step(&self, index: usize, navigator: Navigator, expansion: &Expansion) -> Option<usize> {
+    fn step(&self, index: usize, navigator: Navigator, expansion: &RowExpansion) -> Option<usize> {
         let later = || index + 1..self.rows.len();
         let earlier = || (0..index).rev();
         let peers = self.peers(index);
@@ -683,7 +683,7 @@ impl RowList {
 }
 
 /// Compares the positions of rows and the counts around them with the list, for all rows that a navigator reaches.
-fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
+fn check_counts(list: &RowList, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<RowExpansion>) {
     let start = if navigator == Navigator::Previous { StartPosition::End } else { StartPosition::Beginning };
     let mask = ReadMask { tumbler: true, position: true, counts: true, unread: false };
     let expansion = Arc::clone(expansion);
@@ -727,8 +727,11 @@ fn check_steps(reader: &ViewReader<'_>, entries: &EntryReader<'_>) {
     let depths = rows.iter().map(|row| reader.depth_of(&row.key).expect("a key")).collect();
     let list = RowList { rows, depths };
     let odd: HashSet<Vec<u8>> = list.rows.iter().skip(1).step_by(3).map(|row| row.key.clone()).collect();
-    let expansions =
-        [Expansion::default(), Expansion::all_but(odd.clone()).expect("few"), Expansion::none_but(odd).expect("few")];
+    let expansions = [
+        RowExpansion::default(),
+        RowExpansion::all_but(odd.clone()).expect("few"),
+        RowExpansion::none_but(odd).expect("few"),
+    ];
     for (index, row) in list.rows.iter().enumerate() {
         for (navigator, expansion) in NAVIGATORS.iter().flat_map(|way| expansions.iter().map(move |open| (way, open))) {
             // These steps need a row that is shown as their starting point.

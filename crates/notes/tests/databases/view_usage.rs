@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
-use notes::view::navigate::{Expansion, Navigator};
+use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryReader, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler};
@@ -121,12 +121,12 @@ fn view_shows_categories_totals_and_documents() {
     check(&request(StartPosition::Position(3), Navigator::Next, 2), &ALL[3..5]);
     check(&request("3.2.1".parse().map(StartPosition::Tumbler).expect("a tumbler"), Navigator::Next, 100), &ALL[9..]);
     check(&request(StartPosition::End, Navigator::Previous, 2), &[ALL[10], ALL[9]]);
-    let collapsed = Arc::new(Expansion::none_but(HashSet::new()).expect("none"));
+    let collapsed = Arc::new(RowExpansion::none_but(HashSet::new()).expect("none"));
     let closed =
         EntriesRequest { expansion: collapsed, ..request(StartPosition::Beginning, Navigator::NextExpanded, 100) };
     let entries = check(&closed, &["[] 7", "[Elan] 7", "[Zed] 8"]);
     let zed = entries.rows[2].key.clone();
-    let open = Arc::new(Expansion::none_but(HashSet::from([zed])).expect("one"));
+    let open = Arc::new(RowExpansion::none_but(HashSet::from([zed])).expect("one"));
     let entries =
         check(&EntriesRequest { expansion: open, ..closed.clone() }, &["[] 7", "[Elan] 7", "[Zed] 8", ALL[6], ALL[8]]);
     assert_eq!(entries.continue_at, None);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::ViewId;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
-use notes::view::navigate::{Expansion, Navigator};
+use notes::view::navigate::{RowExpansion};
 use notes::view::open::UpdateMethod;
 use notes::view::read_entries::{EntriesRequest, EntryContents, EntryRow, ReadMask, StartPosition};
 use notes::view::reader::{RowContents, Tumbler};
@@ -272,14 +272,14 @@ fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -
     })
 }
 
-fn expansion(source: &EntrySource<'_>, requested: Option<&v1::Expansion>) -> Result<Expansion> {
-    let Some(requested) = requested else { return Ok(Expansion::default()) };
+fn expansion(source: &EntrySource<'_>, requested: Option<&v1::Expansion>) -> Result<RowExpansion> {
+    let Some(requested) = requested else { return Ok(RowExpansion::default()) };
     check_count(requested.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
     let mut keys = HashSet::with_capacity(requested.exceptions.len());
     for tumbler in &requested.exceptions {
         keys.extend(source.key_at(&tumbler_in(tumbler)?)?);
     }
-    Ok(if requested.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
+    Ok(if requested.collapsed { RowExpansion::none_but(keys)? } else { RowExpansion::all_but(keys)? })
 }
 
 fn navigator(navigator: v1::Navigator) -> Navigator {
