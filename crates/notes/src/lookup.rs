@@ -27,7 +27,7 @@ use crate::subject::as_operand;
 use crate::view::cell::{self, CellValue};
 use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::read_entries::{EntriesRequest, EntryContents, EntryReader, ReadMask, StartPosition};
-use crate::view::reader::RowContents;
+use crate::view::reader::ViewRowContents;
 
 /// Number of bytes that a value takes in memory in addition to its text.
 const VALUE_BYTES: usize = 32;
@@ -194,7 +194,7 @@ impl<'r> LookupContext<'r> {
             let found = self.report_error(entries.read(&request))?;
             self.spend(found.rows_read)?;
             for row in &found.rows {
-                let EntryContents::Row(RowContents::Document { note, row }) = &row.content else { continue };
+                let EntryContents::Row(ViewRowContents::Document { note, row }) = &row.content else { continue };
                 if main_documents_only && row.response_level > 0 {
                     continue;
                 }

@@ -31,7 +31,7 @@ use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
 use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, encode_state, is_document};
 use crate::view::index_record::{self, IndexRecord};
-use crate::view::row::{CATEGORY_ROW, Row, RowKeys, mark};
+use crate::view::row::{CATEGORY_ROW, RowKeys, StoredRow, mark};
 use crate::view::row_change::RowWeights;
 use crate::view::selection::CompiledView;
 use crate::view::view_cache::OpenView;
@@ -532,7 +532,9 @@ impl<'b> RowStream<'b> {
 
     /// Counts a row in every open category and in the whole view.
     fn count(&mut self) {
-        let Ok(Row::Document(row)) = Row::decode(&self.value) else { unreachable!("only document rows are sorted") };
+        let Ok(StoredRow::Document(row)) = StoredRow::decode(&self.value) else {
+            unreachable!("only document rows are sorted")
+        };
         let cells: Vec<_> = self.summing.iter().map(|column| &row.cells[*column]).collect();
         let names = if row.response_level == 0 { self.keys.spellings(&row.cells) } else { Vec::new() };
         for (depth, (_, tally)) in self.open.iter_mut().enumerate() {

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::keys;
 use crate::view::category::CategoryTotals;
 use crate::view::index::{ViewBackRecord, ViewIndex};
-use crate::view::row::{self, Row};
+use crate::view::row::{self, StoredRow};
 use crate::view::row_change::RowWeights;
 
 /// A summary of a set of document rows, independent of their order: the number of rows, and the sum of their digests.
@@ -65,7 +65,7 @@ fn fault_of_order(
     let rows = CollectionReader::open(reader, index.rows(order))?;
     let mut scan = rows.scan(&KeyRange::all(), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
-        let Ok(Row::Document(row)) = Row::decode(value) else {
+        let Ok(StoredRow::Document(row)) = StoredRow::decode(value) else {
             category_rows += 1;
             continue;
         };

@@ -28,7 +28,7 @@ use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
 use crate::view::row::document;
-use crate::view::row_change::RowContent;
+use crate::view::row_change::RowState;
 use crate::view::selection::CompiledView;
 
 /// The progress of an index that follows the changes of its database.
@@ -224,7 +224,7 @@ impl<'u> IndexUpdate<'u> {
         let is_changed = back != after;
         self.backs.insert(note, (after, is_changed));
         for ((order, had), has) in self.orders.iter_mut().zip(had.rows).zip(has.rows) {
-            let had = had.into_iter().map(|(key, row)| (key, RowContent::Document(row))).collect();
+            let had = had.into_iter().map(|(key, row)| (key, RowState::Document(row))).collect();
             order.replace(had, has)?;
         }
         Ok(())

@@ -19,7 +19,7 @@ use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROW
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::navigate::{Navigator, RowExpansion};
-use crate::view::reader::{OutermostCategories, RowContents, Tumbler, ViewReader, ViewRow};
+use crate::view::reader::{OutermostCategories, Tumbler, ViewReader, ViewRow, ViewRowContents};
 use crate::view::readers_filter::VisibleRowCursor;
 use crate::view::view_cache::OpenView;
 use crate::view::view_format::Total;
@@ -91,7 +91,7 @@ pub struct ReadMask {
 #[derive(Clone, PartialEq, Debug)]
 pub enum EntryContents {
     /// A row of a view.
-    Row(RowContents),
+    Row(ViewRowContents),
     /// An entry of a folder without columns.
     FolderEntry(FolderEntry),
 }
@@ -352,14 +352,14 @@ impl<'r> EntryReader<'r> {
 
     fn is_unread(&self, row: &ViewRow) -> Result<Option<bool>> {
         match &row.contents {
-            RowContents::Category { .. } => Ok(None),
-            RowContents::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
+            ViewRowContents::Category { .. } => Ok(None),
+            ViewRowContents::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
         }
     }
 
     fn may_show(&self, row: &ViewRow) -> Result<bool> {
         match &row.contents {
-            RowContents::Document { note, .. } if self.changed.may_be(*note) => {
+            ViewRowContents::Document { note, .. } if self.changed.may_be(*note) => {
                 Ok(self.reading.header(*note)?.is_some())
             }
             _ => Ok(true),
@@ -428,7 +428,7 @@ impl<'r> EntryReader<'r> {
             }
             _ => self.rows.siblings(&row.key)?,
         };
-        let is_document = matches!(row.contents, RowContents::Document { .. });
+        let is_document = matches!(row.contents, ViewRowContents::Document { .. });
         if is_document && !(self.has_responses()? && self.rows.has_beneath(&row.key)?) {
             return Ok(HierarchyCounts { siblings, children: 0, descendants: 0 });
         }
@@ -447,7 +447,7 @@ impl<'r> EntryReader<'r> {
 
     /// Computes the totals that a category shows.
     fn totals(&self, row: &ViewRow, grand: &CategoryTotals) -> Result<Vec<(usize, f64)>> {
-        let RowContents::Category { tally, .. } = &row.contents else { return Ok(Vec::new()) };
+        let ViewRowContents::Category { tally, .. } = &row.contents else { return Ok(Vec::new()) };
         let mut totals = Vec::new();
         for (number, column) in self.view.index.summing().iter().enumerate() {
             let sum = tally.totals[number].sum.value();
@@ -487,7 +487,7 @@ impl<'r> EntryReader<'r> {
     fn sum_above(&self, key: &[u8], number: usize, grand: &CategoryTotals) -> Result<f64> {
         let Some(parent) = self.rows.parent_of(key)? else { return Ok(grand.totals[number].sum.value()) };
         match self.rows.find(&parent)?.map(|row| row.contents) {
-            Some(RowContents::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
+            Some(ViewRowContents::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
             _ => Ok(f64::NAN),
         }
     }
@@ -545,8 +545,8 @@ fn next_tumbler(before: &Tumbler, depth: usize) -> Tumbler {
 /// Returns the estimated size of a row in the reply, in bytes.
 fn size_of(row: &ViewRow) -> usize {
     let cells = match &row.contents {
-        RowContents::Category { .. } => 64,
-        RowContents::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
+        ViewRowContents::Category { .. } => 64,
+        ViewRowContents::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
     };
     row.key.len() + cells
 }

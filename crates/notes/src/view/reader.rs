@@ -21,7 +21,7 @@ use crate::limits::POSITION_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::index::ViewIndex;
 use crate::view::readers_filter::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
-use crate::view::row::{DocumentRow, Row, RowKeys, mark, note_of};
+use crate::view::row::{DocumentRow, RowKeys, StoredRow, mark, note_of};
 use crate::view::row_change::COUNTED_LEVELS;
 
 /// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost
@@ -57,12 +57,12 @@ pub struct ViewRow {
     /// The key by which the row can be found again.
     pub key: Vec<u8>,
     /// The contents of the row.
-    pub contents: RowContents,
+    pub contents: ViewRowContents,
 }
 
 /// The contents of a row.
 #[derive(Clone, PartialEq, Debug)]
-pub enum RowContents {
+pub enum ViewRowContents {
     /// A category: its level, and the counts and totals beneath it.
     Category { level: u8, tally: CategoryTotals },
     /// A document.
@@ -353,7 +353,7 @@ impl<'r> ViewReader<'r> {
         let range = KeyRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
         let mut walk = self.rows.walk(range, Direction::Forward)?;
         while let Some(entry) = walk.next()? {
-            let head = Row::head(&entry.value).map_err(|_| damaged(store::Table::View, &entry.key))?;
+            let head = StoredRow::head(&entry.value).map_err(|_| damaged(store::Table::View, &entry.key))?;
             if head.is_some_and(|(found, _)| usize::from(found) == level) && !each(&entry.key) {
                 break;
             }
@@ -429,7 +429,7 @@ impl<'r> ViewReader<'r> {
         let Some((level, path)) = record.split_first() else { return Ok(None) };
         let mut walk = self.walk(KeyRange::prefix(path), Direction::Forward)?;
         while let Some(entry) = walk.next()? {
-            let Ok(Row::Document(row)) = Row::decode(&entry.value) else { continue };
+            let Ok(StoredRow::Document(row)) = StoredRow::decode(&entry.value) else { continue };
             if row.response_level == 0 {
                 let mut names = self.keys().spellings(&row.cells[..]);
                 let level = usize::from(*level).wrapping_sub(1);
@@ -441,14 +441,14 @@ impl<'r> ViewReader<'r> {
 
     /// Decodes a stored row.
     pub(crate) fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
-        let shown = match Row::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
-            Row::Document(row) => RowContents::Document { note: note_of(&key)?, row },
-            Row::Category => {
+        let shown = match StoredRow::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
+            StoredRow::Document(row) => ViewRowContents::Document { note: note_of(&key)?, row },
+            StoredRow::Category => {
                 let above = self.index.keys(self.collation).paths_above(&key).ok_or_else(|| not_a_row(&key))?;
                 let level = above.len() as u8 + 1;
                 let tally =
                     self.tally(level, &key[..key.len() - 1])?.ok_or_else(|| damaged(store::Table::View, &key))?;
-                RowContents::Category { level, tally }
+                ViewRowContents::Category { level, tally }
             }
         };
         Ok(ViewRow { key, contents: shown })
@@ -469,7 +469,7 @@ impl OutermostCategories<'_, '_> {
             if !self.reader.rows.hidden.hides_category(record) {
                 let tally = self.reader.visible_part(record, decode_tally(record, value)?)?;
                 let key = [path, &[mark::ROW]].concat();
-                return Ok(Some(ViewRow { key, contents: RowContents::Category { level: 1, tally } }));
+                return Ok(Some(ViewRow { key, contents: ViewRowContents::Category { level: 1, tally } }));
             }
         }
         Ok(None)

@@ -22,7 +22,7 @@ use crate::grant::ReadersId;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::ViewIndex;
-use crate::view::row::{DocumentRow, Row, RowKeys, document, note_of};
+use crate::view::row::{DocumentRow, RowKeys, StoredRow, document, note_of};
 use crate::view::row_change::{COUNTED_LEVELS, RESTRICTED_SUM, RowWeights};
 
 pub(crate) mod cache;
@@ -330,9 +330,9 @@ impl Order<'_> {
         let restricted = |totals: &Totals| totals.sums.value(RESTRICTED_SUM).cast_unsigned();
         let first = restricted(&before);
         let last = restricted(&up_to);
-        let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
-            Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
-            Ok(Row::Category) => Ok(()),
+        let mut look = |key: &[u8], value: &[u8]| match StoredRow::decode(value) {
+            Ok(StoredRow::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
+            Ok(StoredRow::Category) => Ok(()),
             Err(_) => Err(damaged(store::Table::View, key)),
         };
         if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {

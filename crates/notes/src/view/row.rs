@@ -59,9 +59,9 @@ pub(crate) mod mark {
     pub(crate) const SUBLEVEL: u8 = 3;
 }
 
-/// The contents of a row.
+/// The stored value of a row.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Row {
+pub enum StoredRow {
     /// A document.
     Document(DocumentRow),
     /// A category. Its record holds its name and its counts.
@@ -83,7 +83,7 @@ pub struct DocumentRow {
     pub cells: Vec<Cell>,
 }
 
-impl Row {
+impl StoredRow {
     /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -488,8 +488,8 @@ fn category_name(value: CellValue<'_>) -> String {
 
 /// Decodes the row of a document.
 pub(crate) fn document(key: &[u8], value: &[u8]) -> crate::error::Result<DocumentRow> {
-    match Row::decode(value) {
-        Ok(Row::Document(row)) => Ok(row),
+    match StoredRow::decode(value) {
+        Ok(StoredRow::Document(row)) => Ok(row),
         _ => Err(damaged(store::Table::View, key)),
     }
 }
@@ -522,11 +522,11 @@ mod tests {
             conflict: false,
             cells: vec![Cell::None, Cell::Numbers(vec![1.0])],
         };
-        for row in [Row::Category, Row::Document(document)] {
+        for row in [StoredRow::Category, StoredRow::Document(document)] {
             let bytes = row.encode();
-            assert_eq!(Row::decode(&bytes), Ok(row));
+            assert_eq!(StoredRow::decode(&bytes), Ok(row));
             for length in 0..bytes.len() {
-                assert!(Row::decode(&bytes[..length]).is_err());
+                assert!(StoredRow::decode(&bytes[..length]).is_err());
             }
         }
     }

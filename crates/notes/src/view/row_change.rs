@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use collection::{EntryWeigher, Weight};
 
-use crate::view::row::{DocumentRow, Row};
+use crate::view::row::{DocumentRow, StoredRow};
 
-/// The content of a key before or after a change.
+/// The state of a key before or after a change: the row that it has.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum RowContent {
+pub(crate) enum RowState {
     Category,
     Document(Arc<DocumentRow>),
     /// A document in a view without categories and totals. No other data of the row are kept.
@@ -22,8 +22,8 @@ pub(crate) enum RowContent {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Vec<u8>,
-    pub(crate) before: Option<RowContent>,
-    pub(crate) after: Option<RowContent>,
+    pub(crate) before: Option<RowState>,
+    pub(crate) after: Option<RowState>,
 }
 
 /// Number of response levels, main documents included, whose rows the tree counts separately.
@@ -42,12 +42,12 @@ impl EntryWeigher for RowWeights {
     }
 
     fn weigh(&self, _key: &[u8], value: &[u8]) -> Option<Weight> {
-        let head = Row::head(value).ok()?;
+        let head = StoredRow::head(value).ok()?;
         Some(head.map_or(Weight::ZERO, |(level, is_restricted)| weight_of(usize::from(level), is_restricted)))
     }
 }
 
-impl RowContent {
+impl RowState {
     /// Returns the weight of the row.
     pub(crate) fn weight(&self) -> Weight {
         match self {

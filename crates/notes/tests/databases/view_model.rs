@@ -12,7 +12,7 @@ use notes::view::build::BuildOptions;
 use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, HierarchyCounts, ReadMask, StartPosition};
-use notes::view::reader::{RowContents, Tumbler, ViewReader, ViewRow};
+use notes::view::reader::{Tumbler, ViewReader, ViewRow, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
@@ -301,11 +301,11 @@ impl ViewFixture {
 
 fn line(row: &ViewRow) -> String {
     match &row.contents {
-        RowContents::Category { level, tally } => {
+        ViewRowContents::Category { level, tally } => {
             let indent = "  ".repeat(usize::from(*level) - 1);
             format!("{indent}[{}] {} {}", tally.name(), tally.documents, tally.totals[0].sum.value())
         }
-        RowContents::Document { row, .. } => {
+        ViewRowContents::Document { row, .. } => {
             format!("{}{}", "  ".repeat(usize::from(row.response_level) + 4), row.unid)
         }
     }
@@ -314,11 +314,11 @@ fn line(row: &ViewRow) -> String {
 /// Returns the number of rows above a row: categories, and the documents that it responds to.
 fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
     match &row.contents {
-        RowContents::Category { level, .. } => usize::from(*level),
-        RowContents::Document { row, .. } => {
+        ViewRowContents::Category { level, .. } => usize::from(*level),
+        ViewRowContents::Document { row, .. } => {
             let category = before.iter().rev().find_map(|row| match row.contents {
-                RowContents::Category { level, .. } => Some(usize::from(level)),
-                RowContents::Document { .. } => None,
+                ViewRowContents::Category { level, .. } => Some(usize::from(level)),
+                ViewRowContents::Document { .. } => None,
             });
             category.unwrap_or(0) + 1 + usize::from(row.response_level)
         }
@@ -639,11 +639,11 @@ impl RowList {
     }
 
     fn is_category(&self, index: usize) -> bool {
-        matches!(self.rows[index].contents, RowContents::Category { .. })
+        matches!(self.rows[index].contents, ViewRowContents::Category { .. })
     }
 
     fn is_main(&self, index: usize) -> bool {
-        matches!(&self.rows[index].contents, RowContents::Document { row, .. } if row.response_level == 0)
+        matches!(&self.rows[index].contents, ViewRowContents::Document { row, .. } if row.response_level == 0)
     }
 
     fn is_shown(&self, index: usize, expansion: &RowExpansion) -> bool {

@@ -11,7 +11,7 @@ use notes::view::cell::{Cell, CellValue};
 use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryReader, ReadMask, StartPosition};
-use notes::view::reader::{RowContents, Tumbler};
+use notes::view::reader::{Tumbler, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
@@ -80,10 +80,10 @@ fn request(start: StartPosition, navigator: Navigator, limit: usize) -> EntriesR
 fn lines(entries: &EntryPage) -> Vec<String> {
     let line = |row: &notes::view::read_entries::EntryRow| {
         let text = match &row.content {
-            EntryContents::Row(RowContents::Category { tally, .. }) => {
+            EntryContents::Row(ViewRowContents::Category { tally, .. }) => {
                 format!("[{}] {}", tally.name(), row.totals[0].1)
             }
-            EntryContents::Row(RowContents::Document { row, .. }) => match row.cells[1].one(0) {
+            EntryContents::Row(ViewRowContents::Document { row, .. }) => match row.cells[1].one(0) {
                 CellValue::Text(text) => text.to_owned(),
                 other => format!("{other:?}"),
             },
@@ -172,7 +172,9 @@ fn mask_selects_the_details_of_each_row() {
     let counts = entries.rows[5].counts.expect("requested");
     assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
     assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
-    let EntryContents::Row(RowContents::Document { note, .. }) = entries.rows[1].content else { panic!("a document") };
+    let EntryContents::Row(ViewRowContents::Document { note, .. }) = entries.rows[1].content else {
+        panic!("a document")
+    };
     world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
     let unread = EntriesRequest {
         skip: (Navigator::NextUnread, 1),
@@ -393,13 +395,13 @@ fn calendar_lists_the_entries_of_a_range_of_days() {
     assert_sound(&database);
 }
 
-fn article_of(contents: &RowContents) -> String {
+fn article_of(contents: &ViewRowContents) -> String {
     match contents {
-        RowContents::Document { row, .. } => match row.cells[2].one(0) {
+        ViewRowContents::Document { row, .. } => match row.cells[2].one(0) {
             CellValue::Text(text) => text.to_owned(),
             other => panic!("{other:?} is no article"),
         },
-        RowContents::Category { .. } => panic!("a calendar has no categories"),
+        ViewRowContents::Category { .. } => panic!("a calendar has no categories"),
     }
 }
 
@@ -410,7 +412,7 @@ fn purged_deletions_are_removed_from_the_view() {
     let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     for row in &entries.rows[3..] {
-        if let EntryContents::Row(RowContents::Document { note, .. }) = row.content {
+        if let EntryContents::Row(ViewRowContents::Document { note, .. }) = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
         }
     }
@@ -436,7 +438,7 @@ fn columns_with_titles_follow_renames() {
         let view = reading.view(note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
         assert_eq!(rows.len(), ORDERS.len());
-        let RowContents::Document { row, .. } = &rows[0].contents else { panic!("a document") };
+        let ViewRowContents::Document { row, .. } = &rows[0].contents else { panic!("a document") };
         let CellValue::Text(text) = row.cells[1].one(0) else { panic!("a text") };
         (text.to_owned(), view.index.id())
     };
@@ -479,10 +481,10 @@ fn assert_rebuild_is_equal(database: &Arc<Database>, name: &str) {
         let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 10_000).expect("sound");
         let describe = |row: notes::view::reader::ViewRow| match row.contents {
-            RowContents::Category { level, tally } => {
+            ViewRowContents::Category { level, tally } => {
                 (row.key, format!("{level} {} {}", tally.name(), tally.documents), Vec::new())
             }
-            RowContents::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
+            ViewRowContents::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
         };
         rows.into_iter().map(describe).collect::<Vec<_>>()
     };
@@ -528,7 +530,7 @@ fn rows_of_a_large_document_have_bounded_size() {
     let total = rows.total().expect("sound");
     assert_eq!((total.documents, total.totals[0].sum.value()), (12 * 1_024, 12.0 * 1_024.0 * 2.5));
     let page = rows.page(0, 2).expect("sound");
-    let RowContents::Document { row, .. } = &page[1].contents else { panic!("a document") };
+    let ViewRowContents::Document { row, .. } = &page[1].contents else { panic!("a document") };
     assert_eq!(
         (row.cells[0].clone(), row.cells[2].clone()),
         (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5]))
@@ -559,8 +561,8 @@ fn threads_with_long_subjects_keep_all_levels() {
     let view = reading.view(reading.view_find("Threads").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
     let level = |row: &notes::view::reader::ViewRow| match &row.contents {
-        RowContents::Document { row, .. } => usize::from(row.response_level),
-        RowContents::Category { .. } => panic!("no categories"),
+        ViewRowContents::Document { row, .. } => usize::from(row.response_level),
+        ViewRowContents::Category { .. } => panic!("no categories"),
     };
     let levels: Vec<usize> = rows.iter().map(level).collect();
     assert_eq!(levels, (0..base::limits::RESPONSE_DEPTH_MAX).collect::<Vec<_>>());
@@ -585,11 +587,11 @@ fn many_long_columns_hide_no_document() {
     let view = reading.view(reading.view_find("Wide").expect("there").note).expect("a view");
     let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
     let first = |row: &notes::view::reader::ViewRow| match &row.contents {
-        RowContents::Document { row, .. } => match row.cells[0].one(0) {
+        ViewRowContents::Document { row, .. } => match row.cells[0].one(0) {
             CellValue::Text(text) => text[..1].to_owned(),
             other => panic!("{other:?} is no text"),
         },
-        RowContents::Category { .. } => panic!("no categories"),
+        ViewRowContents::Category { .. } => panic!("no categories"),
     };
     assert_eq!(rows.iter().map(first).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
@@ -614,8 +616,8 @@ fn category_shows_its_smallest_spelling() {
         let view = reading.view(reading.view_find("By Customer").expect("there").note).expect("a view");
         let rows = reading.view_rows(&view, 0).expect("rows").page(0, 1).expect("sound");
         match &rows[0].contents {
-            RowContents::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
-            RowContents::Document { .. } => panic!("a category"),
+            ViewRowContents::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
+            ViewRowContents::Document { .. } => panic!("a category"),
         }
     };
     // Smaller spellings are created last and deleted first.
@@ -651,7 +653,7 @@ fn permanent_deletion_after_soft_deletion_leaves_the_view_unchanged() {
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
     let mut deleted = Vec::new();
     for row in &entries.rows[2..] {
-        if let EntryContents::Row(RowContents::Document { note, .. }) = row.content {
+        if let EntryContents::Row(ViewRowContents::Document { note, .. }) = row.content {
             world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
             refresh(&database, BOB, "By Customer").expect("a view");
             deleted.push(note);

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use base::ViewId;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
-use notes::view::navigate::{RowExpansion};
+use notes::view::navigate::RowExpansion;
 use notes::view::open::UpdateMethod;
 use notes::view::read_entries::{EntriesRequest, EntryContents, EntryRow, ReadMask, StartPosition};
-use notes::view::reader::{RowContents, Tumbler};
+use notes::view::reader::{Tumbler, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Refresh as When, ViewDesign};
 use notes::{DatabaseSnapshot, FolderEntry, Marks, level};
@@ -341,7 +341,7 @@ impl EntryWriter<'_> {
             ..v1::Entry::default()
         };
         match row.content {
-            EntryContents::Row(RowContents::Category { tally, .. }) => {
+            EntryContents::Row(ViewRowContents::Category { tally, .. }) => {
                 entry_out.category = true;
                 entry_out.name = tally.name().to_owned();
                 if mask.values {
@@ -349,7 +349,7 @@ impl EntryWriter<'_> {
                     fill(&mut entry_out.values, row.totals);
                 }
             }
-            EntryContents::Row(RowContents::Document { note, row }) => {
+            EntryContents::Row(ViewRowContents::Document { note, row }) => {
                 entry_out.note_id = note.0;
                 entry_out.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
                 entry_out.response = row.response_level > 0;

@@ -13,8 +13,8 @@ use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::{KeyAndRow, ViewIndex};
-use crate::view::row::{DocumentRow, Row, RowKeys, document};
-use crate::view::row_change::{RowChange, RowContent, RowWeights};
+use crate::view::row::{DocumentRow, RowKeys, StoredRow, document};
+use crate::view::row_change::{RowChange, RowState, RowWeights};
 
 /// The changes to the rows and categories of one order.
 pub(super) struct CollationUpdate<'u> {
@@ -103,7 +103,7 @@ impl<'u> CollationUpdate<'u> {
     }
 
     /// Records the change of a row.
-    fn note_change(&mut self, key: &[u8], before: Option<RowContent>, after: Option<RowContent>) {
+    fn note_change(&mut self, key: &[u8], before: Option<RowState>, after: Option<RowState>) {
         if let Some(changes) = &mut self.changes {
             changes.push(RowChange { key: key.to_vec(), before, after });
         }
@@ -116,17 +116,17 @@ impl<'u> CollationUpdate<'u> {
         keys: &[Vec<u8>],
         restricted: bool,
         new: &[KeyAndRow],
-    ) -> Result<Vec<(Vec<u8>, RowContent)>> {
+    ) -> Result<Vec<(Vec<u8>, RowState)>> {
         let is_shown = self.keys().has_categories() || !self.index.summing().is_empty();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             let content = if is_shown || stays.contains(&key[..]) {
                 let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-                RowContent::Document(Arc::new(document(key, &value)?))
+                RowState::Document(Arc::new(document(key, &value)?))
             } else {
                 let documents = self.keys().documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
-                RowContent::Counted { response_level: (documents.len() - 1) as u8, restricted }
+                RowState::Counted { response_level: (documents.len() - 1) as u8, restricted }
             };
             found.push((key.clone(), content));
         }
@@ -134,8 +134,8 @@ impl<'u> CollationUpdate<'u> {
     }
 
     /// Replaces the rows of a note. Keys end with the number of the note, so a key that the note did not have is new.
-    pub(super) fn replace(&mut self, old: Vec<(Vec<u8>, RowContent)>, new: Vec<KeyAndRow>) -> Result<()> {
-        let mut had: HashMap<Vec<u8>, RowContent> = old.into_iter().collect();
+    pub(super) fn replace(&mut self, old: Vec<(Vec<u8>, RowState)>, new: Vec<KeyAndRow>) -> Result<()> {
+        let mut had: HashMap<Vec<u8>, RowState> = old.into_iter().collect();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
             self.rows.remove_known(&key, content.weight())?;
@@ -149,14 +149,14 @@ impl<'u> CollationUpdate<'u> {
                 None => {
                     self.rows.insert(&key, &value)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, None, Some(RowContent::Document(row)));
+                    self.note_change(&key, None, Some(RowState::Document(row)));
                 }
-                Some(RowContent::Document(before)) if before.encode() == value => {}
+                Some(RowState::Document(before)) if before.encode() == value => {}
                 Some(before) => {
                     self.rows.put_known(&key, &value, before.weight())?;
                     self.uncount(&key, &before)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, Some(before), Some(RowContent::Document(row)));
+                    self.note_change(&key, Some(before), Some(RowState::Document(row)));
                 }
             }
         }
@@ -164,14 +164,14 @@ impl<'u> CollationUpdate<'u> {
     }
 
     /// Removes a row from the counts of its categories and of the whole view.
-    fn uncount(&mut self, key: &[u8], content: &RowContent) -> Result<()> {
+    fn uncount(&mut self, key: &[u8], content: &RowState) -> Result<()> {
         match content {
-            RowContent::Document(row) => self.count(key, row, false),
+            RowState::Document(row) => self.count(key, row, false),
             // Without categories and totals, only the number of documents depends on the row.
-            RowContent::Counted { .. } => {
+            RowState::Counted { .. } => {
                 self.tally(vec![0], CountChange { is_added: false, spelling: None, cells: Vec::new() })
             }
-            RowContent::Category => unreachable!("rows of notes are never category rows"),
+            RowState::Category => unreachable!("rows of notes are never category rows"),
         }
     }
 
@@ -233,7 +233,7 @@ impl<'u> CollationUpdate<'u> {
                 self.categories()?.remove(&key)?;
                 if let Some(row_key) = row_key {
                     self.rows.remove(&row_key)?;
-                    self.note_change(&row_key, Some(RowContent::Category).filter(|_| existed), None);
+                    self.note_change(&row_key, Some(RowState::Category).filter(|_| existed), None);
                 }
                 continue;
             }
@@ -242,8 +242,8 @@ impl<'u> CollationUpdate<'u> {
                 thin.push(key.clone());
             }
             if let Some(row_key) = row_key.filter(|_| !existed) {
-                self.rows.put(&row_key, &Row::Category.encode())?;
-                self.note_change(&row_key, None, Some(RowContent::Category));
+                self.rows.put(&row_key, &StoredRow::Category.encode())?;
+                self.note_change(&row_key, None, Some(RowState::Category));
             }
         }
         self.rows.finish(batch)?;
@@ -266,7 +266,7 @@ pub(super) fn find_spellings(
     let rows = CollectionReader::open(store, index.rows(collation))?;
     let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
-        if Row::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
+        if StoredRow::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
             let names = index.keys(collation).spellings(&document(key, value)?.cells[..]);
             let name = usize::from(*level).checked_sub(1).and_then(|level| names.get(level));
             counted.add(name.map(String::as_str), &[]);

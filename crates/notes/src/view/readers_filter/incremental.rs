@@ -15,9 +15,9 @@ use super::{HiddenRange, HiddenRows, MayRead, Order, RowCounts};
 use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::row::DocumentRow;
-use crate::view::row_change::{COUNTED_LEVELS, RowChange, RowContent};
+use crate::view::row_change::{COUNTED_LEVELS, RowChange, RowState};
 
-impl RowContent {
+impl RowState {
     fn counts(&self) -> RowCounts {
         let level = match self {
             Self::Category => usize::MAX,
@@ -53,7 +53,7 @@ impl RowContent {
 
 /// The combined effect of several changes, by row key.
 #[derive(Default)]
-pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<RowContent>, Option<RowContent>)>);
+pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<RowState>, Option<RowState>)>);
 
 impl Changes {
     /// Adds a change that follows the earlier ones.
@@ -104,8 +104,8 @@ impl HiddenRows {
         let mut units = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let mut contents = before.iter().chain(after);
-            let is_document = contents.clone().any(|content| *content != RowContent::Category);
-            if is_document && (contents.any(RowContent::is_restricted) || self.range_of(key).is_some()) {
+            let is_document = contents.clone().any(|content| *content != RowState::Category);
+            if is_document && (contents.any(RowState::is_restricted) || self.range_of(key).is_some()) {
                 let ends = order.keys().documents_in(key).ok_or_else(|| damaged(store::Table::View, key))?;
                 units.insert(key[..ends[0]].to_vec());
             }
@@ -118,7 +118,7 @@ impl HiddenRows {
         let mut shifts = vec![RowCounts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
             let counts =
-                |content: &Option<RowContent>| content.as_ref().map_or_else(RowCounts::default, RowContent::counts);
+                |content: &Option<RowState>| content.as_ref().map_or_else(RowCounts::default, RowState::counts);
             let more = counts(after).minus(&counts(before));
             let place = self.ranges.partition_point(|range| *range.prefix <= key[..]);
             shifts[place].add(&more);
@@ -159,7 +159,7 @@ impl HiddenRows {
         let mut records = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let paths = order.keys().paths_above(key).ok_or_else(|| damaged(store::Table::View, key))?;
-            let is_category = before.iter().chain(after).any(|content| *content == RowContent::Category);
+            let is_category = before.iter().chain(after).any(|content| *content == RowState::Category);
             if is_category {
                 let record = [&[paths.len() as u8 + 1], &key[..key.len() - 1]].concat();
                 let more = i64::from(after.is_some()) - i64::from(before.is_some());
@@ -199,7 +199,7 @@ fn rows_before_changes(
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
         order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
     for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {
-        match before.as_ref().and_then(RowContent::document) {
+        match before.as_ref().and_then(RowState::document) {
             Some(row) => drop(rows.insert(key.clone(), row)),
             None => drop(rows.remove(key)),
         }
