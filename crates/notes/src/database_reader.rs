@@ -45,7 +45,7 @@ pub struct DatabaseSnapshot<'d> {
     counters: Counters,
     ticket: Ticket,
     /// The folder that was opened last. Most replies concern a single folder.
-    opened: Mutex<Option<(ViewId, folder_reader::OpenedFolder)>>,
+    opened: Mutex<Option<(ViewId, folder_reader::FolderReaderState)>>,
     /// The note that was read last.
     last: Mutex<Option<CachedHeader>>,
 }

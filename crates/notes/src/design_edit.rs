@@ -13,7 +13,7 @@ use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
 use crate::private_design;
 use crate::records;
-use crate::transaction::OpenFolder;
+use crate::transaction::FolderIndexWriter;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
@@ -56,7 +56,7 @@ impl Writer<'_, '_> {
         let id = folder::collection_id(self.number(), view);
         let mut entries = CollectionWriter::open(self.part.database.store.as_ref(), id, &FolderWeights)?;
         entries.set_state(&state.encode());
-        self.part.folders.insert(view, OpenFolder::new(entries, state));
+        self.part.folders.insert(view, FolderIndexWriter::new(entries, state));
         Ok(view)
     }
 

@@ -40,7 +40,7 @@ struct FolderContext {
 
 /// The data that a reader collected when it was opened, for another reader of the same folder in the same snapshot.
 #[derive(Clone)]
-pub(crate) struct OpenedFolder {
+pub(crate) struct FolderReaderState {
     index: collection::reader::OpenedRoot,
     known: FolderContext,
 }
@@ -55,13 +55,13 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Opens the folder again. `reader` must show the same moment, to the same identity.
-    pub(crate) fn reopen(reader: &'r dyn TableReader, database: &'r Database, opening: &OpenedFolder) -> Self {
+    pub(crate) fn reopen(reader: &'r dyn TableReader, database: &'r Database, opening: &FolderReaderState) -> Self {
         Self { entries: CollectionReader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
     /// Returns the data that was collected when this reader was opened.
-    pub(crate) fn opening(&self) -> OpenedFolder {
-        OpenedFolder { index: self.entries.opening(), known: self.known.clone() }
+    pub(crate) fn opening(&self) -> FolderReaderState {
+        FolderReaderState { index: self.entries.opening(), known: self.known.clone() }
     }
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.

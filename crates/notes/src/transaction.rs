@@ -125,7 +125,7 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) pending: HashMap<NoteId, PendingHeader>,
     /// The notes that this transaction creates, by their UNIDs.
     made: HashMap<Unid, NoteId>,
-    pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
+    pub(crate) folders: HashMap<ViewId, FolderIndexWriter<'t>>,
     /// The changes of notes, filled when they are in the batch.
     changed: Vec<RecentChange>,
     /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
@@ -191,13 +191,13 @@ impl PendingHeader {
 }
 
 /// A folder's index that changes.
-pub(crate) struct OpenFolder<'t> {
+pub(crate) struct FolderIndexWriter<'t> {
     pub(crate) entries: CollectionWriter<'t>,
     pub(crate) state: FolderState,
     change: FolderChange,
 }
 
-impl<'t> OpenFolder<'t> {
+impl<'t> FolderIndexWriter<'t> {
     pub(crate) fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
         Self { entries, state, change }
@@ -301,7 +301,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns a folder's index for modification.
-    pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut OpenFolder<'t>> {
+    pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut FolderIndexWriter<'t>> {
         match self.folders.entry(view) {
             MapEntry::Occupied(known) => Ok(known.into_mut()),
             MapEntry::Vacant(vacant) => {
@@ -309,7 +309,7 @@ impl<'t> DatabaseChanges<'t> {
                 let entries = CollectionWriter::open(self.database.store.as_ref(), id, &FolderWeights)?;
                 let state = FolderState::decode(entries.state())
                     .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
-                Ok(vacant.insert(OpenFolder::new(entries, state)))
+                Ok(vacant.insert(FolderIndexWriter::new(entries, state)))
             }
         }
     }
