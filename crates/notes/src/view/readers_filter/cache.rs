@@ -7,7 +7,7 @@ use base::Modseq;
 use base::sync::Mutex;
 
 use super::HiddenRows;
-use super::incremental::Changes;
+use super::incremental::CombinedRowChanges;
 use crate::grant::ReadersId;
 use crate::limits::{VIEW_HIDDEN_CACHE_MAX, VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_CACHE_MAX};
 use crate::view::row_change::RowChange;
@@ -64,7 +64,7 @@ impl HiddenCache {
 
     /// Removes and returns the same reader's entry for an older state, with the changes of the rows since. Returns
     /// `None` if there is no such entry, or if the changes are no longer in the log.
-    pub(crate) fn take_older(&self, seen: &HiddenKey) -> Option<(Arc<HiddenRows>, Changes)> {
+    pub(crate) fn take_older(&self, seen: &HiddenKey) -> Option<(Arc<HiddenRows>, CombinedRowChanges)> {
         let mut found = self.found.lock();
         let is_older = |known: &HiddenKey| known.is_by_the_same(seen) && known.applied < seen.applied;
         let place = found.iter().position(|(known, _)| is_older(known))?;
@@ -74,9 +74,9 @@ impl HiddenCache {
     }
 
     /// Returns the changes of the rows of an order since `from`, or `None` if they are no longer in the log.
-    fn changes(&self, from: Modseq, seen: &HiddenKey) -> Option<Changes> {
+    fn changes(&self, from: Modseq, seen: &HiddenKey) -> Option<CombinedRowChanges> {
         let log = self.log.lock();
-        let mut changes = Changes::default();
+        let mut changes = CombinedRowChanges::default();
         let mut at = from;
         for step in log.steps.iter().skip_while(|step| step.from < from) {
             if at == seen.applied {

@@ -53,9 +53,9 @@ impl RowState {
 
 /// The combined effect of several changes, by row key.
 #[derive(Default)]
-pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<RowState>, Option<RowState>)>);
+pub(crate) struct CombinedRowChanges(BTreeMap<Vec<u8>, (Option<RowState>, Option<RowState>)>);
 
-impl Changes {
+impl CombinedRowChanges {
     /// Adds a change that follows the earlier ones.
     pub(crate) fn add(&mut self, change: &RowChange) {
         match self.0.get_mut(&change.key) {
@@ -77,7 +77,7 @@ impl HiddenRows {
     pub(crate) fn apply_changes(
         &mut self,
         order: &Order<'_>,
-        changes: &Changes,
+        changes: &CombinedRowChanges,
         may_read: &mut MayRead<'_>,
     ) -> Result<()> {
         let units = self.units(order, changes)?;
@@ -100,7 +100,7 @@ impl HiddenRows {
 
     /// Returns the keys of the main documents beneath which a row changed that has or had Readers items, or that was
     /// hidden.
-    fn units(&self, order: &Order<'_>, changes: &Changes) -> Result<BTreeSet<Vec<u8>>> {
+    fn units(&self, order: &Order<'_>, changes: &CombinedRowChanges) -> Result<BTreeSet<Vec<u8>>> {
         let mut units = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let mut contents = before.iter().chain(after);
@@ -114,7 +114,7 @@ impl HiddenRows {
     }
 
     /// Updates the row counts of the ranges, and of the rows before them.
-    fn shift(&mut self, changes: &Changes) {
+    fn shift(&mut self, changes: &CombinedRowChanges) {
         let mut shifts = vec![RowCounts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
             let counts =
@@ -155,7 +155,12 @@ impl HiddenRows {
     }
 
     /// Updates the hidden state of the categories in which a row changed.
-    fn follow_categories(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
+    fn follow_categories(
+        &mut self,
+        order: &Order<'_>,
+        changes: &CombinedRowChanges,
+        may_read: &mut MayRead<'_>,
+    ) -> Result<()> {
         let mut records = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let paths = order.keys().paths_above(key).ok_or_else(|| damaged(store::Table::View, key))?;
@@ -193,7 +198,7 @@ impl HiddenRows {
 /// Returns a main document and the responses beneath it as they were before the changes.
 fn rows_before_changes(
     order: &Order<'_>,
-    changes: &Changes,
+    changes: &CombinedRowChanges,
     unit: &[u8],
 ) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
