@@ -59,7 +59,7 @@ fn flag_names(flags: AclFlags) -> Vec<&'static str> {
 fn history(instance: &Instance, path: &str, last: u32) -> Outcome {
     let reader: Access<level::Reader> = open(instance, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
-    let row = |change: &notes::AclChange| {
+    let row = |change: &notes::AclHistoryEntry| {
         let mut what: Vec<String> = change.differences.iter().map(describe).collect();
         if change.omitted_count > 0 {
             what.push(format!("and {} more", change.omitted_count));
@@ -223,7 +223,8 @@ fn edit<T>(instance: &Instance, path: &str, change: impl FnOnce(&mut Acl) -> Res
 fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
     let path = access.database().path();
     let by = access.identity().name.abbreviated();
-    let change = notes::AclChange::between(before, after, &by, base::Timestamp::default(), base::Modseq::default());
+    let change =
+        notes::AclHistoryEntry::between(before, after, &by, base::Timestamp::default(), base::Modseq::default());
     for difference in &change.differences {
         tracing::info!(target: "access", database = %path, by, "changed an access control list: {}", describe(difference));
     }

@@ -23,7 +23,7 @@ use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
 
 /// One change of an ACL.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AclChange {
+pub struct AclHistoryEntry {
     /// Modseq of the transaction.
     pub modseq: Modseq,
     /// Time of the change.
@@ -57,7 +57,7 @@ pub enum AclDifference {
     InternetMax { before: AclLevel, after: AclLevel },
 }
 
-impl AclChange {
+impl AclHistoryEntry {
     /// Compares two versions of an ACL.
     #[must_use]
     pub fn between(before: &Acl, after: &Acl, by: &str, at: Timestamp, modseq: Modseq) -> Self {
@@ -201,7 +201,7 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
 pub(crate) fn record_change(
     reader: &dyn TableReader,
     database: DbNumber,
-    change: &AclChange,
+    change: &AclHistoryEntry,
     batch: &mut Batch,
 ) -> Result<()> {
     let mut known = 0;
@@ -218,13 +218,13 @@ pub(crate) fn record_change(
 
 impl DatabaseSnapshot<'_> {
     /// Returns the last changes of the ACL, newest first.
-    pub fn acl_history(&self, count_max: usize) -> Result<Vec<AclChange>> {
+    pub fn acl_history(&self, count_max: usize) -> Result<Vec<AclHistoryEntry>> {
         let range = keys::acl_history(self.database().number());
         let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Backward)?;
         let mut found = Vec::new();
         while found.len() < count_max {
             let Some((key, value)) = cursor.next()? else { break };
-            let change = keys::split_acl_change(key).and_then(|modseq| AclChange::decode(modseq, value).ok());
+            let change = keys::split_acl_change(key).and_then(|modseq| AclHistoryEntry::decode(modseq, value).ok());
             found.push(change.ok_or_else(|| damaged(Table::Meta, key))?);
         }
         Ok(found)
@@ -247,12 +247,12 @@ mod tests {
         let before = list();
         let mut after = list();
         change(&mut after);
-        let recorded = AclChange::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
+        let recorded = AclHistoryEntry::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
         let texts: Vec<String> = recorded.differences.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expected);
         let bytes = recorded.encode();
-        assert_eq!(AclChange::decode(Modseq(7), &bytes), Ok(recorded));
-        assert!((0..bytes.len()).all(|length| AclChange::decode(Modseq(7), &bytes[..length]).is_err()));
+        assert_eq!(AclHistoryEntry::decode(Modseq(7), &bytes), Ok(recorded));
+        assert!((0..bytes.len()).all(|length| AclHistoryEntry::decode(Modseq(7), &bytes[..length]).is_err()));
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         after
             .entries
             .extend((0..1_000).map(|number| AclEntry::new(format!("P{number}/Acme").as_str(), AclLevel::Reader)));
-        let recorded = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
+        let recorded = AclHistoryEntry::between(&list(), &after, "", Timestamp(0), Modseq(1));
         assert_eq!(
             (recorded.differences.len(), recorded.omitted_count),
             (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64)

@@ -68,7 +68,7 @@ mod records;
 
 pub use access::{Access, AtLeast, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, AuthenticationMethod, Identity};
-pub use acl_history::{AclChange, AclDifference};
+pub use acl_history::{AclDifference, AclHistoryEntry};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;

@@ -13,7 +13,7 @@ use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
 use crate::acl::{ACL_NOTE_ID, Acl, AclFlags, AclLevel, acl_item};
-use crate::acl_history::{self, AclChange};
+use crate::acl_history::{self, AclHistoryEntry};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
@@ -349,7 +349,7 @@ impl Writer<'_, '_> {
         let database = self.part.database;
         let before = database.acl().1;
         let by = self.part.grant.display_name().to_owned();
-        let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
+        let change = AclHistoryEntry::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
         let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
         let old = records::load_summary(store, database, ACL_NOTE_ID)?;

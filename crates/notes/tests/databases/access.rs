@@ -124,7 +124,7 @@ fn acl_changes_are_recorded() {
     let database = again.notes.database_open("docs.nsf").unwrap();
     let history_lines = |count| {
         let history = reader(&database, BOB).unwrap().read().unwrap().acl_history(count).unwrap();
-        let line = |change: &notes::AclChange| format!("{} {}", change.by, change.differences[0]);
+        let line = |change: &notes::AclHistoryEntry| format!("{} {}", change.by, change.differences[0]);
         history.iter().map(line).collect::<Vec<_>>()
     };
     assert_eq!(history_lines(9), ["Ann/Acme role [A] added", "Ann/Acme Bob/Acme: Editor instead of Reader"]);
