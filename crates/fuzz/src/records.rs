@@ -8,7 +8,7 @@ use base::{NoteId, Uid};
 use notes::catalog::DatabaseRecord;
 use notes::folder::FolderState;
 use notes::item::{decode_items, encode_items};
-use notes::{Acl, FolderEntry, Header, Item, Keywords, Summary};
+use notes::{Acl, FolderEntry, Item, Keywords, NoteHeader, Summary};
 
 /// Decodes the bytes as every kind of record.
 pub fn decode(bytes: &[u8]) {
@@ -27,8 +27,8 @@ pub fn decode(bytes: &[u8]) {
     if let Ok(summary) = Summary::decode(bytes) {
         assert_eq!(Summary::decode(&summary.encode()).as_ref(), Ok(&summary), "a summary reads back");
     }
-    if let Ok(header) = Header::decode(NoteId(1), bytes) {
-        assert_eq!(Header::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
+    if let Ok(header) = NoteHeader::decode(NoteId(1), bytes) {
+        assert_eq!(NoteHeader::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
     }
     let _ = FolderEntry::decode(Uid(1), bytes);
     let _ = notes::change_log::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);

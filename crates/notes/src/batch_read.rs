@@ -13,7 +13,7 @@ use crate::error::{Result, damaged};
 use crate::evaluate::stored_subject;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
-use crate::note::Header;
+use crate::note::NoteHeader;
 use crate::records::{self, damaged_note};
 use crate::subject::Subject;
 
@@ -27,7 +27,7 @@ const RUN_MIN: usize = 4;
 const UNWANTED_BYTES_MAX: usize = 1 << 20;
 
 /// A callback that receives a header and, if wanted and present, the summary record that follows it.
-type RecordCallback<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
+type RecordCallback<'e> = dyn FnMut(NoteHeader, Option<&[u8]>) -> Result<()> + 'e;
 
 /// Calls `each` for those of the notes that exist, in the order of their note ids. It receives the header, or header
 /// and summary, as `part` specifies.
@@ -72,14 +72,14 @@ fn scan_run<'n>(
         [*first, last.next()].map(|note| keys::summary(database.number(), note, SummaryRecord::Header).to_vec());
     let mut cursor = reader.scan(Table::Summary, &KeyRange { start, end: Some(end) }, Direction::Forward)?;
     // A header waits here for its summary, which is the next record.
-    let mut waiting: Option<Header> = None;
+    let mut waiting: Option<NoteHeader> = None;
     let mut vain_bytes = 0;
     while let Some((key, value)) = cursor.next()? {
         let (note, found) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
         let is_header = found == SummaryRecord::Header as u8;
         let is_requested = run.binary_search(&note).is_ok();
         if is_requested && is_header {
-            let header = Header::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;
+            let header = NoteHeader::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;
             if let Some(before) = waiting.replace(header) {
                 each(before, None)?;
             }
@@ -104,7 +104,7 @@ fn scan_run<'n>(
 #[derive(Debug, Default)]
 pub struct SelectedNotes {
     /// The headers of the selected notes.
-    pub notes: HashMap<NoteId, Header>,
+    pub notes: HashMap<NoteId, NoteHeader>,
     /// Number of notes for which the formula failed or hit a limit. They are not selected.
     pub failed: u64,
     /// Description of the first of these failures.
@@ -152,7 +152,7 @@ impl DatabaseSnapshot<'_> {
         selection: Option<&Formula>,
         host: &dyn Host,
         notes: impl IntoIterator<Item = NoteId>,
-        header_filter: &dyn Fn(&Header) -> bool,
+        header_filter: &dyn Fn(&NoteHeader) -> bool,
     ) -> Result<SelectedNotes> {
         let mut taken = SelectedNotes::default();
         each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {

@@ -13,7 +13,7 @@ use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::error::{Result, damaged};
 use crate::keys;
-use crate::note::{Header, Membership, decode_memberships, encode_memberships};
+use crate::note::{Membership, NoteHeader, decode_memberships, encode_memberships};
 
 /// The kind of a change to a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,7 @@ pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq,
 }
 
 /// Deletes the record of a note's last change.
-pub(crate) fn delete_last(batch: &mut Batch, database: DbNumber, header: &Header) {
+pub(crate) fn delete_last(batch: &mut Batch, database: DbNumber, header: &NoteHeader) {
     let kind = if header.is_stub() { DELETED } else { CHANGED };
     batch.delete(Table::ByModseq, &keys::bymod(database, header.modseq, header.note, kind));
 }

@@ -25,7 +25,7 @@ use crate::folder_reader::{self, FolderReader};
 use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
-use crate::note::{Header, Note, NoteClass, Summary};
+use crate::note::{Note, NoteClass, NoteHeader, Summary};
 use crate::records;
 
 /// A page of changes in their order, with the place where the next page begins.
@@ -53,7 +53,7 @@ pub struct DatabaseSnapshot<'d> {
 /// The header of a note and its visibility to the reader. Most replies ask for the same note several times.
 #[derive(Clone)]
 struct CachedHeader {
-    header: Arc<Header>,
+    header: Arc<NoteHeader>,
     is_hidden: bool,
 }
 
@@ -97,9 +97,9 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     /// Returns a note's header, also that of a stub, or `None` if the note is absent or hidden from the reader.
-    pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
+    pub fn header(&self, note: NoteId) -> Result<Option<NoteHeader>> {
         let looked = self.header_and_visibility(note)?.filter(|looked| !looked.is_hidden);
-        Ok(looked.map(|looked| Header::clone(&looked.header)))
+        Ok(looked.map(|looked| NoteHeader::clone(&looked.header)))
     }
 
     /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.
@@ -143,7 +143,7 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     /// Calls `each` for every note after `after`, in the order of note ids, until `each` returns `false`.
-    pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
+    pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(NoteHeader) -> Result<bool>) -> Result<()> {
         self.each_note_bounded(after, usize::MAX, each).map(drop)
     }
 
@@ -154,7 +154,7 @@ impl<'d> DatabaseSnapshot<'d> {
         &self,
         after: NoteId,
         looks_max: usize,
-        each: &mut dyn FnMut(Header) -> Result<bool>,
+        each: &mut dyn FnMut(NoteHeader) -> Result<bool>,
     ) -> Result<Option<NoteId>> {
         let start = keys::summary(self.database.number, after.next(), SummaryRecord::Header);
         let range =
@@ -166,7 +166,7 @@ impl<'d> DatabaseSnapshot<'d> {
             if part != SummaryRecord::Header as u8 {
                 continue;
             }
-            let header = Header::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
+            let header = NoteHeader::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
             looks += 1;
             if (!self.hides(&header)? && !each(header)?) || looks >= looks_max {
                 return Ok(Some(note));
@@ -284,7 +284,7 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     /// Returns `true` if Readers items hide the note with this header.
-    pub(crate) fn hides(&self, header: &Header) -> Result<bool> {
+    pub(crate) fn hides(&self, header: &NoteHeader) -> Result<bool> {
         records::is_hidden(&self.snapshot, self.database, &self.grant, header)
     }
 

@@ -12,7 +12,7 @@ use crate::database_reader::DatabaseSnapshot;
 use crate::error::Result;
 use crate::evaluation_context::EvaluationContext;
 use crate::limits::DOCUMENT_LIMITS;
-use crate::note::{self, BodyDirectoryEntry, Header, NoteClass};
+use crate::note::{self, BodyDirectoryEntry, NoteClass, NoteHeader};
 use crate::records::{self, load_summary_bytes};
 use crate::subject::Subject;
 
@@ -93,7 +93,7 @@ pub struct SearchStats {
 }
 
 /// Creates the subject of a header and a stored summary record.
-pub(crate) fn stored_subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
+pub(crate) fn stored_subject<'n>(header: &'n NoteHeader, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
     let damaged = |_| records::damaged_note(database, header.note, "summary");
     let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
     Ok(Subject { body_bytes: behind, ..Subject::new(header, items) })

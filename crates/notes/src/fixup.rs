@@ -40,7 +40,7 @@ use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
-use crate::note::{Header, NoteClass};
+use crate::note::{NoteClass, NoteHeader};
 use crate::records;
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
@@ -276,7 +276,7 @@ struct Survey<'s> {
     reader: &'s dyn TableReader,
     number: DbNumber,
     report: FixupReport,
-    headers: HashMap<NoteId, Header>,
+    headers: HashMap<NoteId, NoteHeader>,
     damaged: Vec<NoteId>,
     /// The existing folders and the notes that they must contain.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
@@ -429,7 +429,7 @@ impl<'s> Survey<'s> {
 
     fn take_header(&mut self, note: NoteId, value: &[u8]) {
         self.report.notes += 1;
-        match Header::decode(note, value) {
+        match NoteHeader::decode(note, value) {
             Ok(header) => drop(self.headers.insert(note, header)),
             Err(_) => self.damaged.push(note),
         }
@@ -488,13 +488,13 @@ impl<'s> Survey<'s> {
     }
 
     /// Returns `true` for a stub whose UNID was reused by a newer note. The UNID index points to that note.
-    fn is_superseded(&self, header: &Header) -> bool {
+    fn is_superseded(&self, header: &NoteHeader) -> bool {
         header.is_stub() && self.leads_to.get(&header.unid).is_some_and(|last| *last != header.note)
     }
 
     /// Reads all records of a note. A note that cannot be read completely is given up as damaged.
     fn check_contents(&mut self, note: NoteId) -> Result<()> {
-        if !self.headers.get(&note).is_some_and(Header::has_contents) {
+        if !self.headers.get(&note).is_some_and(NoteHeader::has_contents) {
             return Ok(());
         }
         let summary = match salvage::split_damage(records::load_summary(self.reader, self.database, note))? {

@@ -18,7 +18,7 @@ use collection::{CollectionId, EntryWeigher, Weight};
 use crate::grant::Grant;
 use crate::item::{Item, ItemFlags};
 use crate::limits::KEYWORDS_PER_NOTE_MAX;
-use crate::note::{Header, Keyword, Marks, NoteFlags};
+use crate::note::{Keyword, Marks, NoteFlags, NoteHeader};
 
 /// Collation number of the UID order of a folder. Views number their collations from 0.
 pub const UID_COLLATION: u8 = 255;
@@ -89,7 +89,7 @@ const CRLF_GROWTH_BIT: u8 = 0x40;
 impl FolderEntry {
     /// Creates the entry of a note.
     #[must_use]
-    pub fn of(header: &Header, uid: Uid, saved: Timestamp) -> Self {
+    pub fn of(header: &NoteHeader, uid: Uid, saved: Timestamp) -> Self {
         Self {
             uid,
             note: header.note,

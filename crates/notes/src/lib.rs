@@ -80,7 +80,7 @@ pub use folder_reader::FolderReader;
 pub use grant::Grant;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
-pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+pub use note::{Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};
 pub use public::PublicSnapshot;
 pub use save::{OnConflict, SaveOptions, SaveOutcome};

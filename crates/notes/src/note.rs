@@ -107,7 +107,7 @@ pub struct Membership {
 
 /// The header of a note: metadata that every note has, and whose size does not depend on that of the note.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Header {
+pub struct NoteHeader {
     /// Note id within the database. Part of the key, not of the record.
     pub note: NoteId,
     /// Universal identifier.
@@ -149,7 +149,7 @@ const HEADER_VERSION: u8 = 1;
 const CRLF_GROWTH_BIT: u16 = 0x0010;
 
 #[cfg(test)]
-impl Header {
+impl NoteHeader {
     /// Creates a header for tests: that of a document with this note id, whose UNID repeats the number. All other
     /// fields have defaults.
     pub(crate) fn test_document(number: u32) -> Self {
@@ -174,7 +174,7 @@ impl Header {
     }
 }
 
-impl Header {
+impl NoteHeader {
     /// Returns `true` for a deletion stub, including one that keeps its contents.
     #[must_use]
     pub fn is_stub(&self) -> bool {
@@ -374,7 +374,7 @@ fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyDirectoryEntry, Inval
 #[derive(Clone, PartialEq, Debug)]
 pub struct Note {
     /// The header.
-    pub header: Header,
+    pub header: NoteHeader,
     /// All items: those of the summary, then those of the body.
     pub items: Vec<Item>,
     /// The blobs that the items refer to.

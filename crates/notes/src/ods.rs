@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::item;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
-use crate::note::{Header, NoteFlags, Summary};
+use crate::note::{NoteFlags, NoteHeader, Summary};
 use crate::public;
 use crate::records;
 
@@ -151,7 +151,7 @@ impl UpgradeStep {
         if part != SummaryRecord::Header as u8 {
             return Ok(true);
         }
-        let header = Header::decode(note, value).map_err(|_| records::damaged_note(database, note, "header"))?;
+        let header = NoteHeader::decode(note, value).map_err(|_| records::damaged_note(database, note, "header"))?;
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
@@ -176,7 +176,7 @@ impl UpgradeStep {
     }
 }
 
-fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &Header) -> Result<Option<Summary>> {
+fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &NoteHeader) -> Result<Option<Summary>> {
     if !header.has_contents() {
         return Ok(None);
     }
@@ -185,9 +185,9 @@ fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &H
 
 /// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
 /// already.
-fn upgraded_header(header: &Header, summary: &Summary) -> Option<Header> {
+fn upgraded_header(header: &NoteHeader, summary: &Summary) -> Option<NoteHeader> {
     let is_old = public::is_public(&summary.items) && !header.flags.contains(NoteFlags::PUBLIC);
-    is_old.then(|| Header { flags: header.flags.union(NoteFlags::PUBLIC), ..header.clone() })
+    is_old.then(|| NoteHeader { flags: header.flags.union(NoteFlags::PUBLIC), ..header.clone() })
 }
 
 /// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or

@@ -20,7 +20,7 @@ use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::Grant;
 use crate::item::{self, Item};
-use crate::note::{Header, Note, NoteFlags, Summary};
+use crate::note::{Note, NoteFlags, NoteHeader, Summary};
 
 /// The item that makes a document public if it is `1`.
 pub const PUBLIC_ITEM: &str = "$PublicAccess";
@@ -63,7 +63,7 @@ impl<'d> PublicSnapshot<'d> {
     }
 
     /// Returns the header of a public document.
-    pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
+    pub fn header(&self, note: NoteId) -> Result<Option<NoteHeader>> {
         Ok(self.reading.header(note)?.filter(|header| header.flags.contains(NoteFlags::PUBLIC) && !header.is_stub()))
     }
 
@@ -99,7 +99,7 @@ impl<'d> PublicSnapshot<'d> {
     }
 
     /// Calls `each` for every public document after `after`, in the order of note ids, until it returns `false`.
-    pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
+    pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(NoteHeader) -> Result<bool>) -> Result<()> {
         self.reading.each_note(after, &mut |header| {
             let is_seen = header.flags.contains(NoteFlags::PUBLIC) && !header.is_stub();
             if is_seen { each(header) } else { Ok(true) }

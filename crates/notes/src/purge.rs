@@ -19,7 +19,7 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
-use crate::note::Header;
+use crate::note::NoteHeader;
 use crate::records;
 
 /// Maximum number of records that one call removes, so that the database's lock is held briefly.
@@ -50,7 +50,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         if matches!(entry.change, NoteChange::Deleted { .. }) {
             let header = records::load_header(store, database, entry.note)?;
             // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
-            if header.as_ref().is_some_and(Header::is_soft_deleted) {
+            if header.as_ref().is_some_and(NoteHeader::is_soft_deleted) {
                 continue;
             }
             for part in [SummaryRecord::Header, SummaryRecord::Summary] {

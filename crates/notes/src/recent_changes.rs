@@ -12,7 +12,7 @@ use base::{Modseq, NoteId};
 
 use crate::item::{self, Item};
 use crate::limits::{RECENT_CHANGES_MAX, RECENT_VERSIONS_BYTES_MAX};
-use crate::note::Header;
+use crate::note::NoteHeader;
 use crate::subject::Subject;
 
 /// A change of a note.
@@ -37,14 +37,14 @@ pub(crate) enum PreviousState {
 /// A version of a note.
 #[derive(Debug)]
 pub(crate) struct NoteVersion {
-    header: Header,
+    header: NoteHeader,
     /// The summary items in their stored form.
     items: Vec<u8>,
 }
 
 impl PreviousState {
     /// Creates the previous state from a header and its summary items.
-    pub(crate) fn version(header: Header, items: &[Item]) -> Self {
+    pub(crate) fn version(header: NoteHeader, items: &[Item]) -> Self {
         let mut out = Encoder::with_capacity(512);
         item::encode_items(&mut out, items.iter());
         Self::Version(NoteVersion { header, items: out.finish() })
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn version(bytes: usize) -> PreviousState {
-        PreviousState::version(Header::test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
+        PreviousState::version(NoteHeader::test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn version_keeps_the_items_of_the_note() {
         let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
-        let PreviousState::Version(version) = PreviousState::version(Header::test_document(3), &items) else {
+        let PreviousState::Version(version) = PreviousState::version(NoteHeader::test_document(3), &items) else {
             panic!("a version")
         };
         let subject = version.subject();

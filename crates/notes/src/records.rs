@@ -15,10 +15,15 @@ use crate::grant::Grant;
 use crate::item::{self, Item, Value};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
-use crate::note::{Header, NoteClass, NoteFlags, Summary};
+use crate::note::{NoteClass, NoteFlags, NoteHeader, Summary};
 
 /// Returns `true` if Readers items hide the note with this header from the holder of a grant.
-pub(crate) fn is_hidden(reader: &dyn TableReader, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
+pub(crate) fn is_hidden(
+    reader: &dyn TableReader,
+    database: &Database,
+    grant: &Grant,
+    header: &NoteHeader,
+) -> Result<bool> {
     if grant.is_server_itself() || !header.flags.contains(NoteFlags::HAS_READERS) {
         return Ok(false);
     }
@@ -56,11 +61,11 @@ pub(crate) fn load_children(reader: &dyn TableReader, database: DbNumber, parent
     Ok(found)
 }
 
-pub(crate) fn load_header(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<Option<Header>> {
+pub(crate) fn load_header(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<Option<NoteHeader>> {
     let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, SummaryRecord::Header))? else {
         return Ok(None);
     };
-    Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
+    NoteHeader::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
 }
 
 pub(crate) fn load_summary(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<Option<Summary>> {
@@ -73,7 +78,7 @@ pub(crate) fn load_header_and_summary(
     reader: &dyn TableReader,
     database: &Database,
     note: NoteId,
-) -> Result<(Option<Header>, Option<Summary>)> {
+) -> Result<(Option<NoteHeader>, Option<Summary>)> {
     let (header, summary) = load_header_and_summary_bytes(reader, database, note)?;
     let summary = summary.map(|value| Summary::decode(&value)).transpose();
     Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
@@ -84,12 +89,12 @@ pub(crate) fn load_header_and_summary_bytes(
     reader: &dyn TableReader,
     database: &Database,
     note: NoteId,
-) -> Result<(Option<Header>, Option<Vec<u8>>)> {
+) -> Result<(Option<NoteHeader>, Option<Vec<u8>>)> {
     let [header, summary] =
         [SummaryRecord::Header, SummaryRecord::Summary].map(|part| keys::summary(database.number, note, part));
     let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
     let [header, summary] = <[_; 2]>::try_from(found).expect("multi_get returns one value per key");
-    let header = header.map(|value| Header::decode(note, &value)).transpose();
+    let header = header.map(|value| NoteHeader::decode(note, &value)).transpose();
     Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
 }
 

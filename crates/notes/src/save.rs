@@ -25,7 +25,7 @@ use store::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, ItemFlags, Value, drop_unused_blobs};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
-use crate::note::{Header, NewNote, NoteFlags};
+use crate::note::{NewNote, NoteFlags, NoteHeader};
 use crate::records;
 use crate::writer::Writer;
 
@@ -107,10 +107,10 @@ impl Writer<'_, '_> {
             true => with_edit_history(&summary.items, items, writer.part.grant.name(), writer.part.now),
             false => items.to_vec(),
         };
-        let Header { unid, sequence: found, class, .. } = self.pending_header(note)?.after;
+        let NoteHeader { unid, sequence: found, class, .. } = self.pending_header(note)?.after;
         if found == expected {
             let items = tracked(self, items);
-            let Header { size, crlf_growth, .. } = self.pending_header(note)?.after;
+            let NoteHeader { size, crlf_growth, .. } = self.pending_header(note)?.after;
             let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
             if options.preserve_size {
                 let header = &mut self.pending_header(note)?.after;
@@ -156,7 +156,7 @@ impl Writer<'_, '_> {
     /// Returns the number of conflict responses that a note has.
     fn conflicts_of(&mut self, note: NoteId) -> Result<usize> {
         let unid = self.pending_header(note)?.after.unid;
-        let is_loser = |header: &crate::note::Header| {
+        let is_loser = |header: &crate::note::NoteHeader| {
             header.flags.contains(NoteFlags::CONFLICT) && header.parent == Some(unid) && !header.is_stub()
         };
         let made = self.part.pending.values().filter(|pending| pending.before.is_none() && is_loser(&pending.after));

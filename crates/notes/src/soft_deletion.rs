@@ -28,7 +28,7 @@ use crate::database_reader::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
-use crate::note::{BodyDirectoryEntry, Header, Marks, Note, NoteClass, NoteFlags, Summary};
+use crate::note::{BodyDirectoryEntry, Marks, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::view::index_record::IndexRecord;
 use crate::writer::{self, Writer};
@@ -77,7 +77,7 @@ impl DeletionRecord {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeletedNote {
     /// Its header, as a stub.
-    pub header: Header,
+    pub header: NoteHeader,
     /// The record of its deletion.
     pub deletion: DeletionRecord,
 }
@@ -138,8 +138,8 @@ impl DatabaseSnapshot<'_> {
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
-    fn restorable(&self, note: NoteId) -> Result<Option<(Header, Summary)>> {
-        let Some(header) = self.header(note)?.filter(Header::is_soft_deleted) else { return Ok(None) };
+    fn restorable(&self, note: NoteId) -> Result<Option<(NoteHeader, Summary)>> {
+        let Some(header) = self.header(note)?.filter(NoteHeader::is_soft_deleted) else { return Ok(None) };
         let summary = records::load_summary(&self.snapshot, self.database(), note)?;
         let summary = summary.ok_or_else(|| records::damaged_note(self.database(), note, "summary"))?;
         Ok(self.grant().may_delete(&summary.items).then_some((header, summary)))
@@ -327,7 +327,7 @@ fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId)
 }
 
 /// Changes the header into that of a stub without contents.
-fn clear_contents(header: &mut Header) {
+fn clear_contents(header: &mut NoteHeader) {
     let is_restricted = header.flags.contains(NoteFlags::HAS_READERS);
     header.flags = if is_restricted { NoteFlags::STUB.union(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
     header.size = 0;
@@ -363,7 +363,7 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
         }
         batch.delete(Table::Meta, key);
         removed += 1;
-        let header = records::load_header(store, database, note)?.filter(Header::is_soft_deleted);
+        let header = records::load_header(store, database, note)?.filter(NoteHeader::is_soft_deleted);
         let Some(mut header) = header else { continue };
         let summary = records::load_summary(store, database, note)?.unwrap_or_default();
         let owner = BlobOwner { database: database.number, note };

@@ -9,7 +9,7 @@ use formula::host::{Attachment, DocumentState, DocumentTime};
 use formula::{Document, Moment, Text, Zone};
 
 use crate::item::{ItemRef, Value, ValueRef};
-use crate::note::{Header, NoteFlags};
+use crate::note::{NoteFlags, NoteHeader};
 
 /// The item that names the parent of a response.
 pub const REF_ITEM: &str = "$REF";
@@ -30,7 +30,7 @@ pub fn reserved_item(name: &str) -> Option<&'static str> {
 #[derive(Clone, Debug)]
 pub struct Subject<'n> {
     /// The header of the note.
-    pub header: &'n Header,
+    pub header: &'n NoteHeader,
     /// The summary items of the note.
     pub items: Vec<ItemRef<'n>>,
     /// The bytes after the items in the stored record. Empty if the items come from another source.
@@ -40,7 +40,7 @@ pub struct Subject<'n> {
 impl<'n> Subject<'n> {
     /// Creates the subject of a header and its items.
     #[must_use]
-    pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
+    pub fn new(header: &'n NoteHeader, items: Vec<ItemRef<'n>>) -> Self {
         Self { header, items, body_bytes: &[] }
     }
 

@@ -31,7 +31,7 @@ use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
-use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
+use crate::note::{Membership, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
 use crate::writer::Writer;
@@ -155,7 +155,7 @@ pub(crate) struct DatabaseChanges<'t> {
 /// A note as stored.
 struct StoredNote {
     note: NoteId,
-    header: Option<Header>,
+    header: Option<NoteHeader>,
     /// The summary. The outer `None` means that it was not read yet.
     summary: Option<Option<Arc<Summary>>>,
 }
@@ -163,9 +163,9 @@ struct StoredNote {
 /// A note whose header changes.
 pub(crate) struct PendingHeader {
     /// The stored header, or `None` for a new note.
-    pub(crate) before: Option<Header>,
+    pub(crate) before: Option<NoteHeader>,
     /// The header after the transaction.
-    pub(crate) after: Header,
+    pub(crate) after: NoteHeader,
 }
 
 impl PendingHeader {
@@ -233,13 +233,13 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Adds a note that this transaction creates.
-    pub(crate) fn add(&mut self, made: Header) {
+    pub(crate) fn add(&mut self, made: NoteHeader) {
         self.made.insert(made.unid, made.note);
         self.pending.insert(made.note, PendingHeader { before: None, after: made });
     }
 
     /// Returns the header of the note with that UNID if this transaction creates it.
-    pub(crate) fn made(&self, unid: Unid) -> Option<&Header> {
+    pub(crate) fn made(&self, unid: Unid) -> Option<&NoteHeader> {
         self.pending.get(self.made.get(&unid)?).map(|pending| &pending.after)
     }
 
@@ -273,7 +273,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns the header of a note as the last transaction left it.
-    pub(crate) fn stored_header(&mut self, note: NoteId) -> Result<Option<Header>> {
+    pub(crate) fn stored_header(&mut self, note: NoteId) -> Result<Option<NoteHeader>> {
         if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
             return Ok(looked.header.clone());
         }
@@ -318,7 +318,7 @@ impl<'t> DatabaseChanges<'t> {
     /// because no view contained them.
     pub(crate) fn keep_version(&mut self, note: NoteId, items: &[Item]) {
         let stored = self.pending.get(&note).and_then(|pending| pending.before.as_ref());
-        let is_shown = |header: &&Header| header.class == NoteClass::DOCUMENT && !header.is_stub();
+        let is_shown = |header: &&NoteHeader| header.class == NoteClass::DOCUMENT && !header.is_stub();
         if let Some(header) = stored.filter(|header| self.keeps_versions && is_shown(header)) {
             self.replaced.entry(note).or_insert_with(|| PreviousState::version(header.clone(), items));
         }

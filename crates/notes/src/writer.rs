@@ -22,7 +22,7 @@ use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{
-    BodyDirectoryEntry, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary,
+    BodyDirectoryEntry, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary,
 };
 use crate::profile::is_profile_unid;
 use crate::public;
@@ -89,7 +89,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns a note's header, changes of this transaction included, or `None` if the note is absent or hidden.
-    pub fn header(&mut self, note: NoteId) -> Result<Option<Header>> {
+    pub fn header(&mut self, note: NoteId) -> Result<Option<NoteHeader>> {
         if self.part.pending(note)?.is_none_or(|pending| pending.before.is_some()) {
             self.require_level(AclLevel::Reader)?;
         }
@@ -142,7 +142,7 @@ impl Writer<'_, '_> {
         }
         let sequence = replaced.map_or(1, |old| old.saturating_add(1));
         let now = self.part.now;
-        let mut header = Header {
+        let mut header = NoteHeader {
             note,
             unid,
             class: new.class,
@@ -650,7 +650,7 @@ impl Writer<'_, '_> {
     }
 }
 
-fn check_folder_limit(header: &Header) -> Result<()> {
+fn check_folder_limit(header: &NoteHeader) -> Result<()> {
     if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
         return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use directory::Person;
-use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Header, Identity, Level, Writer, level};
+use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Identity, Level, NoteHeader, Writer, level};
 use proto::v1;
 
 use crate::admission::Caller;
@@ -132,7 +132,7 @@ pub(crate) fn find_named(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Resul
 
 /// Returns the header of a note, including deletion stubs. Returns `None` if it does not exist or the caller may not
 /// read it.
-pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<Option<Header>> {
+pub(crate) fn header_of(reading: &DatabaseSnapshot<'_>, name: NoteKey) -> Result<Option<NoteHeader>> {
     let note = match name {
         NoteKey::Number(note) => Some(note),
         NoteKey::Unid(unid) => reading.find(unid)?,

@@ -4,7 +4,7 @@
 //! whole notes.
 
 use base::{NoteId, Timestamp, Unid};
-use notes::{AclEntry, AclFlags, AclKind, AclLevel, Header, Item, ItemFlags, NoteClass, NoteFlags, Value};
+use notes::{AclEntry, AclFlags, AclKind, AclLevel, Item, ItemFlags, NoteClass, NoteFlags, NoteHeader, Value};
 use proto::v1;
 use proto::v1::value::Kind;
 use store::blob::BlobId;
@@ -113,7 +113,7 @@ fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
 
 /// Converts a header to the protocol's type.
 #[must_use]
-pub fn header_out(header: &Header, unread: bool) -> v1::NoteHeader {
+pub fn header_out(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
     v1::NoteHeader {
         note_id: header.note.0,
         unid: header.unid.0.to_vec(),

@@ -5,7 +5,7 @@
 //! [`ContentReader`].
 
 use notes::item::ItemFlags;
-use notes::{DatabaseSnapshot, Header, Item, Summary, Value};
+use notes::{DatabaseSnapshot, Item, NoteHeader, Summary, Value};
 
 use crate::error::{Error, Result};
 use crate::extract::IsolatedReader;
@@ -30,7 +30,7 @@ pub struct OpenNote<'n> {
     /// The snapshot that contains the note.
     pub reading: &'n DatabaseSnapshot<'n>,
     /// The note's header.
-    pub header: &'n Header,
+    pub header: &'n NoteHeader,
     /// The note's summary record.
     pub summary: &'n Summary,
     /// The reader of files that are not read in this process.

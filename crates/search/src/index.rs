@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use base::sync::{Mutex, MutexGuard, RwLock};
 use base::{DbNumber, Modseq, NoteId};
-use notes::{Access, DatabaseSnapshot, Header, Identity, Notes, level};
+use notes::{Access, DatabaseSnapshot, Identity, NoteHeader, Notes, level};
 use store::Ticket;
 use tantivy::directory::MmapDirectory;
 use tantivy::merge_policy::LogMergePolicy;
@@ -528,7 +528,7 @@ impl Update<'_> {
     }
 
     /// Returns `true` if the index holds the last saved version of a note. Marks and folders are not indexed.
-    fn is_up_to_date(&self, header: &Header) -> Result<bool> {
+    fn is_up_to_date(&self, header: &NoteHeader) -> Result<bool> {
         let number = self.reading.database().number();
         if !self.may_contain(header.note) || self.writing.touched.contains(&(number, header.note)) {
             return Ok(false);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use base::{DbNumber, Modseq, NoteId, Timestamp};
-use notes::Header;
+use notes::NoteHeader;
 use notes::note::NoteFlags;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, TantivyDocument, Term};
@@ -13,7 +13,7 @@ use crate::schema::{self, Schema};
 use crate::text::NoteText;
 
 /// Creates the document of a note.
-pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, text: NoteText) -> TantivyDocument {
+pub(crate) fn document(schema: &Schema, database: DbNumber, header: &NoteHeader, text: NoteText) -> TantivyDocument {
     let mut document = TantivyDocument::default();
     let is_restricted = u64::from(header.flags.contains(NoteFlags::HAS_READERS));
     document.add_u64(schema.key, schema::key(database, header.note));

@@ -157,7 +157,7 @@ impl TableFile {
         Ok(Self { writer, columns, written: ExportStatistics::default() })
     }
 
-    fn write(&mut self, header: &notes::Header, items: &[Item]) -> Result<(), Failure> {
+    fn write(&mut self, header: &notes::NoteHeader, items: &[Item]) -> Result<(), Failure> {
         let groups = by_name(items);
         match &mut self.writer {
             FormatWriter::Csv(out) => {

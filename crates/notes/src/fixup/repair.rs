@@ -17,7 +17,7 @@ use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
-use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
+use crate::note::{Marks, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::soft_deletion::DeletionRecord;
 use crate::view::index_record;
 
@@ -214,7 +214,7 @@ impl Survey<'_> {
         let now = self.database.clock.now();
         let record = Summary { items, ..Summary::default() }.encode();
         let left = self.headers.get(&note).filter(|header| header.class == kind.0 && !header.is_stub());
-        let new = || Header {
+        let new = || NoteHeader {
             note,
             unid: Unid::generate(self.database.random.as_ref()),
             class: kind.0,

@@ -25,7 +25,7 @@ use crate::error::{Error, Result, damaged};
 use crate::evaluate::stored_subject;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
-use crate::note::Header;
+use crate::note::NoteHeader;
 use crate::records;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
@@ -268,11 +268,11 @@ impl<'s> BuildPass<'s> {
     fn all_documents(&mut self, total: u64, report: &mut BuildProgress<'_>) -> Result<ControlFlow<()>> {
         let range = KeyRange::prefix(&self.database.number().to_key());
         let mut cursor = self.reader.scan(Table::Summary, &range, Direction::Forward)?;
-        let mut header: Option<Header> = None;
+        let mut header: Option<NoteHeader> = None;
         while let Some((key, value)) = cursor.next()? {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
             if part == SummaryRecord::Header as u8 {
-                let read = Header::decode(note, value);
+                let read = NoteHeader::decode(note, value);
                 let read = read.map_err(|_| records::damaged_note(self.database, note, "header"))?;
                 header = Some(read).filter(is_document);
                 continue;
@@ -290,7 +290,7 @@ impl<'s> BuildPass<'s> {
     }
 
     /// Places a document, or adds it to the waiting responses if its parent is not placed yet.
-    fn document(&mut self, header: &Header, summary: &[u8]) -> Result<()> {
+    fn document(&mut self, header: &NoteHeader, summary: &[u8]) -> Result<()> {
         let above = match header.parent.filter(|parent| self.parents.contains(parent)) {
             Some(parent) => match self.placed.get(&parent) {
                 Some(back) => ParentPosition::Document(back),
@@ -305,7 +305,7 @@ impl<'s> BuildPass<'s> {
         self.push_rows(header, placed)
     }
 
-    fn push_rows(&mut self, header: &Header, placed: DocumentRows) -> Result<()> {
+    fn push_rows(&mut self, header: &NoteHeader, placed: DocumentRows) -> Result<()> {
         for (sorter, rows) in self.rows.iter_mut().zip(&placed.rows) {
             for (key, row) in rows {
                 sorter.push(key, &row.encode())?;

@@ -18,7 +18,7 @@ use store::{Table, TableReader};
 use crate::error::{Result, damaged};
 use crate::grant::ReadersId;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
-use crate::note::{Header, NoteClass, NoteFlags};
+use crate::note::{NoteClass, NoteFlags, NoteHeader};
 use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
@@ -136,7 +136,7 @@ impl ViewIndex {
 }
 
 /// Returns `true` if a note is a document that was not deleted.
-pub(crate) fn is_document(header: &Header) -> bool {
+pub(crate) fn is_document(header: &NoteHeader) -> bool {
     !header.is_stub() && header.class == NoteClass::DOCUMENT
 }
 

@@ -20,7 +20,7 @@ use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::evaluate::stored_subject;
 use crate::keys;
-use crate::note::Header;
+use crate::note::NoteHeader;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
 use crate::view::cycle::Cycles;
@@ -280,7 +280,7 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Writes the current rows of a note and returns its new record.
-    fn place(&mut self, header: Option<&Header>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
+    fn place(&mut self, header: Option<&NoteHeader>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
         let has = self.rows_of(header)?;
         let back = has.back();
         for ((order, has), had) in self.orders.iter_mut().zip(has.rows).zip(&before.keys) {
@@ -291,7 +291,7 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Computes the rows of a note.
-    fn rows_of(&mut self, header: Option<&Header>) -> Result<DocumentRows> {
+    fn rows_of(&mut self, header: Option<&NoteHeader>) -> Result<DocumentRows> {
         match header.filter(|header| is_document(header)) {
             Some(header) => self.evaluate(header),
             None => Ok(self.index.nowhere()),
@@ -299,7 +299,7 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Evaluates selection and columns for a document, and computes its rows in each order.
-    fn evaluate(&mut self, header: &Header) -> Result<DocumentRows> {
+    fn evaluate(&mut self, header: &NoteHeader) -> Result<DocumentRows> {
         let Some(bytes) = records::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::grant::{Grant, ReadersId};
 use crate::item::{Item, ItemRef};
 use crate::limits::VIEW_BUILD_NOTES_MIN;
-use crate::note::{Header, NoteClass, NoteFlags, summary_items};
+use crate::note::{NoteClass, NoteFlags, NoteHeader, summary_items};
 use crate::records;
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::index_update::IndexUpdateProgress;
@@ -240,7 +240,7 @@ fn load_views(reader: &dyn TableReader, database: &Database) -> Result<Vec<Arc<V
     Ok(found)
 }
 
-fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
+fn view_info(header: &NoteHeader, items: &[Item]) -> Option<ViewInfo> {
     let view = ViewNote::of_items(items)?;
     let restricted = header.flags.contains(NoteFlags::HAS_READERS);
     let asks = view.external_inputs(ViewId(header.note.0));

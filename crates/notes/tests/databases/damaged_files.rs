@@ -117,7 +117,7 @@ fn read_all(database: &Arc<Database>) -> u32 {
     let access = reader(database, ANN).unwrap();
     let reading = access.read().unwrap();
     let mut documents = 0;
-    let each = &mut |header: notes::Header| {
+    let each = &mut |header: notes::NoteHeader| {
         documents += u32::from(header.class.is_document());
         assert!(reading.note(header.note)?.is_some());
         Ok(true)

@@ -320,7 +320,7 @@ fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     let mut documents = 0;
-    let each = &mut |header: notes::Header| {
+    let each = &mut |header: notes::NoteHeader| {
         documents += u32::from(header.class.is_document() && !header.is_stub());
         reading.note(header.note).map(|_| true)
     };

@@ -18,7 +18,7 @@ use notes::view::open::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, AuthenticationMethod, Database, DatabaseOptions, DatabaseSnapshot,
-    FolderReader, Header, Identity, Item, Level, Marks, NewNote, OnConflict, PublicSnapshot, SaveOptions, Value,
+    FolderReader, Identity, Item, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot, SaveOptions, Value,
     Writer, level,
 };
 use store::BlobId;
@@ -204,7 +204,7 @@ impl Case {
     /// Returns `true` if an enumeration contains the note.
     fn is_among(
         &self,
-        walk: impl FnOnce(&mut dyn FnMut(Header) -> notes::Result<bool>) -> notes::Result<()>,
+        walk: impl FnOnce(&mut dyn FnMut(NoteHeader) -> notes::Result<bool>) -> notes::Result<()>,
     ) -> notes::Result<bool> {
         let mut found = false;
         walk(&mut |header| {

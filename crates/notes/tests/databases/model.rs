@@ -102,7 +102,7 @@ impl Model {
     }
 }
 
-fn header_of(world: &TestServer, note: NoteId) -> notes::Header {
+fn header_of(world: &TestServer, note: NoteId) -> notes::NoteHeader {
     let database = world.notes.database_open("docs.nsf").unwrap();
     let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap();
     header.expect("the model has it")

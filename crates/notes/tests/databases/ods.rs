@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Header, Item, Marks, NewNote, NoteFlags,
+    Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Item, Marks, NewNote, NoteFlags, NoteHeader,
     OdsVersion, Summary, Upgrade, UpgradeReport, Value, fixup, level,
 };
 use store::{Batch, Direction, KeyRange, Table, TableReader};
@@ -80,7 +80,7 @@ fn downgrade_batch(world: &TestServer, database: &Database) -> Batch {
     for ((table, key), value) in contents(world) {
         let is_own = key.starts_with(&database.number().to_key());
         if table == Table::Summary && is_own && key[8] == 0 {
-            let mut header = Header::decode(NoteId(0), &value).expect("a header");
+            let mut header = NoteHeader::decode(NoteId(0), &value).expect("a header");
             header.flags = header.flags.difference(NoteFlags::PUBLIC);
             batch.put(table, &key, &header.encode());
         } else if table == Table::Summary && is_own && key[4..8] == [0, 0, 0, 1] {

@@ -33,7 +33,7 @@ fn public_subjects(database: &Arc<Database>) -> Option<Vec<String>> {
     let access: Access<level::Public> = database.authorize(&identity(BOB)).ok()?;
     let reading = access.read_public().expect("a snapshot");
     let mut found = Vec::new();
-    let each = &mut |header: notes::Header| {
+    let each = &mut |header: notes::NoteHeader| {
         let note = reading.note(header.note)?.expect("a listed document exists");
         found.push(note.text("Subject").unwrap_or_default().to_owned());
         Ok(true)

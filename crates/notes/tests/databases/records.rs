@@ -10,8 +10,8 @@ use notes::limits::{
 };
 use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
-    DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Header, Item, ItemFlags,
-    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, OdsVersion, Summary, Value,
+    DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Item, ItemFlags,
+    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion, Summary, Value,
 };
 use proptest::prelude::*;
 use store::BlobId;
@@ -62,7 +62,7 @@ fn keywords() -> impl Strategy<Value = Vec<Keyword>> {
         .prop_map(|numbers| numbers.into_iter().map(Keyword).collect())
 }
 
-fn header() -> impl Strategy<Value = Header> {
+fn header() -> impl Strategy<Value = NoteHeader> {
     let times = any::<[i64; 4]>();
     let membership =
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
@@ -75,7 +75,7 @@ fn header() -> impl Strategy<Value = Header> {
     (names, numbers, times, sizes, keywords(), memberships).prop_map(
         |(names, numbers, times, sizes, keywords, folders)| {
             let (class, flags, sequence, modseq, marks) = numbers;
-            Header {
+            NoteHeader {
                 note: NoteId(7),
                 unid: Unid(names.0),
                 class: NoteClass(class),
@@ -134,7 +134,7 @@ proptest! {
 
     #[test]
     fn headers_read_back(header in header()) {
-        check(&header.encode(), &header, |bytes| Header::decode(header.note, bytes))?;
+        check(&header.encode(), &header, |bytes| NoteHeader::decode(header.note, bytes))?;
     }
 
     #[test]
@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn folder_entries_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // An entry uses the two upper bits of the byte of marks.
-        let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
+        let header = NoteHeader { marks: Marks(header.marks.0 & 0x1F), ..header };
         let entry = FolderEntry::of(&header, Uid(uid), Timestamp(saved));
         let stored = entry.encode();
         let read = FolderEntry::decode(Uid(uid), &stored);
@@ -254,14 +254,14 @@ proptest! {
 
 #[test]
 fn unknown_versions_are_refused() {
-    let header = Header { flags: NoteFlags::STUB, ..any_header() };
+    let header = NoteHeader { flags: NoteFlags::STUB, ..any_header() };
     let records =
         [header.encode(), Summary::default().encode(), Counters::START.encode(), Keywords::default().encode()];
     for (number, stored) in records.iter().enumerate() {
         for version in [0, 2, 255] {
             let stored = [&[version], &stored[1..]].concat();
             let is_refused = match number {
-                0 => Header::decode(NoteId(1), &stored).is_err(),
+                0 => NoteHeader::decode(NoteId(1), &stored).is_err(),
                 1 => Summary::decode(&stored).is_err() && summary_items(&stored).is_err(),
                 2 => Counters::decode(&stored).is_err(),
                 _ => Keywords::decode(&stored).is_err(),
@@ -274,12 +274,12 @@ fn unknown_versions_are_refused() {
 #[test]
 fn values_beyond_the_limits_are_refused() {
     let membership = Membership { folder: ViewId(1), uid: Uid(1) };
-    let header = |folders: usize, keywords: usize| Header {
+    let header = |folders: usize, keywords: usize| NoteHeader {
         folders: vec![membership; folders],
         keywords: vec![Keyword(1); keywords],
         ..any_header()
     };
-    let reads = |header: Header| Header::decode(NoteId(1), &header.encode()).is_ok();
+    let reads = |header: NoteHeader| NoteHeader::decode(NoteId(1), &header.encode()).is_ok();
     assert!(reads(header(FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX)));
     assert!(!reads(header(FOLDERS_PER_NOTE_MAX + 1, 0)) && !reads(header(0, KEYWORDS_PER_NOTE_MAX + 1)));
     let entry = |keywords: usize| FolderEntry::of(&header(0, keywords), Uid(1), Timestamp(0)).encode();
@@ -304,8 +304,8 @@ fn values_beyond_the_limits_are_refused() {
     assert!(keywords(KEYWORDS_PER_DATABASE_MAX).is_ok() && keywords(KEYWORDS_PER_DATABASE_MAX + 1).is_err());
 }
 
-fn any_header() -> Header {
-    Header {
+fn any_header() -> NoteHeader {
+    NoteHeader {
         note: NoteId(1),
         unid: Unid([1; 16]),
         class: NoteClass::DOCUMENT,

@@ -7,7 +7,7 @@
 use base::{NoteId, Unid, ViewId};
 use notes::item::{blobs_of, drop_unused_blobs};
 use notes::{
-    Access, Database, DatabaseKind, Header, Item, ItemFlags, NewNote, Note, NoteClass, OnConflict, SaveOptions,
+    Access, Database, DatabaseKind, Item, ItemFlags, NewNote, Note, NoteClass, NoteHeader, OnConflict, SaveOptions,
     SaveOutcome, Value, Writer, level,
 };
 use proto::v1;
@@ -152,7 +152,7 @@ pub(crate) fn delete(
     let note = {
         let reader = access.downgrade::<level::Reader>();
         let header = header_of(&reader.read()?, note_name(request.note)?)?;
-        let is_there = |header: &Header| !header.is_stub() || (request.permanent && header.is_soft_deleted());
+        let is_there = |header: &NoteHeader| !header.is_stub() || (request.permanent && header.is_soft_deleted());
         header.filter(is_there).map(|header| header.note)
     };
     let lower = access.downgrade::<level::Depositor>();

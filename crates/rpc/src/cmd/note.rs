@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base::NoteId;
 use notes::note::BodyDirectoryEntry;
-use notes::{DatabaseSnapshot, Header, Item, ItemFlags, Note, Summary, level};
+use notes::{DatabaseSnapshot, Item, ItemFlags, Note, NoteHeader, Summary, level};
 use prost::Message;
 use proto::v1;
 use proto::v1::item_selection::Extent;
@@ -124,7 +124,7 @@ pub(crate) fn open_many(
 /// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.
 pub(crate) fn read_selected(
     reading: &DatabaseSnapshot<'_>,
-    header: &Header,
+    header: &NoteHeader,
     wanted: &ItemSelection,
     bytes_max: usize,
 ) -> Result<v1::Note> {

@@ -13,7 +13,7 @@ use notes::batch_read::SelectedNotes;
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::LookupContext;
-use notes::{DatabaseSnapshot, Header, NoteClass, level};
+use notes::{DatabaseSnapshot, NoteClass, NoteHeader, level};
 use prost::Message;
 use proto::v1;
 
@@ -178,7 +178,7 @@ impl Search {
         reading: &DatabaseSnapshot<'_>,
         lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],
-    ) -> Result<HashMap<NoteId, Header>> {
+    ) -> Result<HashMap<NoteId, NoteHeader>> {
         let began = context.services.clock.monotonic();
         let changed = entries.iter().filter(|entry| matches!(entry.change, NoteChange::Changed { .. }));
         let selection = self.selection.as_ref();
@@ -202,7 +202,7 @@ impl Search {
         Ok(notes)
     }
 
-    fn is_meant(&self, header: &Header) -> bool {
+    fn is_meant(&self, header: &NoteHeader) -> bool {
         self.classes.contains(&header.class) && header.modified >= self.since && header.modified < self.until
     }
 }

@@ -131,7 +131,7 @@ pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
     FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
-pub fn header(database: &Arc<Database>, note: NoteId) -> notes::Header {
+pub fn header(database: &Arc<Database>, note: NoteId) -> notes::NoteHeader {
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
     reading.header(note).expect("a sound database").expect("the note exists")

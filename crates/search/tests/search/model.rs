@@ -251,7 +251,7 @@ impl Model {
         let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let mut found = BTreeMap::new();
-        let each = &mut |header: notes::Header| {
+        let each = &mut |header: notes::NoteHeader| {
             if !header.is_stub() && header.class.is_document() {
                 found.insert(header.note, Document::read(&reading, &header));
             }
@@ -304,7 +304,7 @@ struct Document {
 }
 
 impl Document {
-    fn read(reading: &DatabaseSnapshot<'_>, header: &notes::Header) -> Self {
+    fn read(reading: &DatabaseSnapshot<'_>, header: &notes::NoteHeader) -> Self {
         let note = reading.note(header.note).expect("a sound database").expect("the note exists");
         let body = match note.item("Body").map(|item| &item.value) {
             Some(Value::RichText(text)) => search::words::all(text),

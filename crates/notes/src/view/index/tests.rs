@@ -11,13 +11,13 @@ use crate::view::sort_key::SortDirection;
 const TEXTS: [&str; 12] =
     ["", "a", "Apple", "apple pie", "Äpfel", "Zürich\\West", "co-op", "Łódź", "日本", "10", "9", "x\u{1}y"];
 
-fn header(number: u32) -> Header {
-    Header {
+fn header(number: u32) -> NoteHeader {
+    NoteHeader {
         sequence: number,
         sequence_time: Timestamp::from_seconds(1_600_000_000),
         created: Timestamp::from_seconds(1_500_000_000),
         size: 1_000,
-        ..Header::test_document(number)
+        ..NoteHeader::test_document(number)
     }
 }
 
