@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`databases`], [`database`] | all databases of a server, and one open database |
+//! | [`server_databases`], [`database`] | all databases of a server, and one open database |
 //! | [`catalog`] | the list of databases |
 //! | [`acl`], [`grant`], [`access`], [`acl_history`] | access rights, their effect on notes, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
@@ -32,7 +32,6 @@ pub mod change_subscription;
 pub mod counters;
 pub mod database;
 pub mod database_reader;
-pub mod databases;
 pub mod error;
 pub mod evaluate;
 pub mod evaluation_context;
@@ -50,6 +49,7 @@ pub mod profile;
 pub mod public;
 pub mod purge;
 pub mod save;
+pub mod server_databases;
 pub mod soft_deletion;
 pub mod subject;
 pub mod transaction;
@@ -73,7 +73,6 @@ pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedul
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;
 pub use database_reader::DatabaseSnapshot;
-pub use databases::Notes;
 pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
@@ -84,6 +83,7 @@ pub use note::{Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, 
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};
 pub use public::PublicSnapshot;
 pub use save::{OnConflict, SaveOptions, SaveOutcome};
+pub use server_databases::Notes;
 pub use soft_deletion::{DeletedNote, DeletedPage, DeletionRecord};
 pub use transaction::Transaction;
 pub use writer::Writer;

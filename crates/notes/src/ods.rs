@@ -19,7 +19,6 @@ use store::{Batch, Cursor, Direction, Table, TableReader};
 pub use self::version::OdsVersion;
 use crate::access::{Access, level};
 use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl, acl_item};
-use crate::databases::Notes;
 use crate::error::Result;
 use crate::item;
 use crate::keys::{self, SummaryRecord};
@@ -27,6 +26,7 @@ use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
 use crate::note::{NoteFlags, NoteHeader, Summary};
 use crate::public;
 use crate::records;
+use crate::server_databases::Notes;
 
 /// The progress of an upgrade, or of the plan for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

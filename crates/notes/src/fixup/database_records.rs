@@ -24,13 +24,13 @@ use crate::acl::{ACL_NOTE_ID, Acl, AclLevel};
 use crate::catalog::DatabaseRecord;
 use crate::counters::Counters;
 use crate::database::{Database, LostRecords};
-use crate::databases::Notes;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderState};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
 use crate::records;
+use crate::server_databases::Notes;
 
 /// Opens a database, with substitutes for those of its own records that cannot be read.
 pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
