@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use base::NoteId;
 use instance::Instance;
 use notes::{Access, Database, DatabaseOptions, DatabaseSnapshot, FullTextSchedule, level};
-use search::{FullTextIndex, Page, Query, Sort};
+use search::{FullTextIndex, HitOrder, PageRequest, Query};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
@@ -90,11 +90,11 @@ fn notes_of(instance: &Instance, path: &str) -> Result<u64, Failure> {
 pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
     let access: Access<level::Reader> = open(instance, &request.path)?.downgrade();
     let query = Query::parse(&request.query)?;
-    let page = Page {
+    let page = PageRequest {
         sort: match request.sort {
-            None | Some(SearchOrder::Relevance) => Sort::Relevance,
-            Some(SearchOrder::Newest) => Sort::Newest,
-            Some(SearchOrder::Oldest) => Sort::Oldest,
+            None | Some(SearchOrder::Relevance) => HitOrder::Relevance,
+            Some(SearchOrder::Newest) => HitOrder::Newest,
+            Some(SearchOrder::Oldest) => HitOrder::Oldest,
         },
         offset: usize::try_from(request.offset).unwrap_or(usize::MAX),
         limit: usize::try_from(request.limit).unwrap_or(usize::MAX),

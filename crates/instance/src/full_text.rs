@@ -104,7 +104,7 @@ impl FullText {
 
     /// Returns the size of the index, or `None` if it is not open.
     #[must_use]
-    pub fn status(&self) -> Option<search::Status> {
+    pub fn status(&self) -> Option<search::IndexStatus> {
         let opened = self.opened.lock().clone();
         opened?.status().ok()
     }

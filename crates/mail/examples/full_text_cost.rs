@@ -22,7 +22,7 @@ use base::{Name, Random};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
-use search::{FullTextIndex, Page, Query, Sort};
+use search::{FullTextIndex, HitOrder, PageRequest, Query};
 use store::{Store, StoreOptions, SyncMode};
 
 mod generated;
@@ -66,9 +66,9 @@ fn main() {
     let mut figures = Figures::default();
     index_all(&search, &files, bytes, &mut figures);
     for (name, sort, phrase) in [
-        ("two words, by relevance", Sort::Relevance, false),
-        ("two words, newest", Sort::Newest, false),
-        ("phrase", Sort::Relevance, true),
+        ("two words, by relevance", HitOrder::Relevance, false),
+        ("two words, newest", HitOrder::Newest, false),
+        ("phrase", HitOrder::Relevance, true),
     ] {
         measure_queries(&search, &files, &random, (name, sort, phrase), &mut figures);
     }
@@ -183,7 +183,7 @@ fn measure_queries(
     search: &FullTextIndex,
     files: &[MailFile],
     random: &SeededRandom,
-    (name, sort, phrase): (&str, Sort, bool),
+    (name, sort, phrase): (&str, HitOrder, bool),
     figures: &mut Figures,
 ) {
     let mut times = Vec::new();
@@ -197,7 +197,8 @@ fn measure_queries(
         let query = if phrase { format!("\"{one} {two}\"") } else { format!("{one} {two}") };
         let began = Instant::now();
         let query = Query::parse(&query).expect("a query");
-        let found = search.query(&access, &query, Page { sort, offset: 0, limit: 20 }, &|| false).expect("an answer");
+        let found =
+            search.query(&access, &query, PageRequest { sort, offset: 0, limit: 20 }, &|| false).expect("an answer");
         if number >= FIRST_QUERIES {
             times.push(began.elapsed());
             hits += found.total;

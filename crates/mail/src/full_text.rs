@@ -4,7 +4,7 @@
 //! texts of the parts. Text parts that are displayed with the message go to the body. The names of attachments are
 //! indexed, and so is the text of attachments that contain text. No more of a part is decoded than is indexed.
 
-use search::extract::{self, IsolatedReader, Kind};
+use search::extract::{self, FileKind, IsolatedReader};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
 use search::{ContentReader, NotePart, NoteText, OpenNote, html};
 
@@ -93,7 +93,7 @@ fn read_attachment(
     let (media_type, subtype) = part.media();
     let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
     let name = part.content.file_name().unwrap_or_default();
-    let Some(kind) = Kind::from_media_type(&media, &name).filter(|kind| out.try_count_file(*kind)) else {
+    let Some(kind) = FileKind::from_media_type(&media, &name).filter(|kind| out.try_count_file(*kind)) else {
         return Ok(false);
     };
     // Encoded data is at most three times as long as the decoded data.
@@ -102,10 +102,12 @@ fn read_attachment(
     }
     let body = message.range(part.body.clone())?;
     let found = match kind {
-        Kind::Plain => text::decode(part, &body, ATTACHMENT_BYTES_MAX),
-        Kind::Html => text::decode(part, &body, ATTACHMENT_BYTES_MAX).map(|found| html::to_text(&found)),
-        Kind::Office | Kind::Pdf => transfer_encoding::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
-            .and_then(|bytes| extract::text(kind, &bytes, elsewhere)),
+        FileKind::Plain => text::decode(part, &body, ATTACHMENT_BYTES_MAX),
+        FileKind::Html => text::decode(part, &body, ATTACHMENT_BYTES_MAX).map(|found| html::to_text(&found)),
+        FileKind::Office | FileKind::Pdf => {
+            transfer_encoding::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
+                .and_then(|bytes| extract::text(kind, &bytes, elsewhere))
+        }
     };
     if let Some(found) = found {
         out.add_attachment(&found);

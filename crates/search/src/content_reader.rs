@@ -82,7 +82,7 @@ fn is_file(item: &Item) -> bool {
 
 fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
     let Value::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
-    let Some(kind) = extract::Kind::from_media_type(media_type, file_name) else { return Ok(()) };
+    let Some(kind) = extract::FileKind::from_media_type(media_type, file_name) else { return Ok(()) };
     if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() || !text.try_count_file(kind) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use crate::text::truncate;
 
 /// The kind of a file that contains text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FileKind {
     /// Plain text.
     Plain,
     /// HTML.
@@ -23,7 +23,7 @@ pub enum Kind {
     Pdf,
 }
 
-impl Kind {
+impl FileKind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Html, Self::Office, Self::Pdf];
 
@@ -80,15 +80,15 @@ pub trait IsolatedReader: Send + Sync {
 /// Returns the text of a file. Returns `None` if it has no text, if it cannot be read, or if it requires `elsewhere`
 /// and that is `None`.
 #[must_use]
-pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>) -> Option<String> {
+pub fn text(kind: FileKind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>) -> Option<String> {
     if bytes.len() > ATTACHMENT_BYTES_MAX {
         return None;
     }
     let found = match kind {
-        Kind::Plain => plain(bytes),
-        Kind::Html => html::to_text(&plain(bytes)),
-        Kind::Office => office::text(bytes)?,
-        Kind::Pdf => elsewhere?.pdf(bytes)?,
+        FileKind::Plain => plain(bytes),
+        FileKind::Html => html::to_text(&plain(bytes)),
+        FileKind::Office => office::text(bytes)?,
+        FileKind::Pdf => elsewhere?.pdf(bytes)?,
     };
     Some(truncate(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }

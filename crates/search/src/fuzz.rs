@@ -1,7 +1,7 @@
 //! The entry point for fuzzing: reads arbitrary bytes as a query, as a text to split into words, as HTML, and as an
 //! attachment.
 
-use crate::extract::{self, Kind};
+use crate::extract::{self, FileKind};
 use crate::query::Query;
 use crate::words::Words;
 use crate::{html, limits};
@@ -26,7 +26,7 @@ pub fn read(input: &[u8]) {
         word.clear();
     }
     let _ = html::to_text(&text);
-    for kind in Kind::ALL {
+    for kind in FileKind::ALL {
         let found = extract::text(kind, input, None);
         assert!(found.is_none_or(|found| found.len() <= limits::ATTACHMENT_TEXT_BYTES_MAX));
     }

@@ -126,7 +126,7 @@ pub struct UpdateResult {
 
 /// The size of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Status {
+pub struct IndexStatus {
     /// Number of documents of all databases.
     pub documents: u64,
     /// Number of segments of the index.
@@ -237,11 +237,11 @@ impl FullTextIndex {
     }
 
     /// Returns the size of the index.
-    pub fn status(&self) -> Result<Status> {
+    pub fn status(&self) -> Result<IndexStatus> {
         let published = self.published();
         let documents = published.searcher.num_docs().saturating_sub(published.applied.len() as u64);
         let bytes = published.searcher.space_usage()?.total().get_bytes();
-        Ok(Status { documents, segments: published.searcher.segment_readers().len(), bytes })
+        Ok(IndexStatus { documents, segments: published.searcher.segment_readers().len(), bytes })
     }
 
     pub(crate) fn schema(&self) -> &Schema {

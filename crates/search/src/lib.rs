@@ -40,8 +40,8 @@ mod tokenizers;
 
 pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
-pub use index::{FullTextIndex, FullTextOptions, Status, UpdateResult};
+pub use index::{FullTextIndex, FullTextOptions, IndexStatus, UpdateResult};
 pub use query::Query;
-pub use query_execution::{Hit, Page, QueryResult, Sort};
+pub use query_execution::{Hit, HitOrder, PageRequest, QueryResult};
 pub use substring::{ExcludedNotes, NotePart, SubstringKey};
 pub use text::NoteText;

@@ -23,7 +23,7 @@ use crate::schema;
 
 /// The order of hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Sort {
+pub enum HitOrder {
     /// Best hits first.
     #[default]
     Relevance,
@@ -35,18 +35,18 @@ pub enum Sort {
 
 /// The requested part of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Page {
+pub struct PageRequest {
     /// The order.
-    pub sort: Sort,
+    pub sort: HitOrder,
     /// Number of hits to skip.
     pub offset: usize,
     /// Maximum number of hits to return, at most [`HITS_MAX`].
     pub limit: usize,
 }
 
-impl Default for Page {
+impl Default for PageRequest {
     fn default() -> Self {
-        Self { sort: Sort::Relevance, offset: 0, limit: 50 }
+        Self { sort: HitOrder::Relevance, offset: 0, limit: 50 }
     }
 }
 
@@ -91,7 +91,7 @@ impl FullTextIndex {
         &self,
         access: &Access<L>,
         query: &Query,
-        page: Page,
+        page: PageRequest,
         is_too_long: &dyn Fn() -> bool,
     ) -> Result<QueryResult> {
         let published = self.published();
@@ -106,8 +106,8 @@ impl FullTextIndex {
             QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
         let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
-            Sort::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
-            Sort::Newest | Sort::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
+            HitOrder::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
+            HitOrder::Newest | HitOrder::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
         };
         let weight = query.weight(scoring)?;
         for segment in published.searcher.segment_readers() {
@@ -151,7 +151,7 @@ struct Candidate {
 }
 
 struct Collector {
-    page: Page,
+    page: PageRequest,
     window: usize,
     behind: ChangedNotes,
     restricted_too: bool,
@@ -166,7 +166,7 @@ struct Collector {
 const HITS_PER_TIME_CHECK: usize = 1_024;
 
 impl Collector {
-    fn new(page: Page, behind: ChangedNotes, restricted_too: bool) -> Self {
+    fn new(page: PageRequest, behind: ChangedNotes, restricted_too: bool) -> Self {
         let window = page.offset.saturating_add(page.limit.min(HITS_MAX)).min(HITS_WINDOW_MAX);
         let best = BinaryHeap::new();
         let needs_lookup = Vec::new();
@@ -193,7 +193,7 @@ impl Collector {
             if alive.is_none_or(|alive| alive.is_alive(doc)) {
                 let bits = notes.get_val(doc);
                 let note = NoteId(u32::try_from(bits >> 1).unwrap_or(0));
-                let score = if self.page.sort == Sort::Relevance { scorer.score() } else { 0.0 };
+                let score = if self.page.sort == HitOrder::Relevance { scorer.score() } else { 0.0 };
                 let candidate = self.candidate(note, Timestamp(dates.get_val(doc)), score);
                 self.take(candidate, bits & 1 == 1);
             }
@@ -205,11 +205,11 @@ impl Collector {
     fn candidate(&self, note: NoteId, date: Timestamp, score: f32) -> Candidate {
         let rank = match self.page.sort {
             // Scores are positive, so their bit patterns have the same order.
-            Sort::Relevance => i64::from(score.max(0.0).to_bits()),
-            Sort::Newest => date.0,
-            Sort::Oldest => date.0.saturating_neg(),
+            HitOrder::Relevance => i64::from(score.max(0.0).to_bits()),
+            HitOrder::Newest => date.0,
+            HitOrder::Oldest => date.0.saturating_neg(),
         };
-        let tie = if self.page.sort == Sort::Oldest { -i64::from(note.0) } else { i64::from(note.0) };
+        let tie = if self.page.sort == HitOrder::Oldest { -i64::from(note.0) } else { i64::from(note.0) };
         Candidate { rank, tie, note, date }
     }
 
@@ -258,7 +258,7 @@ impl Collector {
         let mut hits = Vec::with_capacity(best.len().saturating_sub(self.page.offset));
         for candidate in best.iter().skip(self.page.offset) {
             let Some(unid) = unid_if_readable(reading, candidate.note)? else { continue };
-            let relevance = if self.page.sort == Sort::Relevance { relevance(candidate.rank, highest) } else { 0 };
+            let relevance = if self.page.sort == HitOrder::Relevance { relevance(candidate.rank, highest) } else { 0 };
             hits.push(Hit { note: candidate.note, unid, date: candidate.date, relevance });
         }
         let is_current = matches!(&self.behind, ChangedNotes::Notes(notes) if notes.is_empty());

@@ -6,7 +6,7 @@
 
 use base::{DbNumber, Timestamp};
 
-use crate::extract::Kind;
+use crate::extract::FileKind;
 use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, PDFS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::schema::{self, Scalar};
 use crate::substring::{NotePart, SubstringTexts};
@@ -70,8 +70,8 @@ impl NoteText {
 
     /// Returns `true` if a file of this kind may still be read, and counts it. The number of slow files per note is
     /// limited.
-    pub fn try_count_file(&mut self, kind: Kind) -> bool {
-        if kind != Kind::Pdf {
+    pub fn try_count_file(&mut self, kind: FileKind) -> bool {
+        if kind != FileKind::Pdf {
             return true;
         }
         let has_time = self.left_pdfs > 0;

@@ -8,7 +8,7 @@ use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::extract::IsolatedReader;
-use search::{FullTextIndex, Page, Query};
+use search::{FullTextIndex, PageRequest, Query};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -63,7 +63,7 @@ impl World {
             self.file.database().authorize(&Arc::new(Identity::person("ann@acme.test"))).expect("the owner");
         let ask = |query: &str| {
             let query = Query::parse(query).expect("a query");
-            self.search.query(&access, &query, Page::default(), &|| false).expect("an answer").total
+            self.search.query(&access, &query, PageRequest::default(), &|| false).expect("an answer").total
         };
         found.iter().for_each(|query| assert_eq!(ask(query), 1, "{query}"));
         not_found.iter().for_each(|query| assert_eq!(ask(query), 0, "{query}"));

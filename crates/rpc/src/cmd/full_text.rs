@@ -3,7 +3,7 @@
 use notes::level;
 use prost::Message;
 use proto::v1;
-use search::{Error as SearchError, Page, Query, Sort};
+use search::{Error as SearchError, HitOrder, PageRequest, Query};
 
 use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
@@ -27,16 +27,16 @@ pub(crate) fn search(
     let limit =
         if request.limit == 0 { HITS_PER_REPLY_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
     let sort = match request.sort() {
-        v1::search_full_text_request::Sort::Relevance => Sort::Relevance,
-        v1::search_full_text_request::Sort::Newest => Sort::Newest,
-        v1::search_full_text_request::Sort::Oldest => Sort::Oldest,
+        v1::search_full_text_request::Sort::Relevance => HitOrder::Relevance,
+        v1::search_full_text_request::Sort::Newest => HitOrder::Newest,
+        v1::search_full_text_request::Sort::Oldest => HitOrder::Oldest,
     };
     check_count(
         count(request.offset).saturating_add(limit),
         "hits of a query, including skipped ones",
         search::limits::HITS_WINDOW_MAX,
     )?;
-    let page = Page { sort, offset: count(request.offset), limit };
+    let page = PageRequest { sort, offset: count(request.offset), limit };
     let path = access.database().path();
     let index = (context.services.full_text)().map_err(|error| refused(error, &path))?;
     let index = index.ok_or_else(|| refused(SearchError::NotIndexed { database: path.clone() }, &path))?;

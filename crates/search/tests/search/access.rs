@@ -1,7 +1,7 @@
 //! Tests of access control: a user can neither find nor count documents that the user may not read now.
 
 use notes::{AclLevel, Item, level};
-use search::{Error, Page, Query};
+use search::{Error, PageRequest, Query};
 
 use crate::fixture::{Fixture, identity};
 
@@ -44,7 +44,7 @@ fn access_is_checked_on_each_query() {
     world.document(&database, "plan", "");
     assert!(database.authorize::<level::Reader>(&identity("Dan/Acme")).is_err());
     let access = database.authorize::<level::Reader>(&identity("Bob/Acme")).expect("a reader");
-    let run_query = || world.search.query(&access, &Query::all(), Page::default(), &|| false);
+    let run_query = || world.search.query(&access, &Query::all(), PageRequest::default(), &|| false);
     assert!(matches!(run_query(), Err(Error::NotIndexed { .. })));
     world.index(&database);
     assert_eq!(run_query().expect("an answer").total, 1);

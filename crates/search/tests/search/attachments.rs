@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::NoteId;
 use notes::{Database, Item, NewNote, Value};
-use search::extract::{IsolatedReader, Kind, text};
+use search::extract::{FileKind, IsolatedReader, text};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX, ATTACHMENTS_MAX, PDFS_MAX};
 use search::{FullTextIndex, FullTextOptions};
 
@@ -159,16 +159,16 @@ fn only_a_limited_number_of_files_is_read() {
 
 #[test]
 fn file_kind_follows_the_media_type_or_extension() {
-    let check = |media_type: &str, name: &str, expected: Option<Kind>| {
-        assert_eq!(Kind::from_media_type(media_type, name), expected, "{media_type} {name}");
+    let check = |media_type: &str, name: &str, expected: Option<FileKind>| {
+        assert_eq!(FileKind::from_media_type(media_type, name), expected, "{media_type} {name}");
     };
-    check("text/plain; charset=utf-8", "a.pdf", Some(Kind::Plain));
-    check("TEXT/HTML", "", Some(Kind::Html));
-    check("application/vnd.oasis.opendocument.text", "x", Some(Kind::Office));
-    check("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "x", Some(Kind::Office));
-    check("", "report.PDF", Some(Kind::Pdf));
-    check("application/octet-stream", "table.csv", Some(Kind::Plain));
-    check("application/zip", "text.docx", Some(Kind::Office));
+    check("text/plain; charset=utf-8", "a.pdf", Some(FileKind::Plain));
+    check("TEXT/HTML", "", Some(FileKind::Html));
+    check("application/vnd.oasis.opendocument.text", "x", Some(FileKind::Office));
+    check("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "x", Some(FileKind::Office));
+    check("", "report.PDF", Some(FileKind::Pdf));
+    check("application/octet-stream", "table.csv", Some(FileKind::Plain));
+    check("application/zip", "text.docx", Some(FileKind::Office));
     check("application/zip", "files.zip", None);
     check("image/png", "page.html", None);
     check("application/octet-stream", "no ending", None);
@@ -179,19 +179,19 @@ fn file_kind_follows_the_media_type_or_extension() {
 fn plain_text_encodings_are_detected() {
     let wide = |order: fn(u16) -> [u8; 2]| -> Vec<u8> { "\u{FEFF}größer".encode_utf16().flat_map(order).collect() };
     for bytes in [wide(u16::to_le_bytes), wide(u16::to_be_bytes), "größer".into(), b"gr\xf6\xdfer".to_vec()] {
-        assert_eq!(text(Kind::Plain, &bytes, None).as_deref(), Some("größer"), "{bytes:?}");
+        assert_eq!(text(FileKind::Plain, &bytes, None).as_deref(), Some("größer"), "{bytes:?}");
     }
-    assert_eq!(text(Kind::Plain, b" \r\n\t", None), None, "blanks are no text");
-    assert_eq!(text(Kind::Plain, b"\xff\xfea", None), None, "half a character");
+    assert_eq!(text(FileKind::Plain, b" \r\n\t", None), None, "blanks are no text");
+    assert_eq!(text(FileKind::Plain, b"\xff\xfea", None), None, "half a character");
 }
 
 #[test]
 fn large_files_are_skipped_and_long_texts_are_cut() {
     let largest = vec![b'a'; ATTACHMENT_BYTES_MAX + 1];
-    assert_eq!(text(Kind::Plain, &largest, None), None);
-    let cut = text(Kind::Plain, &largest[1..], None).expect("the largest file that is read");
+    assert_eq!(text(FileKind::Plain, &largest, None), None);
+    let cut = text(FileKind::Plain, &largest[1..], None).expect("the largest file that is read");
     assert_eq!(cut.len(), ATTACHMENT_TEXT_BYTES_MAX);
     let odd = format!("a{}", "é".repeat(ATTACHMENT_TEXT_BYTES_MAX));
-    let cut = text(Kind::Plain, odd.as_bytes(), None).expect("it is text");
+    let cut = text(FileKind::Plain, odd.as_bytes(), None).expect("it is text");
     assert_eq!(cut.len(), ATTACHMENT_TEXT_BYTES_MAX - 1, "no character is divided");
 }

@@ -10,7 +10,7 @@ use notes::{
     Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value,
     Writer, level,
 };
-use search::{FullTextIndex, Page, Query, QueryResult, Sort};
+use search::{FullTextIndex, HitOrder, PageRequest, Query, QueryResult};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -109,10 +109,10 @@ impl Fixture {
     }
 
     pub fn find(&self, database: &Arc<Database>, who: &str, query: &str) -> QueryResult {
-        self.find_page(database, who, query, Page { sort: Sort::Oldest, limit: 1_000, offset: 0 })
+        self.find_page(database, who, query, PageRequest { sort: HitOrder::Oldest, limit: 1_000, offset: 0 })
     }
 
-    pub fn find_page(&self, database: &Arc<Database>, who: &str, query: &str, page: Page) -> QueryResult {
+    pub fn find_page(&self, database: &Arc<Database>, who: &str, query: &str, page: PageRequest) -> QueryResult {
         let access: Access<level::Reader> = database.authorize(&identity(who)).expect("a reader");
         let query = Query::parse(query).expect("a query");
         self.search.query(&access, &query, page, &|| false).expect("an answer")

@@ -16,7 +16,7 @@ use notes::{
     Notes, Value, level,
 };
 use proptest::prelude::*;
-use search::{FullTextIndex, Page, Query, Sort};
+use search::{FullTextIndex, HitOrder, PageRequest, Query};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -272,7 +272,7 @@ impl Model {
                 .collect();
             let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
             let query = Query::parse(&test_query.text()).expect("a query");
-            let page = Page { sort: Sort::Oldest, offset: 0, limit: 1_000 };
+            let page = PageRequest { sort: HitOrder::Oldest, offset: 0, limit: 1_000 };
             let found = self.search.query(&access, &query, page, &|| false).expect("an answer");
             let notes: Vec<NoteId> = found.hits.iter().map(|hit| hit.note).collect();
             assert_eq!((notes, found.total), (expected.clone(), expected.len() as u64), "{who}: {}", test_query.text());
@@ -284,7 +284,7 @@ impl Model {
     fn check_hidden(&self) {
         let known = self.documents("Bob/Acme");
         let access: Access<level::Reader> = self.database().authorize(&identity("Bob/Acme")).expect("a reader");
-        let page = Page { sort: Sort::Newest, offset: 0, limit: 1_000 };
+        let page = PageRequest { sort: HitOrder::Newest, offset: 0, limit: 1_000 };
         let Ok(found) = self.search.query(&access, &Query::all(), page, &|| false) else { return };
         assert_eq!(found.total, found.hits.len() as u64);
         assert!(found.hits.iter().all(|hit| known.contains_key(&hit.note)), "{found:?}");

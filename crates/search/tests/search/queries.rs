@@ -2,7 +2,7 @@
 
 use base::Timestamp;
 use notes::{Item, Value};
-use search::{Page, Sort};
+use search::{HitOrder, PageRequest};
 
 use crate::fixture::Fixture;
 
@@ -100,16 +100,16 @@ fn hits_are_sorted_and_paged() {
     world.document(&database, "other", "");
     world.index(&database);
     let page = |sort, offset, limit| {
-        let found = world.find_page(&database, "Ann/Acme", "word", Page { sort, offset, limit });
+        let found = world.find_page(&database, "Ann/Acme", "word", PageRequest { sort, offset, limit });
         assert_eq!((found.total, found.is_exact, found.is_current), (10, true, true));
         found.hits.iter().map(|hit| hit.note.0).collect::<Vec<_>>()
     };
-    assert_eq!(page(Sort::Oldest, 0, 3), notes[..3]);
-    assert_eq!(page(Sort::Oldest, 8, 3), notes[8..]);
-    assert_eq!(page(Sort::Newest, 0, 2), [notes[9], notes[8]]);
-    assert_eq!(page(Sort::Newest, 20, 2), [0_u32; 0]);
-    assert_eq!(page(Sort::Relevance, 0, 1), [notes[9]]);
-    let best = world.find_page(&database, "Ann/Acme", "word", Page::default());
+    assert_eq!(page(HitOrder::Oldest, 0, 3), notes[..3]);
+    assert_eq!(page(HitOrder::Oldest, 8, 3), notes[8..]);
+    assert_eq!(page(HitOrder::Newest, 0, 2), [notes[9], notes[8]]);
+    assert_eq!(page(HitOrder::Newest, 20, 2), [0_u32; 0]);
+    assert_eq!(page(HitOrder::Relevance, 0, 1), [notes[9]]);
+    let best = world.find_page(&database, "Ann/Acme", "word", PageRequest::default());
     assert_eq!(best.hits[0].relevance, 100);
     assert!(best.hits.iter().all(|hit| hit.relevance > 0 && hit.date > Timestamp(-1)));
 }
@@ -124,7 +124,7 @@ fn expensive_queries_are_refused() {
     let access = database.authorize::<notes::level::Reader>(&crate::fixture::identity("Ann/Acme")).expect("a reader");
     let run_query = |query: &str, late: bool| {
         let query = search::Query::parse(query).expect("a query");
-        world.search.query(&access, &query, Page::default(), &|| late)
+        world.search.query(&access, &query, PageRequest::default(), &|| late)
     };
     let error = run_query("w*", false).expect_err("too many words").to_string();
     assert!(error.contains("w* matches too many words"), "{error}");

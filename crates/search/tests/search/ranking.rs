@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use base::NoteId;
 use notes::{AclLevel, Database, Item};
-use search::{Hit, Page, Sort};
+use search::{Hit, HitOrder, PageRequest};
 
 use crate::fixture::Fixture;
 
-fn hits(world: &Fixture, database: &Arc<Database>, who: &str, query: &str, sort: Sort) -> Vec<Hit> {
-    world.find_page(database, who, query, Page { sort, offset: 0, limit: 1_000 }).hits
+fn hits(world: &Fixture, database: &Arc<Database>, who: &str, query: &str, sort: HitOrder) -> Vec<Hit> {
+    world.find_page(database, who, query, PageRequest { sort, offset: 0, limit: 1_000 }).hits
 }
 
 fn best(world: &Fixture, database: &Arc<Database>, query: &str) -> Vec<NoteId> {
-    hits(world, database, "Ann/Acme", query, Sort::Relevance).into_iter().map(|hit| hit.note).collect()
+    hits(world, database, "Ann/Acme", query, HitOrder::Relevance).into_iter().map(|hit| hit.note).collect()
 }
 
 /// Creates a database in which documents contain the word `common` and some others.
@@ -46,7 +46,7 @@ fn repeated_words_and_short_documents_weigh_more() {
     let twice_long = world.document(&database, "word", &format!("word {filler}"));
     let often_long = world.document(&database, "word", &format!("word word word word {filler}"));
     world.index(&database);
-    let found = hits(&world, &database, "Ann/Acme", "word", Sort::Relevance);
+    let found = hits(&world, &database, "Ann/Acme", "word", HitOrder::Relevance);
     let rank = |note: NoteId| found.iter().position(|hit| hit.note == note).expect("it is found");
     assert!(rank(often_long) < rank(twice_long) && rank(twice_long) < rank(once_long));
     assert!(rank(once_short) < rank(once_long));
@@ -61,13 +61,13 @@ fn equal_hits_are_ordered_by_note() {
     let mut notes: Vec<NoteId> = (0..8).map(|_| world.document(&database, "same words", "same body")).collect();
     world.index(&database);
     let found = |sort| hits(&world, &database, "Ann/Acme", "same", sort).into_iter().map(|hit| hit.note);
-    assert!(found(Sort::Oldest).eq(notes.iter().copied()));
+    assert!(found(HitOrder::Oldest).eq(notes.iter().copied()));
     notes.reverse();
-    assert!(found(Sort::Newest).eq(notes.iter().copied()));
-    assert!(found(Sort::Relevance).eq(notes.iter().copied()), "the latest of equal hits comes first");
-    let all = hits(&world, &database, "Ann/Acme", "same", Sort::Relevance);
+    assert!(found(HitOrder::Newest).eq(notes.iter().copied()));
+    assert!(found(HitOrder::Relevance).eq(notes.iter().copied()), "the latest of equal hits comes first");
+    let all = hits(&world, &database, "Ann/Acme", "same", HitOrder::Relevance);
     assert!(all.iter().all(|hit| hit.relevance == 100));
-    assert!(hits(&world, &database, "Ann/Acme", "same", Sort::Newest).iter().all(|hit| hit.relevance == 0));
+    assert!(hits(&world, &database, "Ann/Acme", "same", HitOrder::Newest).iter().all(|hit| hit.relevance == 0));
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn pages_of_every_size_add_up_to_the_whole() {
         world.document(&database, &"word ".repeat(1 + number % 7), &"more ".repeat(number % 4));
     }
     world.index(&database);
-    for sort in [Sort::Relevance, Sort::Newest, Sort::Oldest] {
+    for sort in [HitOrder::Relevance, HitOrder::Newest, HitOrder::Oldest] {
         let whole = hits(&world, &database, "Ann/Acme", "word", sort);
         for limit in [1, 3, 7, 30, 50] {
             let mut pages = Vec::new();
             while pages.len() < 30 {
-                let page = Page { sort, offset: pages.len(), limit };
+                let page = PageRequest { sort, offset: pages.len(), limit };
                 let found = world.find_page(&database, "Ann/Acme", "word", page);
                 assert_eq!((found.total, found.hits.len()), (30, limit.min(30 - pages.len())));
                 pages.extend(found.hits);
@@ -97,7 +97,10 @@ fn pages_of_every_size_add_up_to_the_whole() {
 fn empty_page_has_the_total() {
     let world = Fixture::new();
     let (database, _) = library(&world, "docs.nsf");
-    for page in [Page { offset: 0, limit: 0, ..Page::default() }, Page { offset: 1_000, ..Page::default() }] {
+    for page in [
+        PageRequest { offset: 0, limit: 0, ..PageRequest::default() },
+        PageRequest { offset: 1_000, ..PageRequest::default() },
+    ] {
         let found = world.find_page(&database, "Ann/Acme", "common", page);
         assert_eq!((found.total, found.hits), (21, Vec::new()));
     }
@@ -111,8 +114,8 @@ fn relevance_does_not_reveal_hidden_documents() {
         vec![Item::text("Subject", "rare rare rare rare"), Item::readers("Readers", vec!["Ann/Acme".to_owned()])];
     let secret = world.create(&database, secret);
     world.index(&database);
-    let of_ann = hits(&world, &database, "Ann/Acme", "rare", Sort::Relevance);
-    let of_bob = hits(&world, &database, "Bob/Acme", "rare", Sort::Relevance);
+    let of_ann = hits(&world, &database, "Ann/Acme", "rare", HitOrder::Relevance);
+    let of_bob = hits(&world, &database, "Bob/Acme", "rare", HitOrder::Relevance);
     assert_eq!((of_ann[0].note, of_ann[0].relevance, of_ann.len()), (secret, 100, 3));
     assert_eq!((of_bob[0].relevance, of_bob.len()), (100, 2), "the best hit that Bob sees");
     assert!(of_bob.iter().all(|hit| notes.contains(&hit.note)));
