@@ -84,7 +84,7 @@ impl FullText {
         }
         let options = search::FullTextOptions {
             contents: vec![Box::new(mail::full_text::MessageTextReader { serves_imap: self.serves_imap })],
-            elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn IsolatedReader>),
+            isolated_reader: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn IsolatedReader>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
             ..search::FullTextOptions::default()

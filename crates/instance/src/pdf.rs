@@ -132,7 +132,7 @@ impl PdfReader {
 }
 
 impl IsolatedReader for PdfReader {
-    fn pdf(&self, bytes: &[u8]) -> Option<String> {
+    fn pdf_text(&self, bytes: &[u8]) -> Option<String> {
         if bytes.len() > ATTACHMENT_BYTES_MAX {
             return None;
         }

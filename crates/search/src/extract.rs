@@ -74,13 +74,13 @@ impl FileKind {
 pub trait IsolatedReader: Send + Sync {
     /// Returns the text of a PDF. Returns `None` if it has no text or cannot be read within the limits. The call takes
     /// a bounded time.
-    fn pdf(&self, bytes: &[u8]) -> Option<String>;
+    fn pdf_text(&self, bytes: &[u8]) -> Option<String>;
 }
 
-/// Returns the text of a file. Returns `None` if it has no text, if it cannot be read, or if it requires `elsewhere`
-/// and that is `None`.
+/// Returns the text of a file. Returns `None` if it has no text, if it cannot be read, or if it requires
+/// `isolated_reader` and that is `None`.
 #[must_use]
-pub fn text(kind: FileKind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>) -> Option<String> {
+pub fn text(kind: FileKind, bytes: &[u8], isolated_reader: Option<&dyn IsolatedReader>) -> Option<String> {
     if bytes.len() > ATTACHMENT_BYTES_MAX {
         return None;
     }
@@ -88,7 +88,7 @@ pub fn text(kind: FileKind, bytes: &[u8], elsewhere: Option<&dyn IsolatedReader>
         FileKind::Plain => plain(bytes),
         FileKind::Html => html::to_text(&plain(bytes)),
         FileKind::Office => office::text(bytes)?,
-        FileKind::Pdf => elsewhere?.pdf(bytes)?,
+        FileKind::Pdf => isolated_reader?.pdf_text(bytes)?,
     };
     Some(truncate(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }

@@ -37,7 +37,7 @@ pub struct FullTextOptions {
     /// Readers of note contents, tried in order.
     pub contents: Vec<Box<dyn ContentReader>>,
     /// The reader of files that are not read in this process. If it is `None`, these files are skipped.
-    pub elsewhere: Option<Arc<dyn IsolatedReader>>,
+    pub isolated_reader: Option<Arc<dyn IsolatedReader>>,
     /// Number of threads that split and sort words.
     pub threads: usize,
     /// Number of bytes that each thread may use before it writes a segment of the index.
@@ -48,7 +48,13 @@ pub struct FullTextOptions {
 
 impl Default for FullTextOptions {
     fn default() -> Self {
-        Self { contents: Vec::new(), elsewhere: None, threads: 1, thread_bytes: 64 << 20, waiting_bytes: COMMIT_BYTES }
+        Self {
+            contents: Vec::new(),
+            isolated_reader: None,
+            threads: 1,
+            thread_bytes: 64 << 20,
+            waiting_bytes: COMMIT_BYTES,
+        }
     }
 }
 
@@ -248,7 +254,7 @@ impl FullTextIndex {
         &self.schema
     }
 
-    pub(crate) fn itself(&self) -> &Arc<Identity> {
+    pub(crate) fn server_identity(&self) -> &Arc<Identity> {
         &self.server_identity
     }
 
@@ -514,8 +520,8 @@ impl Update<'_> {
             return Ok(NoteState::UpToDate);
         }
         let Some(summary) = self.reading.summary(note)? else { return Ok(NoteState::Absent) };
-        let elsewhere = self.search.options.elsewhere.as_deref();
-        let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, isolated_reader: elsewhere };
+        let isolated_reader = self.search.options.isolated_reader.as_deref();
+        let opened = OpenNote { reading: self.reading, header: &header, summary: &summary, isolated_reader };
         let read = content_reader::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();

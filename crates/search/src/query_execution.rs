@@ -119,7 +119,7 @@ impl FullTextIndex {
 
     /// Returns the notes that may differ from their state in the index.
     fn changed_notes(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<ChangedNotes> {
-        let own = database.authorize::<level::Reader>(self.itself())?;
+        let own = database.authorize::<level::Reader>(self.server_identity())?;
         let now = own.read()?;
         if now.modseq() < applied || !now.is_complete_since(applied) {
             return Ok(ChangedNotes::Unknown);

@@ -5,8 +5,8 @@
 //! note's texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these are all. The index
 //! stores those of their words that it does not already hold for queries. A searched text is split in the same way: its
 //! inner words must be words of the note, its beginning must be the end of a word, and its end must be the beginning of
-//! a word. [`FullTextIndex::lacking`] returns the notes that are vouched for and have no such words. All other notes
-//! may contain the text and must be read.
+//! a word. [`FullTextIndex::excluded_notes`] returns the notes that are vouched for and have no such words. All other
+//! notes may contain the text and must be read.
 //!
 //! The index already holds most words, folded in its own way. An ASCII word that is not too long is the same in both
 //! forms once its letters are in lower case, and so is any piece of it. Only such words are left out here, and only
@@ -255,21 +255,25 @@ impl FullTextIndex {
     /// # Errors
     ///
     /// Fails if the index fails.
-    pub fn lacking(&self, reading: &DatabaseSnapshot<'_>, texts: &[Vec<SubstringKey>]) -> Result<Vec<ExcludedNotes>> {
+    pub fn excluded_notes(
+        &self,
+        reading: &DatabaseSnapshot<'_>,
+        texts: &[Vec<SubstringKey>],
+    ) -> Result<Vec<ExcludedNotes>> {
         let published = self.published();
         let database = reading.database().number();
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
         let mut look =
             WordLookup { schema: self.schema(), prefix: schema::prefix(database, None), steps: SUBSTRING_STEPS_MAX };
-        let lacking = |places: &Vec<SubstringKey>| {
+        let exclude = |places: &Vec<SubstringKey>| {
             if places.is_empty() {
                 return Ok(ExcludedNotes::default());
             }
-            let mut notes = look.lacking(&published.searcher, places)?;
+            let mut notes = look.excluded_notes(&published.searcher, places)?;
             notes.sort_unstable();
             Ok(ExcludedNotes { applied, notes })
         };
-        texts.iter().map(lacking).collect()
+        texts.iter().map(exclude).collect()
     }
 }
 
@@ -283,8 +287,8 @@ struct WordLookup<'l> {
 }
 
 impl WordLookup<'_> {
-    fn lacking(&mut self, searcher: &Searcher, sought: &[SubstringKey]) -> Result<Vec<NoteId>> {
-        let mut lacking = Vec::new();
+    fn excluded_notes(&mut self, searcher: &Searcher, sought: &[SubstringKey]) -> Result<Vec<NoteId>> {
+        let mut excluded = Vec::new();
         for segment in searcher.segment_readers() {
             let index = segment.inverted_index(self.schema.searched)?;
             let Some(info) = index.terms().get(format!("{}{COMPLETE_MARK}", self.prefix))? else { continue };
@@ -292,15 +296,15 @@ impl WordLookup<'_> {
             vouched.add(&index, &[info])?;
             let mut left = vouched.clone();
             for text in sought {
-                left.remove(&self.may_hold(segment, &vouched, text)?);
+                left.subtract(&self.candidates(segment, &vouched, text)?);
             }
-            collect(segment, &left, &mut lacking)?;
+            collect(segment, &left, &mut excluded)?;
         }
-        Ok(lacking)
+        Ok(excluded)
     }
 
     /// Returns the documents that may contain a text.
-    fn may_hold(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &SubstringKey) -> Result<Docs> {
+    fn candidates(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &SubstringKey) -> Result<Docs> {
         let known = match sought.place {
             NotePart::Header => self.schema.main,
             NotePart::Body => self.schema.body,
@@ -323,7 +327,7 @@ impl WordLookup<'_> {
                 is_complete = self.add(&known, &known_prefix, piece, &mut docs)?;
             }
             if is_complete {
-                found.keep(&docs);
+                found.intersect(&docs);
                 is_narrowed = true;
             }
         }
@@ -392,12 +396,12 @@ impl Docs {
         Ok(())
     }
 
-    fn keep(&mut self, others: &Self) {
+    fn intersect(&mut self, others: &Self) {
         self.bits.truncate(others.bits.len());
         self.bits.iter_mut().zip(&others.bits).for_each(|(own, other)| *own &= other);
     }
 
-    fn remove(&mut self, others: &Self) {
+    fn subtract(&mut self, others: &Self) {
         self.bits.iter_mut().zip(&others.bits).for_each(|(own, other)| *own &= !other);
     }
 

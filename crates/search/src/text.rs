@@ -94,7 +94,7 @@ impl NoteText {
     }
 
     /// Adds a number of an item. It is also found as a word.
-    pub fn number(&mut self, name: &str, number: f64) {
+    pub fn add_number(&mut self, name: &str, number: f64) {
         self.add_item(name, &number.to_string());
         self.value(name, Scalar::Number(number));
     }

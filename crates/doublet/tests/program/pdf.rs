@@ -129,14 +129,14 @@ fn counts(pdf: &PdfReader) -> (u64, u64, u64) {
 #[test]
 fn the_text_of_a_pdf_is_read() {
     let pdf = pdf();
-    let read = |text: &str| pdf.pdf(&pdf_with_text(text)).map(|found| found.trim().to_owned());
+    let read = |text: &str| pdf.pdf_text(&pdf_with_text(text)).map(|found| found.trim().to_owned());
     assert_eq!(read("Quarterly figures").as_deref(), Some("Quarterly figures"));
     assert_eq!(read("by the same child").as_deref(), Some("by the same child"));
     assert_eq!((read(""), pdf.child_count()), (None, 1));
     assert_eq!(counts(&pdf), (2, 1, 0));
     pdf.end_idle_children();
     assert_eq!(pdf.child_count(), 0);
-    let long = pdf.pdf(&pdf_with_text(&"word ".repeat(400_000))).expect("the beginning of the text");
+    let long = pdf.pdf_text(&pdf_with_text(&"word ".repeat(400_000))).expect("the beginning of the text");
     assert!(long.len() <= search::limits::ATTACHMENT_TEXT_BYTES_MAX && long.len() > 1 << 19, "{}", long.len());
 }
 
@@ -146,8 +146,11 @@ fn hostile_file_loses_only_its_own_text() {
     let all = hostile();
     let hostile_count = all.len() as u64;
     for (what, bytes) in all {
-        assert_eq!(pdf.pdf(&bytes), None, "{what}");
-        assert!(pdf.pdf(&pdf_with_text("still here")).is_some_and(|text| text.contains("still here")), "after {what}");
+        assert_eq!(pdf.pdf_text(&bytes), None, "{what}");
+        assert!(
+            pdf.pdf_text(&pdf_with_text("still here")).is_some_and(|text| text.contains("still here")),
+            "after {what}"
+        );
         assert!(pdf.child_count() <= 1, "ended children are removed");
     }
     let (read, empty, lost) = counts(&pdf);
@@ -163,7 +166,7 @@ fn silent_or_malformed_child_is_ended() {
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let pdf = PdfReader::new(program).with_time_max(time_max);
-        assert_eq!(pdf.pdf(bytes), None, "{script}");
+        assert_eq!(pdf.pdf_text(bytes), None, "{script}");
         assert_eq!((counts(&pdf), pdf.child_count()), ((0, 0, 1), 0), "{script}");
     };
     let large = vec![0; 1 << 20];
@@ -174,7 +177,7 @@ fn silent_or_malformed_child_is_ended() {
     check("exit 0", &large, Duration::from_hours(1));
     check("exec yes", b"it says more than it may", Duration::from_hours(1));
     let nowhere = PdfReader::new(folder.path("nowhere"));
-    assert_eq!((nowhere.pdf(b"x"), counts(&nowhere)), (None, (0, 0, 1)));
+    assert_eq!((nowhere.pdf_text(b"x"), counts(&nowhere)), (None, (0, 0, 1)));
 }
 
 #[test]

@@ -276,7 +276,7 @@ impl<'f> MailSnapshot<'f> {
         index: &FullTextIndex,
         texts: &[Vec<SubstringKey>],
     ) -> search::Result<Vec<ExcludedNotes>> {
-        index.lacking(&self.reading, texts)
+        index.excluded_notes(&self.reading, texts)
     }
 
     /// Returns the flags of an entry by name.

@@ -23,7 +23,7 @@ struct World {
 struct ReversedPdfText;
 
 impl IsolatedReader for ReversedPdfText {
-    fn pdf(&self, bytes: &[u8]) -> Option<String> {
+    fn pdf_text(&self, bytes: &[u8]) -> Option<String> {
         Some(String::from_utf8(bytes.to_vec()).ok()?.chars().rev().collect())
     }
 }
@@ -45,7 +45,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let options = search::FullTextOptions {
             contents: vec![Box::new(MessageTextReader::default())],
-            elsewhere: Some(Arc::new(ReversedPdfText)),
+            isolated_reader: Some(Arc::new(ReversedPdfText)),
             thread_bytes: 16 << 20,
             ..search::FullTextOptions::default()
         };

@@ -51,7 +51,7 @@ fn archive(name: &str, content: &str) -> Vec<u8> {
 struct PlainPdf;
 
 impl IsolatedReader for PlainPdf {
-    fn pdf(&self, bytes: &[u8]) -> Option<String> {
+    fn pdf_text(&self, bytes: &[u8]) -> Option<String> {
         bytes.strip_prefix(b"%PDF").map(|text| String::from_utf8_lossy(text).into_owned())
     }
 }
@@ -60,8 +60,11 @@ impl IsolatedReader for PlainPdf {
 fn world_with_pdf() -> (Fixture, tempfile::TempDir) {
     let mut world = Fixture::new();
     let folder = tempfile::tempdir().expect("a folder for the index");
-    let options =
-        FullTextOptions { elsewhere: Some(Arc::new(PlainPdf)), thread_bytes: 16 << 20, ..FullTextOptions::default() };
+    let options = FullTextOptions {
+        isolated_reader: Some(Arc::new(PlainPdf)),
+        thread_bytes: 16 << 20,
+        ..FullTextOptions::default()
+    };
     world.search = FullTextIndex::open(Arc::clone(&world.notes), folder.path(), options).expect("the index opens");
     (world, folder)
 }

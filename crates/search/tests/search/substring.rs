@@ -53,12 +53,13 @@ fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: 
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
     let sought = vec![SubstringKey { place, folded: text.to_owned() }];
-    let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
+    let excluded = world.search.excluded_notes(&reading, &[sought]).expect("the index is sound");
     let mut found = Vec::new();
     reading
         .each_note(NoteId(1), &mut |header| {
-            let is_ruled_out =
-                lacking.first().is_some_and(|lacking| lacking.excludes(header.note, header.modseq, reading.modseq()));
+            let is_ruled_out = excluded
+                .first()
+                .is_some_and(|excluded| excluded.excludes(header.note, header.modseq, reading.modseq()));
             if !is_ruled_out && !header.is_stub() {
                 found.push(header.note.0);
             }
@@ -158,10 +159,10 @@ fn changed_notes_remain_candidates() {
     world.index(&database);
     check(&[]);
     let sought = vec![SubstringKey { place: NotePart::Body, folded: "OTHER".to_owned() }];
-    let lacking = world.search.lacking(&old, &[sought]).expect("the index is sound");
+    let excluded = world.search.excluded_notes(&old, &[sought]).expect("the index is sound");
     let before = header(&database, NoteId(notes[2])).modseq;
-    assert!(!lacking[0].excludes(NoteId(notes[2]), before, old.modseq()));
-    assert!(lacking[0].excludes(NoteId(notes[2]), before, database.modseq()));
+    assert!(!excluded[0].excludes(NoteId(notes[2]), before, old.modseq()));
+    assert!(excluded[0].excludes(NoteId(notes[2]), before, database.modseq()));
 }
 
 #[test]
