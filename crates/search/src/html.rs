@@ -26,7 +26,7 @@ pub fn to_text(html: &str) -> String {
     while let Some(position) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(position);
         text.push_str(before);
-        let taken = if from.starts_with('<') { tag(from, &mut text) } else { reference(from, &mut text) };
+        let taken = if from.starts_with('<') { skip_tag(from, &mut text) } else { push_reference(from, &mut text) };
         rest = &from[taken..];
     }
     text.push_str(rest);
@@ -34,7 +34,7 @@ pub fn to_text(html: &str) -> String {
 }
 
 /// Skips the tag at the beginning and the content that it hides. Returns the length of the skipped part.
-fn tag(html: &str, text: &mut String) -> usize {
+fn skip_tag(html: &str, text: &mut String) -> usize {
     if let Some(comment) = html.strip_prefix("<!--") {
         return memchr::memmem::find(comment.as_bytes(), b"-->").map_or(html.len(), |end| end + 7);
     }
@@ -70,7 +70,7 @@ fn hidden_length(html: &str, name: &str) -> usize {
 }
 
 /// Appends the character of the reference at the beginning. Returns the length of the reference.
-fn reference(html: &str, text: &mut String) -> usize {
+fn push_reference(html: &str, text: &mut String) -> usize {
     let window = html.as_bytes().get(..REFERENCE_BYTES_MAX).unwrap_or(html.as_bytes());
     let end =
         window.iter().skip(1).position(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'#')).map(|end| end + 1);

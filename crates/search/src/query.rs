@@ -82,7 +82,7 @@ pub(crate) enum Node {
     /// Matches an item whose value is in a range.
     Item { name: String, range: Range },
     /// Matches a property whose value is in a range.
-    Property { fact: NoteProperty, range: Range },
+    Property { property: NoteProperty, range: Range },
     /// Matches if all nodes match.
     And(Vec<Node>),
     /// Matches if any node matches.

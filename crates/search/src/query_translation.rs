@@ -37,24 +37,24 @@ impl<'p> QueryTranslator<'p> {
     /// Translates a node and all nodes below it. The parser has limited their depth.
     pub(crate) fn translate(&mut self, node: &Node) -> Result<Box<dyn TantivyQuery>> {
         Ok(match node {
-            Node::All => self.all(),
+            Node::All => self.match_all(),
             Node::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
             Node::Near { scope, words, distance } => {
                 self.in_scope(scope, |field, prefix| near(field, prefix, words, *distance))
             }
-            Node::Pattern { scope, pattern } => self.pattern(scope, pattern)?,
-            Node::Item { name, range } => self.item(name, *range),
-            Node::Property { fact, range } => self.fact(*fact, *range)?,
-            Node::And(nodes) => self.and(nodes)?,
+            Node::Pattern { scope, pattern } => self.translate_pattern(scope, pattern)?,
+            Node::Item { name, range } => self.translate_item(name, *range),
+            Node::Property { property, range } => self.translate_property(*property, *range)?,
+            Node::And(nodes) => self.translate_and(nodes)?,
             Node::Or(nodes) => {
                 let queries: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();
                 Box::new(BooleanQuery::union(queries?))
             }
-            Node::Not(_) => self.and(std::slice::from_ref(node))?,
+            Node::Not(_) => self.translate_and(std::slice::from_ref(node))?,
         })
     }
 
-    fn and(&mut self, nodes: &[Node]) -> Result<Box<dyn TantivyQuery>> {
+    fn translate_and(&mut self, nodes: &[Node]) -> Result<Box<dyn TantivyQuery>> {
         let mut clauses = Vec::with_capacity(nodes.len() + 1);
         for node in nodes {
             clauses.push(match node {
@@ -63,12 +63,12 @@ impl<'p> QueryTranslator<'p> {
             });
         }
         if clauses.iter().all(|(occur, _)| *occur == Occur::MustNot) {
-            clauses.push((Occur::Must, self.all()));
+            clauses.push((Occur::Must, self.match_all()));
         }
         Ok(Box::new(BooleanQuery::new(clauses)))
     }
 
-    fn all(&self) -> Box<dyn TantivyQuery> {
+    fn match_all(&self) -> Box<dyn TantivyQuery> {
         let database = TermQuery::new(self.schema.database_term(self.database), IndexRecordOption::Basic);
         without_score(Box::new(database))
     }
@@ -87,11 +87,11 @@ impl<'p> QueryTranslator<'p> {
         any(self.scope_fields(scope).iter().map(|(field, prefix)| ask(*field, prefix)).collect())
     }
 
-    fn pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn TantivyQuery>> {
+    fn translate_pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn TantivyQuery>> {
         let start = pattern.find(['*', '?']).unwrap_or(pattern.len());
         let mut queries = Vec::new();
         for (field, prefix) in self.scope_fields(scope) {
-            let words = self.words(field, &prefix, (&pattern[..start], pattern))?;
+            let words = self.matching_words(field, &prefix, (&pattern[..start], pattern))?;
             let terms = words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}")));
             queries.push(without_score(Box::new(TermSetQuery::new(terms))));
         }
@@ -99,7 +99,12 @@ impl<'p> QueryTranslator<'p> {
     }
 
     /// Returns the words of a field that begin with `start` and match a pattern.
-    fn words(&mut self, field: Field, prefix: &str, (start, pattern): (&str, &str)) -> Result<BTreeSet<String>> {
+    fn matching_words(
+        &mut self,
+        field: Field,
+        prefix: &str,
+        (start, pattern): (&str, &str),
+    ) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let first = format!("{prefix}{start}");
         for segment in self.searcher.segment_readers() {
@@ -129,7 +134,7 @@ impl<'p> QueryTranslator<'p> {
         Ok(found)
     }
 
-    fn item(&self, name: &str, range: Range) -> Box<dyn TantivyQuery> {
+    fn translate_item(&self, name: &str, range: Range) -> Box<dyn TantivyQuery> {
         let (from, to) = match range {
             Range::Numbers { from, to } => {
                 let bound = |(number, belongs): (f64, bool)| (Scalar::Number(number), belongs);
@@ -154,8 +159,8 @@ impl<'p> QueryTranslator<'p> {
         without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
     }
 
-    fn fact(&self, fact: NoteProperty, range: Range) -> Result<Box<dyn TantivyQuery>> {
-        let field = match fact {
+    fn translate_property(&self, property: NoteProperty, range: Range) -> Result<Box<dyn TantivyQuery>> {
+        let field = match property {
             NoteProperty::Received => self.schema.received,
             NoteProperty::Created => self.schema.created,
             NoteProperty::Modified => self.schema.modified,
@@ -176,7 +181,7 @@ impl<'p> QueryTranslator<'p> {
             }
         };
         let range = without_score(Box::new(RangeQuery::new(from, to)));
-        Ok(Box::new(BooleanQuery::intersection(vec![self.all(), range])))
+        Ok(Box::new(BooleanQuery::intersection(vec![self.match_all(), range])))
     }
 }
 

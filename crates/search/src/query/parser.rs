@@ -53,7 +53,7 @@ impl<'q> Parser<'q> {
         loop {
             let place = self.scan;
             let node = self.parse_and()?;
-            let more = self.takes_or();
+            let more = self.take_or();
             if node.is_none() && (more || !nodes.is_empty()) {
                 return Err(place.error("OR needs a search term on each side"));
             }
@@ -64,7 +64,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn takes_or(&mut self) -> bool {
+    fn take_or(&mut self) -> bool {
         self.scan.skip_blanks();
         self.scan.take("||") || self.scan.take("|") || self.scan.take(",") || self.scan.take_keyword("OR", Case::Any)
     }
@@ -106,21 +106,21 @@ impl<'q> Parser<'q> {
         if !is_sign {
             ahead = self.scan;
             if !ahead.take_keyword("NOT", Case::Any) {
-                return self.near();
+                return self.parse_near();
             }
         }
         self.scan = ahead;
         self.scan.skip_blanks();
-        let node = self.nested(Self::parse_not)?;
+        let node = self.parse_nested(Self::parse_not)?;
         match node {
-            Some(node) => self.count(Node::Not(Box::new(node))).map(Some),
+            Some(node) => self.count_node(Node::Not(Box::new(node))).map(Some),
             None => Err(place.error("NOT must be followed by a search term")),
         }
     }
 
-    fn near(&mut self) -> Result<OptionalNode> {
+    fn parse_near(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
-        let Some(mut node) = self.primary()? else { return Ok(None) };
+        let Some(mut node) = self.parse_primary()? else { return Ok(None) };
         loop {
             let mut ahead = self.scan;
             ahead.skip_blanks();
@@ -128,9 +128,9 @@ impl<'q> Parser<'q> {
                 return Ok(Some(node));
             }
             self.scan = ahead;
-            let distance = if self.scan.take("/") { self.number()? } else { DISTANCE_DEFAULT };
+            let distance = if self.scan.take("/") { self.parse_number()? } else { DISTANCE_DEFAULT };
             self.scan.skip_blanks();
-            let right = self.primary()?;
+            let right = self.parse_primary()?;
             let both = right.and_then(|right| words_of(&node, &right));
             let (scope, words) =
                 both.ok_or_else(|| place.error("NEAR needs a word or phrase of the same field on each side"))?;
@@ -138,11 +138,11 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn primary(&mut self) -> Result<OptionalNode> {
+    fn parse_primary(&mut self) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         if self.scan.take("(") {
-            let node = self.nested(Self::parse_or)?;
+            let node = self.parse_nested(Self::parse_or)?;
             self.scan.skip_blanks();
             if !self.scan.take(")") {
                 return Err(place.error("the parenthesis is not closed"));
@@ -150,7 +150,7 @@ impl<'q> Parser<'q> {
             return Ok(node);
         }
         if self.scan.take("\"") {
-            return self.quoted(place).map(Some);
+            return self.parse_quoted(place).map(Some);
         }
         if self.scan.take("[") {
             let name = self.scan.take_while(|character| !matches!(character, ']' | '[' | '"'));
@@ -167,7 +167,7 @@ impl<'q> Parser<'q> {
             }
             return self.parse_compare(name);
         }
-        self.named_or_word()
+        self.parse_name_or_word()
     }
 
     /// Parses the condition after the name of an item: `CONTAINS` with its operand, or a comparison.
@@ -176,13 +176,13 @@ impl<'q> Parser<'q> {
         if self.scan.take_keyword("CONTAINS", Case::Any) {
             return self.parse_in_item(name);
         }
-        let Some(comparison) = self.comparison() else {
+        let Some(comparison) = self.parse_comparison() else {
             return Err(self.scan.error("the name of a field must be followed by CONTAINS, =, <, <=, > or >="));
         };
         self.parse_comparison_value(comparison, name)
     }
 
-    fn comparison(&mut self) -> Option<Comparison> {
+    fn parse_comparison(&mut self) -> Option<Comparison> {
         let signs = [
             (">=", Comparison::GreaterOrEqual),
             ("<=", Comparison::LessOrEqual),
@@ -213,17 +213,17 @@ impl<'q> Parser<'q> {
         let by_value = Node::Item { name: name.to_ascii_lowercase(), range: value.range(comparison) };
         let words = words::all(text);
         if comparison != Comparison::Equal || words.is_empty() {
-            return self.count(by_value).map(Some);
+            return self.count_node(by_value).map(Some);
         }
         let by_word = Node::Phrase { scope: Scope::of(name), words };
-        self.count(Node::Or(vec![by_value, by_word])).map(Some)
+        self.count_node(Node::Or(vec![by_value, by_word])).map(Some)
     }
 
     /// Parses the operand that is searched in one item.
     fn parse_in_item(&mut self, name: &str) -> Result<OptionalNode> {
         let outer = std::mem::replace(&mut self.scope, Scope::of(name));
         let place = self.scan;
-        let found = self.nested(Self::primary);
+        let found = self.parse_nested(Self::parse_primary);
         self.scope = outer;
         match found? {
             Some(node) => Ok(Some(node)),
@@ -231,7 +231,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    fn named_or_word(&mut self) -> Result<OptionalNode> {
+    fn parse_name_or_word(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let name = self.scan.take_while(is_name);
         let begins = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '$' | '_'));
@@ -239,39 +239,39 @@ impl<'q> Parser<'q> {
             let mut ahead = self.scan;
             if ahead.take(":") && ahead.peek().is_some_and(|next| !ends_term(next) && next != '/') {
                 self.scan = ahead;
-                return match fact(name) {
-                    Some(fact) => self.fact(fact, Comparison::Equal),
-                    None => self.parse_in_item(alias(name)),
+                return match property_of(name) {
+                    Some(property) => self.property_node(property, Comparison::Equal),
+                    None => self.parse_in_item(item_of_alias(name)),
                 };
             }
-            if let Some(comparison) = self.comparison() {
-                return match fact(name) {
-                    Some(fact) => self.fact(fact, comparison),
-                    None => self.parse_comparison_value(comparison, alias(name)),
+            if let Some(comparison) = self.parse_comparison() {
+                return match property_of(name) {
+                    Some(property) => self.property_node(property, comparison),
+                    None => self.parse_comparison_value(comparison, item_of_alias(name)),
                 };
             }
         }
         self.scan = place;
-        self.word()
+        self.parse_word()
     }
 
-    fn fact(&mut self, fact: NoteProperty, comparison: Comparison) -> Result<OptionalNode> {
+    fn property_node(&mut self, property: NoteProperty, comparison: Comparison) -> Result<OptionalNode> {
         self.scan.skip_blanks();
         let place = self.scan;
         let text = self.scan.take_while(is_value);
         let wrong = |what: &str| place.error(format!("{text:?} is not a {what}"));
         let value = Value::parse(text);
-        match (fact, value) {
+        match (property, value) {
             (NoteProperty::Size, Some(Value::Number(_)))
             | (NoteProperty::Received | NoteProperty::Created | NoteProperty::Modified, Some(Value::Time(..))) => {}
             (NoteProperty::Size, _) => return Err(wrong("number of bytes")),
             _ => return Err(wrong("date such as 2024-01-31")),
         }
         let range = value.map(|value| value.range(comparison)).ok_or_else(|| wrong("value"))?;
-        self.count(Node::Property { fact, range }).map(Some)
+        self.count_node(Node::Property { property, range }).map(Some)
     }
 
-    fn quoted(&mut self, place: Scanner<'q>) -> Result<Node> {
+    fn parse_quoted(&mut self, place: Scanner<'q>) -> Result<Node> {
         let text = self.scan.take_while(|character| character != '"');
         if !self.scan.take("\"") {
             return Err(place.error("the quotation mark is not closed"));
@@ -282,13 +282,13 @@ impl<'q> Parser<'q> {
         }
         let scope = self.scope.clone();
         if self.scan.take("~") {
-            let distance = self.number()?;
+            let distance = self.parse_number()?;
             return self.count_words(Node::Near { scope, words, distance });
         }
         self.count_words(Node::Phrase { scope, words })
     }
 
-    fn word(&mut self) -> Result<OptionalNode> {
+    fn parse_word(&mut self) -> Result<OptionalNode> {
         let place = self.scan;
         let text = self.scan.take_while(is_word);
         if text.is_empty() {
@@ -303,15 +303,16 @@ impl<'q> Parser<'q> {
         let scope = self.scope.clone();
         if text == "*" {
             return match scope {
-                Scope::Any => self.count(Node::All).map(Some),
-                _ => self.count(Node::Pattern { scope, pattern: text.to_owned() }).map(Some),
+                Scope::Any => self.count_node(Node::All).map(Some),
+                _ => self.count_node(Node::Pattern { scope, pattern: text.to_owned() }).map(Some),
             };
         }
         if text.contains(['*', '?']) {
-            let pattern = pattern(text).ok_or_else(|| place.error("wildcards can only be used in single words"))?;
+            let pattern =
+                fold_pattern(text).ok_or_else(|| place.error("wildcards can only be used in single words"))?;
             // A question mark at the end of a word could be punctuation, as in `really?`. It is read as a wildcard,
             // because queries are not written this way.
-            return self.count(Node::Pattern { scope, pattern }).map(Some);
+            return self.count_node(Node::Pattern { scope, pattern }).map(Some);
         }
         let words = words::all(text);
         if words.is_empty() {
@@ -320,7 +321,7 @@ impl<'q> Parser<'q> {
         self.count_words(Node::Phrase { scope, words }).map(Some)
     }
 
-    fn number(&mut self) -> Result<u32> {
+    fn parse_number(&mut self) -> Result<u32> {
         let place = self.scan;
         let digits = self.scan.take_while(|character| character.is_ascii_digit());
         digits
@@ -330,7 +331,7 @@ impl<'q> Parser<'q> {
             .ok_or_else(|| place.error(format!("expected a number up to {DISTANCE_MAX}")))
     }
 
-    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
+    fn parse_nested(&mut self, read: impl FnOnce(&mut Self) -> Result<OptionalNode>) -> Result<OptionalNode> {
         if self.depth >= QUERY_DEPTH_MAX {
             return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} nested levels")));
         }
@@ -340,7 +341,7 @@ impl<'q> Parser<'q> {
         found
     }
 
-    fn count(&mut self, node: Node) -> Result<Node> {
+    fn count_node(&mut self, node: Node) -> Result<Node> {
         self.count_by(1).map(|()| node)
     }
 
@@ -386,7 +387,7 @@ fn words_of(left: &Node, right: &Node) -> Option<(Scope, Vec<String>)> {
 }
 
 /// Folds the text between the wildcards. Returns `None` if the text is more than one word.
-fn pattern(text: &str) -> Option<String> {
+fn fold_pattern(text: &str) -> Option<String> {
     let mut pattern = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(place) = rest.find(['*', '?']) {
@@ -407,19 +408,19 @@ fn push_piece(piece: &str, pattern: &mut String) -> Option<()> {
 }
 
 /// Returns the property with a reserved name.
-fn fact(name: &str) -> Option<NoteProperty> {
-    let facts = [
+fn property_of(name: &str) -> Option<NoteProperty> {
+    let properties = [
         ("date", NoteProperty::Received),
         ("received", NoteProperty::Received),
         ("created", NoteProperty::Created),
         ("modified", NoteProperty::Modified),
         ("size", NoteProperty::Size),
     ];
-    facts.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, fact)| fact)
+    properties.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, property)| property)
 }
 
 /// Returns the item for a common name of a mail field. Other names are returned unchanged.
-fn alias(name: &str) -> &str {
+fn item_of_alias(name: &str) -> &str {
     let names = [("to", "SendTo"), ("cc", "CopyTo"), ("attachment", "$FILE"), ("file", "$FILE")];
     names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(name, |(_, item)| item)
 }

@@ -16,7 +16,7 @@ fn show(node: &Node) -> String {
         Node::Near { scope, words, distance } => format!("{}near{distance}[{}]", at(scope), words.join(" ")),
         Node::Pattern { scope, pattern } => format!("{}~{pattern}", at(scope)),
         Node::Item { name, range } => format!("{name}{}", show_range(*range)),
-        Node::Property { fact, range } => format!("{fact:?}{}", show_range(*range)),
+        Node::Property { property, range } => format!("{property:?}{}", show_range(*range)),
         Node::And(nodes) => many("and", nodes),
         Node::Or(nodes) => many("or", nodes),
         Node::Not(node) => format!("(not {})", show(node)),
