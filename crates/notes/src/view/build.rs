@@ -116,11 +116,11 @@ fn build(
     turn.set_index(index);
     let index = ViewIndex::new(database.number(), index, view.index.design().clone());
     let now = database.clock.now();
-    let question = view.formulas_at(now, &database.record());
-    let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
+    let formulas = view.formulas_at(now, &database.record());
+    let outcome = fill(database, &index, &formulas, options, report).and_then(|built| match built {
         Some(built) => {
             while index
-                .apply_changes(database, &question, VIEW_REFRESH_CHANGES, None)?
+                .apply_changes(database, &formulas, VIEW_REFRESH_CHANGES, None)?
                 .is_some_and(|done| !done.complete)
             {}
             finish(database, view, &index, now)?;
@@ -198,13 +198,13 @@ fn discard_build(database: &Database, note: NoteId, index: &ViewIndex) -> Result
 fn fill(
     database: &Database,
     index: &ViewIndex,
-    question: &CompiledView,
+    formulas: &CompiledView,
     options: &BuildOptions,
     report: &mut BuildProgress<'_>,
 ) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
     let counters = records::load_counters(&snapshot, database.number())?;
-    let mut survey = BuildPass::new(database, &snapshot, index, question, options)?;
+    let mut survey = BuildPass::new(database, &snapshot, index, formulas, options)?;
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
     }
@@ -217,7 +217,7 @@ struct BuildPass<'s> {
     database: &'s Database,
     reader: &'s dyn TableReader,
     index: &'s ViewIndex,
-    question: &'s CompiledView,
+    formulas: &'s CompiledView,
     options: &'s BuildOptions,
     /// The rows of each order.
     rows: Vec<ExternalSorter>,
@@ -244,17 +244,17 @@ impl<'s> BuildPass<'s> {
         database: &'s Database,
         reader: &'s dyn TableReader,
         index: &'s ViewIndex,
-        question: &'s CompiledView,
+        formulas: &'s CompiledView,
         options: &'s BuildOptions,
     ) -> Result<Self> {
         let share = options.memory / (index.orders() + 1);
         let sorter = || ExternalSorter::new(&options.folder, share);
-        let parents = if index.follows_parents(question) { load_parents(reader, database)? } else { HashSet::new() };
+        let parents = if index.follows_parents(formulas) { load_parents(reader, database)? } else { HashSet::new() };
         Ok(Self {
             database,
             reader,
             index,
-            question,
+            formulas,
             options,
             rows: (0..index.orders()).map(|_| sorter()).collect(),
             backs: sorter(),
@@ -301,7 +301,7 @@ impl<'s> BuildPass<'s> {
             },
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.question, &stored_subject(header, summary, self.database)?, above);
+        let placed = self.index.place(self.formulas, &stored_subject(header, summary, self.database)?, above);
         self.push_rows(header, placed)
     }
 
@@ -357,7 +357,7 @@ impl<'s> BuildPass<'s> {
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.question, &stored_subject(&header, &summary, self.database)?, above);
+        let placed = self.index.place(self.formulas, &stored_subject(&header, &summary, self.database)?, above);
         self.push_rows(&header, placed)
     }
 

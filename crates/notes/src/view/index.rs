@@ -288,13 +288,13 @@ impl DocumentRows {
 
 impl ViewIndex {
     /// Returns `true` if the rows of a response depend on those of its parent.
-    pub(crate) fn follows_parents(&self, question: &CompiledView) -> bool {
-        self.design.shows_response_hierarchy || question.responses() != SelectedResponses::None
+    pub(crate) fn follows_parents(&self, formulas: &CompiledView) -> bool {
+        self.design.shows_response_hierarchy || formulas.responses() != SelectedResponses::None
     }
 
     /// Returns `true` if the rows of a document depend on the document alone, at any time.
-    pub(crate) fn rows_follow_from_documents(&self, question: &CompiledView) -> bool {
-        question.is_steady() && !self.follows_parents(question)
+    pub(crate) fn rows_follow_from_documents(&self, formulas: &CompiledView) -> bool {
+        formulas.is_deterministic() && !self.follows_parents(formulas)
     }
 
     pub(crate) fn nowhere(&self) -> DocumentRows {
@@ -304,7 +304,7 @@ impl ViewIndex {
     /// Computes the rows of a document from the position above it.
     pub(crate) fn place(
         &self,
-        question: &CompiledView,
+        formulas: &CompiledView,
         subject: &Subject<'_>,
         above: ParentPosition<'_>,
     ) -> DocumentRows {
@@ -317,8 +317,8 @@ impl ViewIndex {
         if self.design.no_conflicts && header.flags.contains(NoteFlags::CONFLICT) {
             return DocumentRows { cycle, ..self.nowhere() };
         }
-        let ViewRowValues { selected, cells } = question.answer(subject);
-        let comes_along = parent.is_some_and(|parent| match question.responses() {
+        let ViewRowValues { selected, cells } = formulas.evaluate(subject);
+        let comes_along = parent.is_some_and(|parent| match formulas.responses() {
             SelectedResponses::None => false,
             SelectedResponses::Children => parent.selected,
             SelectedResponses::Descendants => parent.is_in(),

@@ -51,7 +51,7 @@ impl ViewIndex {
     pub(crate) fn apply_changes(
         &self,
         database: &Database,
-        question: &CompiledView,
+        formulas: &CompiledView,
         limit: usize,
         watched: Option<&HiddenCache>,
     ) -> Result<Option<IndexUpdateProgress>> {
@@ -61,7 +61,7 @@ impl ViewIndex {
             return Ok(None);
         }
         let watched = watched.filter(|watched| watched.is_watched());
-        let mut update = IndexUpdate::open(self, database, question, watched.is_some())?;
+        let mut update = IndexUpdate::open(self, database, formulas, watched.is_some())?;
         let changes = changes_since(database, update.applied, limit)?;
         let complete = changes.len() < limit;
         let last = changes.last().map_or(update.applied, |last| last.modseq);
@@ -70,7 +70,7 @@ impl ViewIndex {
         let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
         let vanished = if passes_purge { update.notes_without_stub(limit)? } else { Vec::new() };
         update.rows_are_derivable =
-            !passes_purge && self.followed_modseq() == update.applied && self.rows_follow_from_documents(question);
+            !passes_purge && self.followed_modseq() == update.applied && self.rows_follow_from_documents(formulas);
         vanished.iter().try_for_each(|note| update.apply(*note))?;
         let progress = if vanished.len() >= limit {
             IndexUpdateProgress { applied: update.applied, complete: false, changes: vanished.len() }
@@ -130,7 +130,7 @@ struct IndexUpdate<'u> {
     index: &'u ViewIndex,
     database: &'u Database,
     store: &'u dyn TableReader,
-    question: &'u CompiledView,
+    formulas: &'u CompiledView,
     orders: Vec<CollationUpdate<'u>>,
     /// The records of the notes that were read, each with `true` if it changed.
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
@@ -146,7 +146,7 @@ impl<'u> IndexUpdate<'u> {
     fn open(
         index: &'u ViewIndex,
         database: &'u Database,
-        question: &'u CompiledView,
+        formulas: &'u CompiledView,
         is_watched: bool,
     ) -> Result<Self> {
         let store: &dyn TableReader = database.store.as_ref();
@@ -155,7 +155,7 @@ impl<'u> IndexUpdate<'u> {
         let applied = index.applied(orders[0].rows.state())?;
         let backs = HashMap::new();
         let cycles = Cycles::default();
-        Ok(Self { index, database, store, question, orders, backs, cycles, applied, rows_are_derivable: false })
+        Ok(Self { index, database, store, formulas, orders, backs, cycles, applied, rows_are_derivable: false })
     }
 
     /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
@@ -211,7 +211,7 @@ impl<'u> IndexUpdate<'u> {
         let had = match before {
             PreviousState::New => self.index.nowhere(),
             PreviousState::Version(version) => {
-                self.index.place(self.question, &version.subject(), ParentPosition::Nothing)
+                self.index.place(self.formulas, &version.subject(), ParentPosition::Nothing)
             }
         };
         let back = had.back();
@@ -244,7 +244,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Updates the rows of a note, and those of its responses if its rows moved.
     fn apply(&mut self, note: NoteId) -> Result<()> {
-        let follows_parents = self.index.follows_parents(self.question);
+        let follows_parents = self.index.follows_parents(self.formulas);
         let mut queue = VecDeque::from([note]);
         while let Some(note) = queue.pop_front() {
             let before = self.back(note)?;
@@ -304,16 +304,16 @@ impl<'u> IndexUpdate<'u> {
             return Ok(self.index.nowhere());
         };
         let subject = stored_subject(header, &bytes, self.database)?;
-        let parent = header.parent.filter(|_| self.index.follows_parents(self.question));
+        let parent = header.parent.filter(|_| self.index.follows_parents(self.formulas));
         let placed = match parent {
-            None => self.index.place(self.question, &subject, ParentPosition::Nothing),
+            None => self.index.place(self.formulas, &subject, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.place(self.question, &subject, ParentPosition::CycleMember)
+                self.index.place(self.formulas, &subject, ParentPosition::CycleMember)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
                 self.index.place(
-                    self.question,
+                    self.formulas,
                     &subject,
                     back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document),
                 )

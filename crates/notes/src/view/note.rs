@@ -98,9 +98,9 @@ impl ViewNote {
             return Err(Error::Limit { what: "bytes of a selection formula", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
-        let question = self.question(view)?;
-        question.check_functions(&self.design)?;
-        Ok(question)
+        let formulas = self.compile(view)?;
+        formulas.check_functions(&self.design)?;
+        Ok(formulas)
     }
 
     /// Returns the inputs that selection and columns use besides documents and time.
@@ -109,11 +109,11 @@ impl ViewNote {
         if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_occur_in(text)) {
             return ExternalInputs::default();
         }
-        self.question(view).map_or_else(|_| ExternalInputs::default(), |question| question.asks())
+        self.compile(view).map_or_else(|_| ExternalInputs::default(), |formulas| formulas.external_inputs())
     }
 
     /// Compiles selection and columns.
-    pub fn question(&self, view: ViewId) -> Result<CompiledView> {
+    pub fn compile(&self, view: ViewId) -> Result<CompiledView> {
         if self.kind.folder {
             CompiledView::of_folder(view, &self.design)
         } else {

@@ -40,7 +40,7 @@ pub enum UpdateMethod {
 impl OpenView {
     /// Applies at most about `limit` changes to the index. Returns `None` if another index has replaced it.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<IndexUpdateProgress>> {
-        self.index.apply_changes(database, &self.question, limit, Some(&self.hidden))
+        self.index.apply_changes(database, &self.formulas, limit, Some(&self.hidden))
     }
 }
 

@@ -197,11 +197,11 @@ impl CompiledView {
 
     /// Returns the inputs that the results depend on besides documents and time.
     #[must_use]
-    pub fn asks(&self) -> ExternalInputs {
-        let asks = |formula| {
+    pub fn external_inputs(&self) -> ExternalInputs {
+        let inputs = |formula| {
             functions(formula).map(ExternalInputs::of_function).fold(ExternalInputs::default(), ExternalInputs::union)
         };
-        self.formulas().map(asks).fold(ExternalInputs::default(), ExternalInputs::union)
+        self.formulas().map(inputs).fold(ExternalInputs::default(), ExternalInputs::union)
     }
 
     /// Refuses functions that have no result while an index is made. `design` is the design of these formulas.

@@ -34,7 +34,7 @@ pub struct OpenView {
     pub index: ViewIndex,
     /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated_at: Timestamp,
-    pub(crate) question: CompiledView,
+    pub(crate) formulas: CompiledView,
     /// The values of the inputs that the formulas used, from the record of the index.
     external_input_values: Vec<u8>,
     pub(crate) hidden: HiddenCache,
@@ -42,7 +42,7 @@ pub struct OpenView {
 
 impl OpenView {
     fn new(database: &DatabaseRecord, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
-        let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
+        let formulas = info.view.compile(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number, record.index, info.view.design.clone());
         let external_inputs = record.external_inputs.clone();
         let hidden = HiddenCache::default();
@@ -50,7 +50,7 @@ impl OpenView {
             info,
             index,
             evaluated_at: record.evaluated,
-            question,
+            formulas,
             external_input_values: external_inputs,
             hidden,
         })
@@ -59,7 +59,7 @@ impl OpenView {
     /// Returns `true` if the contents change as time passes, so that they hold only for [`OpenView::evaluated_at`].
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
-        self.question.is_time_relative()
+        self.formulas.is_time_relative()
     }
 
     /// Returns `true` if the formulas may have other results now than at the evaluation: another day has begun, or the
@@ -77,7 +77,7 @@ impl OpenView {
         };
         let day = |time: Timestamp| time.seconds().div_euclid(DAY_SECONDS);
         let is_late = now.since(self.evaluated_at) >= interval.max(TIME_REFRESH_MIN);
-        day(now) != day(self.evaluated_at) || (is_late && self.question.is_clock_relative())
+        day(now) != day(self.evaluated_at) || (is_late && self.formulas.is_clock_relative())
     }
 
     /// Returns the number of the view's own order, or of the order that a click on a column selects.
@@ -101,7 +101,7 @@ impl OpenView {
 
     /// Returns the formulas prepared for evaluation at a moment.
     pub(crate) fn formulas_at(&self, now: Timestamp, database: &DatabaseRecord) -> CompiledView {
-        self.question.at(now, database, &self.info.view.title)
+        self.formulas.at(now, database, &self.info.view.title)
     }
 
     fn is_of(&self, info: &ViewInfo, record: &IndexRecord) -> bool {

@@ -100,8 +100,8 @@ fn columns_are_evaluated_from_items_and_formulas() {
     let all = Formula::compile("SELECT @All", &FormulaOptions::default()).expect("a formula");
     reading
         .search(&all, Modseq(0), &mut |subject| {
-            let answer = compiled.answer(subject);
-            rows.extend(answer.selected.then_some(answer.cells));
+            let values = compiled.evaluate(subject);
+            rows.extend(values.selected.then_some(values.cells));
             Ok(true)
         })
         .expect("sound");
@@ -128,7 +128,7 @@ fn times_of_day_are_stored_as_texts_in_order() {
         let mut cells = Vec::new();
         let first = Formula::compile("SELECT Subject = \"one\"", &FormulaOptions::default()).expect("a formula");
         let mut take = |subject: &notes::subject::Subject<'_>| {
-            cells.extend(compiled.answer(subject).cells);
+            cells.extend(compiled.evaluate(subject).cells);
             Ok(true)
         };
         reading.search(&first, Modseq(0), &mut take).expect("sound");

@@ -69,7 +69,7 @@ fn rows_follow_the_rules() {
         design.check().expect("a sound design");
         let compiled =
             CompiledView::of_view("SELECT Form = \"Memo\" | @Contains(Subject; \"a\")", &design).expect("it compiles");
-        assert!(compiled.is_steady());
+        assert!(compiled.is_deterministic());
         let index = ViewIndex::new(DbNumber(1), ViewId(1), design);
         for number in 1..=24 {
             let header = header(number);
@@ -89,12 +89,12 @@ fn rows_follow_the_rules() {
 }
 
 #[test]
-fn view_with_external_inputs_is_not_steady() {
-    for (formula, is_steady) in
+fn view_with_external_inputs_is_not_deterministic() {
+    for (formula, is_deterministic) in
         [("@DbTitle", false), ("@ViewTitle", false), ("@UserName", false), ("@Text(Price)", true)]
     {
         let design = ViewDesign { columns: vec![column(formula, None)], ..ViewDesign::default() };
         let compiled = CompiledView::of_view("SELECT @All", &design).expect("it compiles");
-        assert_eq!(compiled.is_steady(), is_steady, "{formula}");
+        assert_eq!(compiled.is_deterministic(), is_deterministic, "{formula}");
     }
 }
