@@ -47,7 +47,7 @@ pub mod level {
     impl super::Level for Depositor {
         const LEVEL: crate::acl::AclLevel = crate::acl::AclLevel::Depositor;
 
-        fn is_had(rights: &crate::acl::Rights) -> bool {
+        fn is_granted_by(rights: &crate::acl::Rights) -> bool {
             rights.level >= Self::LEVEL || rights.flags.contains(crate::acl::AclFlags::PUBLIC_WRITER)
         }
     }
@@ -61,7 +61,7 @@ pub mod level {
     impl super::Level for Public {
         const LEVEL: crate::acl::AclLevel = crate::acl::AclLevel::Reader;
 
-        fn is_had(rights: &crate::acl::Rights) -> bool {
+        fn is_granted_by(rights: &crate::acl::Rights) -> bool {
             rights.flags.contains(crate::acl::AclFlags::PUBLIC_READER)
         }
     }
@@ -88,7 +88,7 @@ pub trait Level {
     const LEVEL: AclLevel;
 
     /// Returns `true` if the rights reach the level.
-    fn is_had(rights: &Rights) -> bool {
+    fn is_granted_by(rights: &Rights) -> bool {
         rights.level >= Self::LEVEL
     }
 }
@@ -138,7 +138,7 @@ impl<L: Level> Access<L> {
         if state.acl_version() != self.database.acl_version() {
             *state = Arc::new(evaluate(&self.database, &self.identity));
         }
-        if !L::is_had(state.rights()) {
+        if !L::is_granted_by(state.rights()) {
             return Err(Error::AccessDenied {
                 database: self.database.path(),
                 who: self.identity.name.abbreviated(),

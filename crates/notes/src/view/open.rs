@@ -50,7 +50,7 @@ impl DatabaseSnapshot<'_> {
         let list = self.all_views()?;
         let mut visible = Vec::with_capacity(list.len());
         for info in list.iter() {
-            if self.sees(info)? {
+            if self.may_see_view(info)? {
                 visible.push(Arc::clone(info));
             }
         }
@@ -61,14 +61,14 @@ impl DatabaseSnapshot<'_> {
     pub fn view_info(&self, note: NoteId) -> Result<Option<Arc<ViewInfo>>> {
         let list = self.all_views()?;
         let Some(info) = list.iter().find(|info| info.note == note) else { return Ok(None) };
-        Ok(self.sees(info)?.then(|| Arc::clone(info)))
+        Ok(self.may_see_view(info)?.then(|| Arc::clone(info)))
     }
 
     /// Finds a view by its name, an alias, or the UNID of its design note.
     pub fn view_find(&self, name: &str) -> Result<Arc<ViewInfo>> {
         let unid = name.parse::<Unid>().ok();
         for info in self.all_views()?.iter() {
-            if (info.view.is_named(name) || Some(info.unid) == unid) && self.sees(info)? {
+            if (info.view.is_named(name) || Some(info.unid) == unid) && self.may_see_view(info)? {
                 return Ok(Arc::clone(info));
             }
         }
@@ -86,7 +86,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     /// Returns the way in which the index of a view is to be brought up to date.
-    pub fn view_update_way(&self, note: NoteId) -> Result<UpdateMethod> {
+    pub fn view_update_method(&self, note: NoteId) -> Result<UpdateMethod> {
         let notes = self.counters().notes;
         let now = self.database().clock.now();
         let wants_build = match self.view(note) {
@@ -158,7 +158,7 @@ impl DatabaseSnapshot<'_> {
         self.database().views.list(self.counters().design_modseq, load)
     }
 
-    fn sees(&self, info: &ViewInfo) -> Result<bool> {
+    fn may_see_view(&self, info: &ViewInfo) -> Result<bool> {
         Ok(!info.restricted || self.header(info.note)?.is_some())
     }
 }

@@ -401,8 +401,8 @@ const READING: &[Row] = &[
             Ok(access.read()?.view(c.view).is_ok())
         })
     }),
-    ("DatabaseSnapshot::view_update_way", From(Reader), |c| {
-        c.read(|r| Ok(r.view_update_way(c.view)? == UpdateMethod::Changes))
+    ("DatabaseSnapshot::view_update_method", From(Reader), |c| {
+        c.read(|r| Ok(r.view_update_method(c.view)? == UpdateMethod::Changes))
     }),
     ("Access::view_update", From(Reader), |c| {
         c.with(|access: &Access<level::Reader>| {

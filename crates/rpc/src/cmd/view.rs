@@ -84,7 +84,7 @@ impl CollectionRequest {
             if rests && !self.force && reading.view(info.note).is_ok() {
                 return Ok(CallOutcome::immediate(RefreshStep::Done));
             }
-            (info.note, when, reading.view_update_way(info.note)?)
+            (info.note, when, reading.view_update_method(info.note)?)
         };
         let build = match way {
             UpdateMethod::Wait if was_requested => Some(RefreshStep::Build(None)),
