@@ -301,7 +301,7 @@ impl<'s> BuildPass<'s> {
             },
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.formulas, &stored_subject(header, summary, self.database)?, above);
+        let placed = self.index.compute_rows(self.formulas, &stored_subject(header, summary, self.database)?, above);
         self.push_rows(header, placed)
     }
 
@@ -312,11 +312,11 @@ impl<'s> BuildPass<'s> {
                 self.built.rows += 1;
             }
         }
-        if placed.says_something() {
-            self.backs.push(&header.note.to_key(), &placed.encode_back())?;
+        if placed.must_be_stored() {
+            self.backs.push(&header.note.to_key(), &placed.encode_view_back_record())?;
         }
         if self.parents.contains(&header.unid) {
-            self.placed.insert(header.unid, placed.back());
+            self.placed.insert(header.unid, placed.view_back_record());
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl<'s> BuildPass<'s> {
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.place(self.formulas, &stored_subject(&header, &summary, self.database)?, above);
+        let placed = self.index.compute_rows(self.formulas, &stored_subject(&header, &summary, self.database)?, above);
         self.push_rows(&header, placed)
     }
 

@@ -166,17 +166,17 @@ pub(crate) struct ViewBackRecord {
 
 impl ViewBackRecord {
     /// Creates the record of a note without rows.
-    pub(crate) fn nowhere(orders: usize) -> Self {
+    pub(crate) fn without_rows(orders: usize) -> Self {
         Self { selected: false, restricted: false, cycle: None, keys: vec![Vec::new(); orders] }
     }
 
-    pub(crate) fn is_in(&self) -> bool {
+    pub(crate) fn has_rows(&self) -> bool {
         self.keys.iter().any(|keys| !keys.is_empty())
     }
 
     /// Returns `true` if the record must be stored.
-    pub(crate) fn says_something(&self) -> bool {
-        self.is_in() || self.cycle.is_some()
+    pub(crate) fn must_be_stored(&self) -> bool {
+        self.has_rows() || self.cycle.is_some()
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -263,7 +263,7 @@ pub(crate) struct DocumentRows {
 
 impl DocumentRows {
     /// Returns `true` if a `viewback` record must be stored.
-    pub(crate) fn says_something(&self) -> bool {
+    pub(crate) fn must_be_stored(&self) -> bool {
         self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
     }
 
@@ -272,13 +272,13 @@ impl DocumentRows {
     }
 
     /// Encodes the `viewback` record of the document.
-    pub(crate) fn encode_back(&self) -> Vec<u8> {
+    pub(crate) fn encode_view_back_record(&self) -> Vec<u8> {
         let head = ViewBackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
         head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
     /// Returns the `viewback` record of the document.
-    pub(crate) fn back(&self) -> ViewBackRecord {
+    pub(crate) fn view_back_record(&self) -> ViewBackRecord {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
         let selected = self.selected;
         let restricted = self.is_restricted();
@@ -297,12 +297,12 @@ impl ViewIndex {
         formulas.is_deterministic() && !self.follows_parents(formulas)
     }
 
-    pub(crate) fn nowhere(&self) -> DocumentRows {
+    pub(crate) fn no_rows(&self) -> DocumentRows {
         DocumentRows { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
     }
 
     /// Computes the rows of a document from the position above it.
-    pub(crate) fn place(
+    pub(crate) fn compute_rows(
         &self,
         formulas: &CompiledView,
         subject: &Subject<'_>,
@@ -315,16 +315,16 @@ impl ViewIndex {
             ParentPosition::Nothing | ParentPosition::CycleMember => None,
         };
         if self.design.no_conflicts && header.flags.contains(NoteFlags::CONFLICT) {
-            return DocumentRows { cycle, ..self.nowhere() };
+            return DocumentRows { cycle, ..self.no_rows() };
         }
         let ViewRowValues { selected, cells } = formulas.evaluate(subject);
         let comes_along = parent.is_some_and(|parent| match formulas.responses() {
             SelectedResponses::None => false,
             SelectedResponses::Children => parent.selected,
-            SelectedResponses::Descendants => parent.is_in(),
+            SelectedResponses::Descendants => parent.has_rows(),
         });
         if !selected && !comes_along {
-            return DocumentRows { cycle, ..self.nowhere() };
+            return DocumentRows { cycle, ..self.no_rows() };
         }
         assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
         let head = DocumentRow {

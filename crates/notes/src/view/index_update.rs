@@ -209,18 +209,18 @@ impl<'u> IndexUpdate<'u> {
     /// Updates the rows of a note that were made from a known version.
     fn apply_known(&mut self, note: NoteId, before: &PreviousState) -> Result<()> {
         let had = match before {
-            PreviousState::New => self.index.nowhere(),
+            PreviousState::New => self.index.no_rows(),
             PreviousState::Version(version) => {
-                self.index.place(self.formulas, &version.subject(), ParentPosition::Nothing)
+                self.index.compute_rows(self.formulas, &version.subject(), ParentPosition::Nothing)
             }
         };
-        let back = had.back();
+        let back = had.view_back_record();
         if note.0.is_multiple_of(KNOWN_ROWS_CHECK_INTERVAL) {
             self.check_known(note, &had)?;
         }
         let header = records::load_header(self.store, self.database, note)?;
         let has = self.rows_of(header.as_ref())?;
-        let after = has.back();
+        let after = has.view_back_record();
         let is_changed = back != after;
         self.backs.insert(note, (after, is_changed));
         for ((order, had), has) in self.orders.iter_mut().zip(had.rows).zip(has.rows) {
@@ -232,7 +232,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Compares the rows computed from a version of a note with the stored rows.
     fn check_known(&mut self, note: NoteId, had: &DocumentRows) -> Result<()> {
-        let mut is_known = self.back(note)? == had.back();
+        let mut is_known = self.view_back_record(note)? == had.view_back_record();
         for (order, rows) in self.orders.iter_mut().zip(&had.rows) {
             for (key, row) in rows {
                 is_known = is_known && order.rows.find(key)? == Some(row.encode());
@@ -247,14 +247,14 @@ impl<'u> IndexUpdate<'u> {
         let follows_parents = self.index.follows_parents(self.formulas);
         let mut queue = VecDeque::from([note]);
         while let Some(note) = queue.pop_front() {
-            let before = self.back(note)?;
+            let before = self.view_back_record(note)?;
             let header = records::load_header(self.store, self.database, note)?;
             let unid = match &header {
                 _ if !follows_parents => None,
                 Some(header) => Some(header.unid),
                 None => self.unid_in_rows(&before)?,
             };
-            let after = self.place(header.as_ref(), &before)?;
+            let after = self.write_rows(header.as_ref(), &before)?;
             if before == after {
                 continue;
             }
@@ -280,9 +280,9 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Writes the current rows of a note and returns its new record.
-    fn place(&mut self, header: Option<&NoteHeader>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
+    fn write_rows(&mut self, header: Option<&NoteHeader>, before: &ViewBackRecord) -> Result<ViewBackRecord> {
         let has = self.rows_of(header)?;
-        let back = has.back();
+        let back = has.view_back_record();
         for ((order, has), had) in self.orders.iter_mut().zip(has.rows).zip(&before.keys) {
             let had = order.stored(had, before.restricted, &has)?;
             order.replace(had, has)?;
@@ -294,25 +294,25 @@ impl<'u> IndexUpdate<'u> {
     fn rows_of(&mut self, header: Option<&NoteHeader>) -> Result<DocumentRows> {
         match header.filter(|header| is_document(header)) {
             Some(header) => self.evaluate(header),
-            None => Ok(self.index.nowhere()),
+            None => Ok(self.index.no_rows()),
         }
     }
 
     /// Evaluates selection and columns for a document, and computes its rows in each order.
     fn evaluate(&mut self, header: &NoteHeader) -> Result<DocumentRows> {
         let Some(bytes) = records::load_summary_bytes(self.store, self.database, header.note)? else {
-            return Ok(self.index.nowhere());
+            return Ok(self.index.no_rows());
         };
         let subject = stored_subject(header, &bytes, self.database)?;
         let parent = header.parent.filter(|_| self.index.follows_parents(self.formulas));
         let placed = match parent {
-            None => self.index.place(self.formulas, &subject, ParentPosition::Nothing),
+            None => self.index.compute_rows(self.formulas, &subject, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.place(self.formulas, &subject, ParentPosition::CycleMember)
+                self.index.compute_rows(self.formulas, &subject, ParentPosition::CycleMember)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
-                self.index.place(
+                self.index.compute_rows(
                     self.formulas,
                     &subject,
                     back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document),
@@ -341,10 +341,10 @@ impl<'u> IndexUpdate<'u> {
 
     fn parent(&mut self, unid: Unid) -> Result<Option<ViewBackRecord>> {
         let note = records::find(self.store, self.database.number, unid)?;
-        note.map(|note| self.back(note)).transpose()
+        note.map(|note| self.view_back_record(note)).transpose()
     }
 
-    fn back(&mut self, note: NoteId) -> Result<ViewBackRecord> {
+    fn view_back_record(&mut self, note: NoteId) -> Result<ViewBackRecord> {
         if let Some((back, _)) = self.backs.get(&note) {
             return Ok(back.clone());
         }
@@ -352,7 +352,7 @@ impl<'u> IndexUpdate<'u> {
         let orders = self.orders.len();
         let back = match self.store.get(Table::ViewBack, &key)? {
             Some(value) => ViewBackRecord::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
-            None => ViewBackRecord::nowhere(orders),
+            None => ViewBackRecord::without_rows(orders),
         };
         self.backs.insert(note, (back.clone(), false));
         Ok(back)
@@ -364,7 +364,7 @@ impl<'u> IndexUpdate<'u> {
         assert!(applied >= self.applied, "an index applies changes in modseq order");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_key(self.database.number, self.index.id(), *note);
-            if back.says_something() {
+            if back.must_be_stored() {
                 batch.put(Table::ViewBack, &key, &back.encode());
             } else {
                 batch.delete(Table::ViewBack, &key);
