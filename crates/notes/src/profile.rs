@@ -134,11 +134,11 @@ impl Writer<'_, '_> {
     /// Returns the note id of an existing profile, including one that this transaction created.
     fn profile_find(&mut self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
         let unid = profile_unid(name, user);
-        if let Some(made) = self.part.made(unid).filter(|made| !made.is_stub()) {
+        if let Some(made) = self.part.created_note(unid).filter(|made| !made.is_stub()) {
             return Ok(Some(made.note));
         }
         let Some(note) = records::find(self.store, self.part.database.number, unid)? else { return Ok(None) };
-        let is_there = self.part.pending(note)?.is_some_and(|pending| pending.after.class == NoteClass::PROFILE);
+        let is_there = self.part.pending_header(note)?.is_some_and(|pending| pending.after.class == NoteClass::PROFILE);
         Ok(is_there.then_some(note))
     }
 }

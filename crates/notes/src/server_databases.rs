@@ -94,7 +94,7 @@ impl Notes {
         batch.put(Table::Catalog, catalog::NEXT_NUMBER_KEY, &number.next().0.to_be_bytes());
         batch.put(Table::Meta, &keys::counters(number), &Counters::START.encode());
         let database = Arc::new(Database::new(&self.services, record, Counters::START, new.acl.clone()));
-        self.first_note(&database, &new.acl, batch)?;
+        self.create_acl_note(&database, &new.acl, batch)?;
         open.insert(new.path.to_lowercase(), Arc::clone(&database));
         Ok(database)
     }
@@ -148,7 +148,7 @@ impl Notes {
         self.database_rename_with(access, path, |catalog| {
             let mut batch = Batch::new();
             catalog(&mut batch);
-            self.commit_now(&batch)
+            self.commit_durably(&batch)
         })
     }
 
@@ -216,7 +216,7 @@ impl Notes {
         let record = change(database.record().as_ref().clone());
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
-        self.commit_now(&batch)?;
+        self.commit_durably(&batch)?;
         database.set_record(record);
         self.services.followers.notify(database.number);
         Ok(())
@@ -237,7 +237,7 @@ impl Notes {
         batch.delete(Table::Catalog, &catalog::number_key(database.number));
         database_delete::release_blobs(database, &gate, &mut batch)?;
         database_delete::delete_tables(database.number, &mut batch);
-        self.commit_now(&batch)?;
+        self.commit_durably(&batch)?;
         // The flag is set only after the commit: a database whose deletion failed, for example because the disk is
         // full, stays usable.
         database.set_dropped();
@@ -271,7 +271,7 @@ impl Notes {
         self.lock_open().len()
     }
 
-    fn first_note(&self, database: &Arc<Database>, acl: &Acl, batch: Batch) -> Result<()> {
+    fn create_acl_note(&self, database: &Arc<Database>, acl: &Acl, batch: Batch) -> Result<()> {
         let itself = Identity::local_server("");
         let access: Access<level::Depositor> = Access::new(Arc::clone(database), Arc::new(itself))?;
         let accesses = [&access];
@@ -283,7 +283,7 @@ impl Notes {
         Ok(self.store().durable(ticket).wait()?)
     }
 
-    fn commit_now(&self, batch: &Batch) -> Result<()> {
+    fn commit_durably(&self, batch: &Batch) -> Result<()> {
         let ticket = self.store().commit(batch)?;
         Ok(self.store().durable(ticket).wait()?)
     }

@@ -175,7 +175,8 @@ impl Writer<'_, '_> {
         let flags = self.part.stored_header(note)?.map_or(NoteFlags::default(), |header| header.flags);
         self.delete_records(note, flags, &summary);
         self.batch.delete(Table::Meta, &keys::deletion(number, note));
-        let pending = self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let pending =
+            self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let size = pending.after.size;
         clear_contents(&mut pending.after);
         self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
@@ -190,9 +191,9 @@ impl Writer<'_, '_> {
         }
         let number = self.part.database.number;
         let stored =
-            self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+            self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
-        if self.part.made(unid).is_some_and(|made| made.note != note)
+        if self.part.created_note(unid).is_some_and(|made| made.note != note)
             || records::find(self.store, number, unid)? != Some(note)
         {
             return Err(Error::Exists { what: format!("another note with UNID {unid}") });
@@ -213,7 +214,7 @@ impl Writer<'_, '_> {
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
         let header =
-            &mut self.part.pending_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
+            &mut self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
         header.flags = header.flags.difference(NoteFlags::STUB.union(NoteFlags::SOFT_DELETED));
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
@@ -241,7 +242,7 @@ impl Writer<'_, '_> {
     /// Returns the summary of a deleted document that the caller would be allowed to see.
     fn deleted(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let summary = self.part.stored_summary(note)?;
-        let found = self.part.pending_or_stub(note)?.map(|pending| &pending.after);
+        let found = self.part.pending_header_or_stub(note)?.map(|pending| &pending.after);
         let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {
             self.drop_unchanged(note);
             return Ok(None);

@@ -93,7 +93,7 @@ impl<'t> Transaction<'t> {
     /// A transaction without changes returns the ticket of the state that it may have read.
     pub fn commit(mut self) -> Result<Ticket> {
         for part in &mut self.parts {
-            if part.is_spoiled {
+            if part.is_uncommittable {
                 return Err(Error::invalid(
                     "the transaction",
                     "one of its changes failed partway, so it cannot be committed",
@@ -145,11 +145,11 @@ pub(crate) struct DatabaseChanges<'t> {
     /// items and blobs that the store does not know yet.
     pub(crate) written: HashMap<NoteId, Summary>,
     /// The note that was read last, as stored. Saving a note reads it several times.
-    looked: Option<StoredNote>,
+    last_read: Option<StoredNote>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// `true` if a change failed after some of its writes. These writes must not be stored.
-    pub(crate) is_spoiled: bool,
+    pub(crate) is_uncommittable: bool,
 }
 
 /// A note as stored.
@@ -226,9 +226,9 @@ impl<'t> DatabaseChanges<'t> {
             touched: false,
             rewrites: false,
             written: HashMap::new(),
-            looked: None,
+            last_read: None,
             unread: HashMap::new(),
-            is_spoiled: false,
+            is_uncommittable: false,
         }
     }
 
@@ -239,7 +239,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns the header of the note with that UNID if this transaction creates it.
-    pub(crate) fn made(&self, unid: Unid) -> Option<&NoteHeader> {
+    pub(crate) fn created_note(&self, unid: Unid) -> Option<&NoteHeader> {
         self.pending.get(self.made.get(&unid)?).map(|pending| &pending.after)
     }
 
@@ -254,7 +254,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns a note's header for modification, or `None` if the note does not exist or is a stub.
-    pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
+    pub(crate) fn pending_header(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
         if !self.pending.contains_key(&note) {
             let header = self.stored_header(note)?.filter(|header| !header.is_stub());
             let Some(header) = header else { return Ok(None) };
@@ -264,7 +264,7 @@ impl<'t> DatabaseChanges<'t> {
     }
 
     /// Returns a note's header for modification, also that of a stub.
-    pub(crate) fn pending_or_stub(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
+    pub(crate) fn pending_header_or_stub(&mut self, note: NoteId) -> Result<Option<&mut PendingHeader>> {
         if !self.pending.contains_key(&note) {
             let Some(header) = self.stored_header(note)? else { return Ok(None) };
             self.pending.insert(note, PendingHeader { before: Some(header.clone()), after: header });
@@ -274,11 +274,11 @@ impl<'t> DatabaseChanges<'t> {
 
     /// Returns the header of a note as the last transaction left it.
     pub(crate) fn stored_header(&mut self, note: NoteId) -> Result<Option<NoteHeader>> {
-        if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
-            return Ok(looked.header.clone());
+        if let Some(last_read) = self.last_read.as_ref().filter(|last_read| last_read.note == note) {
+            return Ok(last_read.header.clone());
         }
         let header = records::load_header(self.database.store.as_ref(), self.database, note)?;
-        self.looked = Some(StoredNote { note, header: header.clone(), summary: None });
+        self.last_read = Some(StoredNote { note, header: header.clone(), summary: None });
         Ok(header)
     }
 
@@ -286,7 +286,7 @@ impl<'t> DatabaseChanges<'t> {
     /// memory.
     pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let store: &dyn TableReader = self.database.store.as_ref();
-        let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
+        let (header, summary) = match self.last_read.take_if(|last_read| last_read.note == note) {
             Some(StoredNote { header, summary: Some(summary), .. }) => (header, summary),
             Some(StoredNote { header, summary: None, .. }) => {
                 (header, records::load_summary(store, self.database, note)?.map(Arc::new))
@@ -296,7 +296,7 @@ impl<'t> DatabaseChanges<'t> {
                 (header, summary.map(Arc::new))
             }
         };
-        self.looked = Some(StoredNote { note, header, summary: Some(summary.clone()) });
+        self.last_read = Some(StoredNote { note, header, summary: Some(summary.clone()) });
         Ok(summary)
     }
 

@@ -123,7 +123,7 @@ impl Writer<'_, '_> {
         }
         if is_owner(self.part.database, user) {
             for note in visible {
-                if let Some(pending) = self.part.pending(note)? {
+                if let Some(pending) = self.part.pending_header(note)? {
                     let marks = pending.after.marks.difference(Marks::SEEN).union(seen);
                     pending.after.marks = marks;
                 }

@@ -90,11 +90,11 @@ impl Writer<'_, '_> {
 
     /// Returns a note's header, changes of this transaction included, or `None` if the note is absent or hidden.
     pub fn header(&mut self, note: NoteId) -> Result<Option<NoteHeader>> {
-        if self.part.pending(note)?.is_none_or(|pending| pending.before.is_some()) {
+        if self.part.pending_header(note)?.is_none_or(|pending| pending.before.is_some()) {
             self.require_level(AclLevel::Reader)?;
         }
         let is_visible = self.is_visible(note)?;
-        let header = self.part.pending(note)?.map(|pending| pending.after.clone()).filter(|_| is_visible);
+        let header = self.part.pending_header(note)?.map(|pending| pending.after.clone()).filter(|_| is_visible);
         self.drop_unchanged(note);
         Ok(header)
     }
@@ -107,19 +107,19 @@ impl Writer<'_, '_> {
 
     /// Creates a note without checking whether the caller may create it.
     pub(crate) fn create_unchecked(&mut self, new: NewNote) -> Result<NoteId> {
-        self.all_or_spoil(|writer| writer.create_steps(new))
+        self.run_atomically(|writer| writer.write_new_note(new))
     }
 
     /// Runs a change of several steps. If a step fails after another has written something, the transaction can no
     /// longer be committed.
-    fn all_or_spoil<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    fn run_atomically<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let written = self.batch.len();
         let outcome = change(self);
-        self.part.is_spoiled |= outcome.is_err() && self.batch.len() > written;
+        self.part.is_uncommittable |= outcome.is_err() && self.batch.len() > written;
         outcome
     }
 
-    fn create_steps(&mut self, mut new: NewNote) -> Result<NoteId> {
+    fn write_new_note(&mut self, mut new: NewNote) -> Result<NoteId> {
         if new.tracks_editors {
             new.items = save::with_edit_history(&[], &new.items, self.part.grant.name(), self.part.now);
         }
@@ -128,7 +128,7 @@ impl Writer<'_, '_> {
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes ever created in a database", max: INDEX_BIT as usize });
         }
-        if let Some(unid) = new.unid.filter(|unid| self.part.made(*unid).is_some()) {
+        if let Some(unid) = new.unid.filter(|unid| self.part.created_note(*unid).is_some()) {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
@@ -174,7 +174,7 @@ impl Writer<'_, '_> {
             self.batch.put(Table::Children, &keys::child(self.number(), parent, note), &[]);
         }
         self.batch.put(Table::Unid, &keys::unid(self.number(), unid), &note.to_key());
-        self.note_design(note, new.class);
+        self.record_design_change(note, new.class);
         let counters = &mut self.part.counters;
         counters.next_note = note.next();
         counters.notes += 1;
@@ -233,7 +233,7 @@ impl Writer<'_, '_> {
         }
         self.check_protected_items(note, &summary.items, items)?;
         item::check_items(items)?;
-        let stored = self.all_or_spoil(|writer| {
+        let stored = self.run_atomically(|writer| {
             writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
         })?;
@@ -249,7 +249,7 @@ impl Writer<'_, '_> {
         let sequence = header.sequence;
         let class = header.class;
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
-        self.note_design(note, class);
+        self.record_design_change(note, class);
         Ok(sequence)
     }
 
@@ -371,7 +371,7 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn pending_header(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
-        self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
+        self.part.pending_header(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
 
     /// Drops a header that was only read, so that it is not written again.
@@ -386,7 +386,7 @@ impl Writer<'_, '_> {
     pub(crate) fn visible_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let is_new = self.part.pending.get(&note).is_some_and(|pending| pending.before.is_none());
         let summary = if is_new { None } else { self.part.stored_summary(note)? };
-        if self.part.pending(note)?.is_none() {
+        if self.part.pending_header(note)?.is_none() {
             return Ok(None);
         }
         if is_new {
@@ -400,7 +400,7 @@ impl Writer<'_, '_> {
     /// Returns `true` if a note exists and the caller may read it. The summary is read only if the note has Readers
     /// items.
     pub(crate) fn is_visible(&mut self, note: NoteId) -> Result<bool> {
-        match self.part.pending(note)? {
+        match self.part.pending_header(note)? {
             None => Ok(false),
             Some(pending) if !pending.after.flags.contains(NoteFlags::HAS_READERS) => Ok(true),
             Some(_) => Ok(self.visible_summary(note)?.is_some()),
@@ -495,7 +495,7 @@ impl Writer<'_, '_> {
                 Some(note) => {
                     records::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
                 }
-                None => self.part.made(unid).and_then(|header| header.parent),
+                None => self.part.created_note(unid).and_then(|header| header.parent),
             };
         }
         Err(Error::Limit { what: "response levels", max: RESPONSE_DEPTH_MAX })
@@ -508,7 +508,7 @@ impl Writer<'_, '_> {
         if header.is_stub() { Ok(Some(header.sequence)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
     }
 
-    fn note_design(&mut self, note: NoteId, class: NoteClass) {
+    fn record_design_change(&mut self, note: NoteId, class: NoteClass) {
         if class.is_design() {
             self.batch.put(Table::Meta, &keys::design(self.number(), note), &class.0.to_be_bytes());
             self.part.counters.design_modseq = self.part.modseq;

@@ -61,7 +61,7 @@ struct CountChange {
 }
 
 impl CountChange {
-    fn undoes(&self, other: &Self) -> bool {
+    fn is_inverse_of(&self, other: &Self) -> bool {
         self.is_added != other.is_added && self.spelling == other.spelling && self.cells == other.cells
     }
 
@@ -103,7 +103,7 @@ impl<'u> CollationUpdate<'u> {
     }
 
     /// Records the change of a row.
-    fn note_change(&mut self, key: &[u8], before: Option<RowState>, after: Option<RowState>) {
+    fn record_change(&mut self, key: &[u8], before: Option<RowState>, after: Option<RowState>) {
         if let Some(changes) = &mut self.changes {
             changes.push(RowChange { key: key.to_vec(), before, after });
         }
@@ -140,7 +140,7 @@ impl<'u> CollationUpdate<'u> {
         for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
             self.rows.remove_known(&key, content.weight())?;
             self.uncount(&key, &content)?;
-            self.note_change(&key, Some(content), None);
+            self.record_change(&key, Some(content), None);
         }
         for (key, row) in new {
             let value = row.encode();
@@ -149,14 +149,14 @@ impl<'u> CollationUpdate<'u> {
                 None => {
                     self.rows.insert(&key, &value)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, None, Some(RowState::Document(row)));
+                    self.record_change(&key, None, Some(RowState::Document(row)));
                 }
                 Some(RowState::Document(before)) if before.encode() == value => {}
                 Some(before) => {
                     self.rows.put_known(&key, &value, before.weight())?;
                     self.uncount(&key, &before)?;
                     self.count(&key, &row, true)?;
-                    self.note_change(&key, Some(before), Some(RowState::Document(row)));
+                    self.record_change(&key, Some(before), Some(RowState::Document(row)));
                 }
             }
         }
@@ -188,7 +188,7 @@ impl<'u> CollationUpdate<'u> {
     fn tally(&mut self, key: Vec<u8>, change: CountChange) -> Result<()> {
         let mut entry = self.tallies.remove(&key).unwrap_or_default();
         entry.last = match entry.last.take() {
-            Some(last) if change.undoes(&last) => None,
+            Some(last) if change.is_inverse_of(&last) => None,
             Some(last) => {
                 self.apply(&key, &mut entry, &last)?;
                 Some(change)
@@ -233,7 +233,7 @@ impl<'u> CollationUpdate<'u> {
                 self.categories()?.remove(&key)?;
                 if let Some(row_key) = row_key {
                     self.rows.remove(&row_key)?;
-                    self.note_change(&row_key, Some(RowState::Category).filter(|_| existed), None);
+                    self.record_change(&row_key, Some(RowState::Category).filter(|_| existed), None);
                 }
                 continue;
             }
@@ -243,7 +243,7 @@ impl<'u> CollationUpdate<'u> {
             }
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &StoredRow::Category.encode())?;
-                self.note_change(&row_key, None, Some(RowState::Category));
+                self.record_change(&row_key, None, Some(RowState::Category));
             }
         }
         self.rows.finish(batch)?;
