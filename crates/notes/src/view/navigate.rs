@@ -180,7 +180,7 @@ impl ViewReader<'_> {
 
     /// Returns the first row at or behind a key.
     pub(crate) fn first_from(&self, key: &[u8]) -> Result<Option<ViewRow>> {
-        let entry = self.walk(KeyRange { start: key.to_vec(), end: None }, Direction::Forward)?.next()?;
+        let entry = self.scan(KeyRange { start: key.to_vec(), end: None }, Direction::Forward)?.next()?;
         entry.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
@@ -191,7 +191,7 @@ impl ViewReader<'_> {
 
     fn last_before(&self, key: Option<&[u8]>) -> Result<Option<ViewRow>> {
         let range = KeyRange { start: Vec::new(), end: key.map(<[u8]>::to_vec) };
-        let entry = self.walk(range, Direction::Backward)?.next()?;
+        let entry = self.scan(range, Direction::Backward)?.next()?;
         entry.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 

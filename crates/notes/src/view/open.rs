@@ -113,7 +113,7 @@ impl DatabaseSnapshot<'_> {
         }
         let seen = HiddenKey { collation, applied: rows.applied()?, names: self.grant().names_digest() };
         if let Some(hidden) = view.hidden.get(&seen) {
-            return Ok(rows.hiding(hidden));
+            return Ok(rows.with_hidden_rows(hidden));
         }
         let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
         let hidden = match view.hidden.take_older(&seen) {
@@ -128,7 +128,7 @@ impl DatabaseSnapshot<'_> {
         if seen.applied >= self.counters().purged_modseq {
             view.hidden.keep(seen, Arc::clone(&hidden));
         }
-        Ok(rows.hiding(hidden))
+        Ok(rows.with_hidden_rows(hidden))
     }
 
     /// Returns `true` if the reader may read a note with these readers in its row.

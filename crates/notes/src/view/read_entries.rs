@@ -167,7 +167,7 @@ impl ChangedNotes {
         reading.database().changed_notes(applied).map_or(Self::Any, Self::Some)
     }
 
-    fn may_be(&self, note: NoteId) -> bool {
+    fn may_contain(&self, note: NoteId) -> bool {
         match self {
             Self::Some(notes) => notes.contains(&note),
             Self::Any => true,
@@ -245,9 +245,9 @@ impl<'r> EntryReader<'r> {
             ..
         } = request
         {
-            let Some(mut walk) = self.rows.walk_at(*position)? else { return Ok((None, 0, None)) };
-            let first = walk.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
-            return Ok((first, 0, Some(ForwardPath::Rows { rows: &self.rows, walk, skips: false })));
+            let Some(mut cursor) = self.rows.scan_at(*position)? else { return Ok((None, 0, None)) };
+            let first = cursor.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
+            return Ok((first, 0, Some(ForwardPath::Rows { rows: &self.rows, cursor, skips: false })));
         }
         let (first, skipped) = self.first_requested(request, looked_at)?;
         let path = self.path(request, first.as_ref())?;
@@ -275,14 +275,14 @@ impl<'r> EntryReader<'r> {
         };
         let is_outermost = skips && request.expansion.is_fully_collapsed() && self.rows.depth_of(&first.key)? == 0;
         if is_outermost && self.rows.is_category(&first.key) {
-            return Ok(Some(ForwardPath::Categories(self.rows.outermost_behind(&first.key)?)));
+            return Ok(Some(ForwardPath::Categories(self.rows.outermost_categories_behind(&first.key)?)));
         }
         // If a collapsed row hides the first row, the next row is the one behind the collapsed row. A step finds it.
         if skips && self.rows.outermost_collapsed(&first.key, &request.expansion)? != first.key {
             return Ok(None);
         }
-        let walk = self.rows.walk(KeyRange { start: next_key(&first.key), end: None }, Direction::Forward)?;
-        Ok(Some(ForwardPath::Rows { rows: &self.rows, walk, skips }))
+        let cursor = self.rows.scan(KeyRange { start: next_key(&first.key), end: None }, Direction::Forward)?;
+        Ok(Some(ForwardPath::Rows { rows: &self.rows, cursor, skips }))
     }
 
     /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_EXAMINED_ROWS_MAX`]
@@ -359,7 +359,7 @@ impl<'r> EntryReader<'r> {
 
     fn may_show(&self, row: &ViewRow) -> Result<bool> {
         match &row.contents {
-            ViewRowContents::Document { note, .. } if self.changed.may_be(*note) => {
+            ViewRowContents::Document { note, .. } if self.changed.may_contain(*note) => {
                 Ok(self.reading.header(*note)?.is_some())
             }
             _ => Ok(true),
@@ -507,7 +507,7 @@ enum PrecedingRows<'e> {
 enum ForwardPath<'w, 'r> {
     Rows {
         rows: &'w ViewReader<'r>,
-        walk: VisibleRowCursor<'w, 'r>,
+        cursor: VisibleRowCursor<'w, 'r>,
         /// `true` if the rows beneath collapsed rows are skipped.
         skips: bool,
     },
@@ -519,12 +519,12 @@ impl ForwardPath<'_, '_> {
     fn next(&mut self, row: &ViewRow, expansion: &RowExpansion) -> Result<Option<ViewRow>> {
         match self {
             Self::Categories(outermost) => outermost.next(),
-            Self::Rows { rows, walk, skips } => {
+            Self::Rows { rows, cursor, skips } => {
                 if *skips && expansion.is_collapsed(&row.key) {
                     let Some(end) = rows.end_of(&row.key) else { return Ok(None) };
-                    walk.skip_to(&end)?;
+                    cursor.skip_to(&end)?;
                 }
-                walk.next()?.map(|entry| rows.row(entry.key, &entry.value)).transpose()
+                cursor.next()?.map(|entry| rows.row(entry.key, &entry.value)).transpose()
             }
         }
     }

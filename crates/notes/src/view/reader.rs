@@ -94,7 +94,7 @@ impl<'r> ViewReader<'r> {
 
     /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.
     #[must_use]
-    pub(crate) fn hiding(mut self, hidden: Arc<HiddenRows>) -> Self {
+    pub(crate) fn with_hidden_rows(mut self, hidden: Arc<HiddenRows>) -> Self {
         self.rows.hidden = hidden;
         self
     }
@@ -133,23 +133,23 @@ impl<'r> ViewReader<'r> {
 
     /// Returns up to `limit` rows from a flat position on, counted from 0.
     pub fn page(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let Some(mut walk) = self.rows.walk_at(position)? else { return Ok(Vec::new()) };
+        let Some(mut cursor) = self.rows.scan_at(position)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         while found.len() < limit {
-            let Some(entry) = walk.next()? else { break };
+            let Some(entry) = cursor.next()? else { break };
             found.push(self.row(entry.key, &entry.value)?);
         }
         Ok(found)
     }
 
-    /// Creates a walk over the rows whose keys are in a range.
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
-        self.rows.walk(range, direction)
+    /// Creates a cursor over the rows whose keys are in a range.
+    pub(crate) fn scan(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
+        self.rows.scan(range, direction)
     }
 
-    /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
-    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
-        self.rows.walk_at(position)
+    /// Creates a forward cursor that begins at a position. Returns `None` behind the last row.
+    pub(crate) fn scan_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
+        self.rows.scan_at(position)
     }
 
     /// Returns `true` if all rows are main documents, so that the flat position of a row is also its number among
@@ -160,8 +160,8 @@ impl<'r> ViewReader<'r> {
 
     /// Returns up to `limit` of the outermost categories from a position on, counted from 0. These are the rows of a
     /// fully collapsed view.
-    pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let first = self.rows.hidden.category_among_all(self.category_rank(&[1])?.saturating_add(position));
+    pub fn outermost_categories(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
+        let first = self.rows.hidden.category_number_among_all(self.category_rank(&[1])?.saturating_add(position));
         let mut outermost =
             OutermostCategories { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
         let mut rows = Vec::new();
@@ -173,8 +173,8 @@ impl<'r> ViewReader<'r> {
         Ok(rows)
     }
 
-    /// Creates a walk over the outermost categories behind one of them.
-    pub(crate) fn outermost_behind(&self, key: &[u8]) -> Result<OutermostCategories<'_, 'r>> {
+    /// Creates a cursor over the outermost categories behind one of them.
+    pub(crate) fn outermost_categories_behind(&self, key: &[u8]) -> Result<OutermostCategories<'_, 'r>> {
         let own = [&[1], &key[..key.len() - 1]].concat();
         let range = KeyRange { start: store::engine::next_key(&own), end: Some(vec![2]) };
         Ok(OutermostCategories { reader: self, scan: Some(self.categories.scan(&range, Direction::Forward)?) })
@@ -249,7 +249,7 @@ impl<'r> ViewReader<'r> {
     /// Returns `true` if there are rows beneath a row, without counting them.
     pub(crate) fn has_beneath(&self, key: &[u8]) -> Result<bool> {
         let range = KeyRange { start: store::engine::next_key(key), end: self.end_of(key) };
-        Ok(self.walk(range, Direction::Forward)?.next()?.is_some())
+        Ok(self.scan(range, Direction::Forward)?.next()?.is_some())
     }
 
     /// Returns `true` if the view contains responses beneath documents.
@@ -321,7 +321,7 @@ impl<'r> ViewReader<'r> {
     fn deep_sibling_at(&self, level: usize, start: &[u8], end: Option<&[u8]>, number: u64) -> Result<Option<Vec<u8>>> {
         let mut seen = 0;
         let mut found = None;
-        self.each_deep(level, start, end, &mut |key| {
+        self.for_each_document_of_level(level, start, end, &mut |key| {
             found = (seen == number).then(|| key.to_vec());
             seen += 1;
             found.is_none()
@@ -335,7 +335,7 @@ impl<'r> ViewReader<'r> {
             return Ok(self.rows.level_before(level, key)? - self.rows.level_before(level, start)?);
         }
         let mut count = 0;
-        self.each_deep(level, start, Some(key), &mut |_| {
+        self.for_each_document_of_level(level, start, Some(key), &mut |_| {
             count += 1;
             true
         })?;
@@ -343,7 +343,7 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Calls `each` for the documents of a level in a range, until `each` returns `false`.
-    fn each_deep(
+    fn for_each_document_of_level(
         &self,
         level: usize,
         start: &[u8],
@@ -351,8 +351,8 @@ impl<'r> ViewReader<'r> {
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<()> {
         let range = KeyRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
-        let mut walk = self.rows.walk(range, Direction::Forward)?;
-        while let Some(entry) = walk.next()? {
+        let mut cursor = self.rows.scan(range, Direction::Forward)?;
+        while let Some(entry) = cursor.next()? {
             let head = StoredRow::head(&entry.value).map_err(|_| damaged(store::Table::View, &entry.key))?;
             if head.is_some_and(|(found, _)| usize::from(found) == level) && !each(&entry.key) {
                 break;
@@ -398,7 +398,8 @@ impl<'r> ViewReader<'r> {
 
     fn category_at(&self, level: u8, above: &[u8], number: u64) -> Result<Option<Vec<u8>>> {
         let first = self.category_rank(&first_category(level, above))?;
-        let entry = self.categories.entry_at(self.rows.hidden.category_among_all(first.saturating_add(number)))?;
+        let entry =
+            self.categories.entry_at(self.rows.hidden.category_number_among_all(first.saturating_add(number)))?;
         let is_below = |key: &Vec<u8>| key.first() == Some(&level) && key[1..].starts_with(above);
         Ok(entry.map(|entry| entry.key).filter(is_below).map(|key| key[1..].to_vec()))
     }
@@ -427,8 +428,8 @@ impl<'r> ViewReader<'r> {
     /// Returns the spelling of a category in the first main document beneath it.
     fn first_spelling(&self, record: &[u8]) -> Result<Option<String>> {
         let Some((level, path)) = record.split_first() else { return Ok(None) };
-        let mut walk = self.walk(KeyRange::prefix(path), Direction::Forward)?;
-        while let Some(entry) = walk.next()? {
+        let mut cursor = self.scan(KeyRange::prefix(path), Direction::Forward)?;
+        while let Some(entry) = cursor.next()? {
             let Ok(StoredRow::Document(row)) = StoredRow::decode(&entry.value) else { continue };
             if row.response_level == 0 {
                 let mut names = self.keys().spellings(&row.cells[..]);
@@ -455,7 +456,7 @@ impl<'r> ViewReader<'r> {
     }
 }
 
-/// A walk over the outermost categories.
+/// A cursor over the outermost categories.
 pub(crate) struct OutermostCategories<'w, 'r> {
     reader: &'w ViewReader<'r>,
     scan: Option<EntryCursor<'r>>,

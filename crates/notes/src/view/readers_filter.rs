@@ -61,7 +61,7 @@ impl RowCounts {
         Self { all: totals.count.cast_signed(), levels }
     }
 
-    fn by(&self, measure: Measure) -> u64 {
+    fn get(&self, measure: Measure) -> u64 {
         let count = match measure {
             Measure::All => self.all,
             Measure::Level(level) => self.levels[level],
@@ -148,8 +148,8 @@ impl HiddenRows {
         for record in records {
             hidden.set_category(order, record)?;
         }
-        hidden.cover(order)?;
-        hidden.count_up();
+        hidden.merge_within_categories(order)?;
+        hidden.count_preceding();
         Ok(hidden)
     }
 
@@ -190,7 +190,7 @@ impl HiddenRows {
     }
 
     /// Replaces the ranges beneath each hidden category by a single range for the category.
-    fn cover(&mut self, order: &Order<'_>) -> Result<()> {
+    fn merge_within_categories(&mut self, order: &Order<'_>) -> Result<()> {
         // Records are sorted by level, so an inner category is skipped if an outer one covers it.
         for category in &self.categories {
             let path = &category.record[1..];
@@ -206,7 +206,7 @@ impl HiddenRows {
     }
 
     /// Computes the number of hidden rows before each range.
-    fn count_up(&mut self) {
+    fn count_preceding(&mut self) {
         let is_behind =
             |one: &HiddenRange, next: &HiddenRange| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
         assert!(self.ranges.is_sorted_by(is_behind), "ranges rise, and none lies in another");
@@ -245,7 +245,7 @@ impl HiddenRows {
     }
 
     /// Converts the number of a record among the visible categories into its number among all categories.
-    pub(crate) fn category_among_all(&self, number: u64) -> u64 {
+    pub(crate) fn category_number_among_all(&self, number: u64) -> u64 {
         let mut places = 0..self.categories.len();
         // The number of visible categories before a hidden one is its rank less the number of hidden categories before
         // it.
@@ -267,13 +267,13 @@ impl HiddenRows {
     }
 
     /// Returns the number of hidden rows before a key that is not hidden itself.
-    fn before(&self, key: &[u8], measure: Measure) -> u64 {
+    fn count_before(&self, key: &[u8], measure: Measure) -> u64 {
         hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
     }
 
     /// Converts the number of a row among the visible rows into its number among all rows.
-    fn among_all(&self, number: u64, measure: Measure) -> u64 {
-        let is_before = |range: &HiddenRange| range.before.by(measure) - range.hidden_before.by(measure) <= number;
+    fn number_among_all(&self, number: u64, measure: Measure) -> u64 {
+        let is_before = |range: &HiddenRange| range.before.get(measure) - range.hidden_before.get(measure) <= number;
         // The number comes from a client and may be arbitrarily large.
         number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
     }
@@ -285,7 +285,7 @@ impl HiddenRows {
 
 /// Returns the number of rows in the given ranges, which are the first ones.
 fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
-    ranges.last().map_or(0, |range| range.hidden_before.by(measure) + range.within.by(measure))
+    ranges.last().map_or(0, |range| range.hidden_before.get(measure) + range.within.get(measure))
 }
 
 /// One order of a view in a snapshot.
@@ -378,19 +378,19 @@ impl<'r> VisibleRows<'r> {
             return Ok(self.rows.rank(key)?);
         }
         if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.by(Measure::All) - range.hidden_before.by(Measure::All));
+            return Ok(range.before.get(Measure::All) - range.hidden_before.get(Measure::All));
         }
-        Ok(self.rows.rank(key)? - self.hidden.before(key, Measure::All))
+        Ok(self.rows.rank(key)? - self.hidden.count_before(key, Measure::All))
     }
 
     /// Returns the number of documents of a level before a key.
     pub(crate) fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
         let measure = Measure::Level(level);
         if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.by(measure) - range.hidden_before.by(measure));
+            return Ok(range.before.get(measure) - range.hidden_before.get(measure));
         }
         let totals = self.rows.totals_before(key, &RowWeights)?;
-        Ok(measure.of(&totals) - self.hidden.before(key, measure))
+        Ok(measure.of(&totals) - self.hidden.count_before(key, measure))
     }
 
     /// Returns the number of documents of a level.
@@ -402,7 +402,7 @@ impl<'r> VisibleRows<'r> {
     /// Returns the document with a number among those of its level.
     pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<CollectionEntry>> {
         assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
-        let number = self.hidden.among_all(number, Measure::Level(level));
+        let number = self.hidden.number_among_all(number, Measure::Level(level));
         Ok(self.rows.entry_at_sum(level, number, &RowWeights)?.map(|(_, entry)| entry))
     }
 
@@ -411,21 +411,21 @@ impl<'r> VisibleRows<'r> {
         if self.hidden.range_of(key).is_some() { Ok(None) } else { Ok(self.rows.find(key)?) }
     }
 
-    /// Creates a walk over the keys of a range.
-    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
+    /// Creates a cursor over the keys of a range.
+    pub(crate) fn scan(&self, range: KeyRange, direction: Direction) -> Result<VisibleRowCursor<'_, 'r>> {
         let scan = self.rows.scan(&range, direction)?;
         Ok(VisibleRowCursor { rows: self, range, direction, scan })
     }
 
-    /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
-    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
+    /// Creates a forward cursor that begins at a position. Returns `None` behind the last row.
+    pub(crate) fn scan_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
         let direction = Direction::Forward;
-        let scan = self.rows.scan_at(self.hidden.among_all(position, Measure::All), direction)?;
+        let scan = self.rows.scan_at(self.hidden.number_among_all(position, Measure::All), direction)?;
         Ok(scan.map(|scan| VisibleRowCursor { rows: self, range: KeyRange::all(), direction, scan }))
     }
 }
 
-/// A walk over the visible rows of a range.
+/// A cursor over the visible rows of a range.
 pub(crate) struct VisibleRowCursor<'w, 'r> {
     rows: &'w VisibleRows<'r>,
     range: KeyRange,
@@ -458,9 +458,9 @@ impl VisibleRowCursor<'_, '_> {
         }
     }
 
-    /// Continues at a key. Panics unless the walk goes forward.
+    /// Continues at a key. Panics unless the cursor goes forward.
     pub(crate) fn skip_to(&mut self, key: &[u8]) -> Result<()> {
-        assert!(self.direction == Direction::Forward, "only a walk forwards skips");
+        assert!(self.direction == Direction::Forward, "only a forward cursor skips");
         let end = self.range.end.take().map(|end| end.max(key.to_vec()));
         self.range = KeyRange { start: key.to_vec(), end };
         self.scan = self.rows.rows.scan(&self.range, self.direction)?;

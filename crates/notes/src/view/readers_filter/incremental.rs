@@ -93,8 +93,8 @@ impl HiddenRows {
             self.find_again(order, unit, may_read)?;
         }
         self.follow_categories(order, changes, may_read)?;
-        self.cover(order)?;
-        self.count_up();
+        self.merge_within_categories(order)?;
+        self.count_preceding();
         Ok(())
     }
 
