@@ -53,7 +53,7 @@ pub struct LookupContext<'r> {
     known: RefCell<HashMap<String, LookupResult>>,
     known_bytes: Cell<usize>,
     /// The first failure of the store.
-    fault: Cell<Option<Error>>,
+    error: Cell<Option<Error>>,
     /// The cost so far, in rows: the rows that were read, plus fixed costs of lookups.
     spent: Cell<u64>,
 }
@@ -67,7 +67,7 @@ impl<'r> LookupContext<'r> {
             context: reading.evaluation_context(),
             known: RefCell::default(),
             known_bytes: Cell::new(0),
-            fault: Cell::new(None),
+            error: Cell::new(None),
             spent: Cell::new(0),
         }
     }
@@ -80,7 +80,7 @@ impl<'r> LookupContext<'r> {
     }
 
     /// Adds to the cost. Fails if the limit is exceeded.
-    fn spend(&self, rows: u64) -> Result<(), String> {
+    fn add_cost(&self, rows: u64) -> Result<(), String> {
         self.spent.set(self.spent.get() + rows);
         if self.is_exhausted() { Err("The lookups of this formula exceed the limit".to_owned()) } else { Ok(()) }
     }
@@ -88,8 +88,8 @@ impl<'r> LookupContext<'r> {
     /// Takes the first failure that formulas did not cause: the store cannot be read. The results of formulas since
     /// then are not reliable.
     #[must_use]
-    pub fn take_fault(&self) -> Option<Error> {
-        self.fault.take()
+    pub fn take_error(&self) -> Option<Error> {
+        self.error.take()
     }
 
     /// Converts an error into the text that the formula reports, and keeps the first failure of the store.
@@ -97,8 +97,8 @@ impl<'r> LookupContext<'r> {
         read.map_err(|error| {
             let why = error.to_string();
             if error.is_damage() || error.is_temporary() {
-                let first = self.fault.take().unwrap_or(error);
-                self.fault.set(Some(first));
+                let first = self.error.take().unwrap_or(error);
+                self.error.set(Some(first));
             }
             why
         })
@@ -109,7 +109,7 @@ impl<'r> LookupContext<'r> {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
-        self.spend(LOOKUP_FIXED_COST_ROWS)?;
+        self.add_cost(LOOKUP_FIXED_COST_ROWS)?;
         if what.len() > LOOKUP_KEY_BYTES_MAX {
             return Err("The arguments of the lookup are too long".to_owned());
         }
@@ -125,7 +125,7 @@ impl<'r> LookupContext<'r> {
         found
     }
 
-    fn in_view(&self, lookup: &Lookup<'_>) -> LookupResult {
+    fn look_up_view(&self, lookup: &Lookup<'_>) -> LookupResult {
         let database = self.reading.database();
         let is_here = lookup.database.is_empty()
             || lookup.database.eq_ignore_ascii_case(&database.path())
@@ -148,7 +148,7 @@ impl<'r> LookupContext<'r> {
             LookupColumn::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
         };
         let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorized);
-        let mut values = Values::once(is_category && lookup.key.is_none());
+        let mut values = Values::new(is_category && lookup.key.is_none());
         let (start, rows) = match lookup.key {
             None => (Some(StartPosition::Beginning), self.report_error(entries.rows().count())?),
             Some(key) => {
@@ -192,16 +192,16 @@ impl<'r> LookupContext<'r> {
                 mask: ReadMask::default(),
             };
             let found = self.report_error(entries.read(&request))?;
-            self.spend(found.rows_read)?;
+            self.add_cost(found.rows_read)?;
             for row in &found.rows {
                 let EntryContents::Row(ViewRowContents::Document { note, row }) = &row.content else { continue };
                 if main_documents_only && row.response_level > 0 {
                     continue;
                 }
                 match wanted {
-                    Wanted::Unid => values.text(&row.unid.to_string())?,
-                    Wanted::Cell(column) => values.cell(row.cells.get(*column).unwrap_or(&cell::Cell::None))?,
-                    Wanted::Field(name) => values.value(self.field(*note, name)?.as_ref())?,
+                    Wanted::Unid => values.add_text(&row.unid.to_string())?,
+                    Wanted::Cell(column) => values.add_cell(row.cells.get(*column).unwrap_or(&cell::Cell::None))?,
+                    Wanted::Field(name) => values.add_value(self.read_field(*note, name)?.as_ref())?,
                 }
             }
             left = left.saturating_sub(found.rows_read.max(1));
@@ -212,13 +212,13 @@ impl<'r> LookupContext<'r> {
     }
 
     /// Returns a field of a note, or `None` if the note is hidden or has no such field.
-    fn field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
+    fn read_field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
         if !self.report_error(self.reading.is_contents_visible(note))? {
             return Ok(None);
         }
         let database = self.reading.database();
         let bytes = self.report_error(load_summary_bytes(&self.reading.snapshot, database, note))?.unwrap_or_default();
-        self.spend(1 + (bytes.len() / BYTES_PER_ROW) as u64)?;
+        self.add_cost(1 + (bytes.len() / BYTES_PER_ROW) as u64)?;
         let damaged = |_| damaged_note(database, note, "summary");
         let items = self.report_error(summary_items(&bytes).map_err(damaged))?;
         let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
@@ -229,12 +229,12 @@ impl<'r> LookupContext<'r> {
         }
     }
 
-    fn in_profile(&self, profile: &str, name: &str, user: &str) -> LookupResult {
+    fn read_profile_field(&self, profile: &str, name: &str, user: &str) -> LookupResult {
         let user = (!user.is_empty()).then(|| Name::new(user));
         let Some(note) = self.report_error(self.reading.profile_note_id(profile, user.as_ref()))? else {
             return Ok(Value::EMPTY);
         };
-        Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
+        Ok(self.read_field(note, name)?.unwrap_or(Value::EMPTY))
     }
 }
 
@@ -258,7 +258,7 @@ struct Values {
 }
 
 impl Values {
-    fn once(each_once: bool) -> Self {
+    fn new(each_once: bool) -> Self {
         Self { seen: each_once.then(HashSet::new), ..Self::default() }
     }
 
@@ -278,42 +278,42 @@ impl Values {
         if self.bytes <= LOOKUP_BYTES_MAX { Ok(true) } else { Err(too_many_bytes()) }
     }
 
-    fn text(&mut self, text: &str) -> Result<(), String> {
+    fn add_text(&mut self, text: &str) -> Result<(), String> {
         if self.count_value(text.len() + 2, || text.to_lowercase())? {
             self.texts.push(text.to_owned());
         }
         Ok(())
     }
 
-    fn number(&mut self, number: f64) -> Result<(), String> {
+    fn add_number(&mut self, number: f64) -> Result<(), String> {
         if self.count_value(size_of::<f64>(), || number.to_string())? {
             self.numbers.push(number);
         }
         Ok(())
     }
 
-    fn time(&mut self, time: Timestamp) -> Result<(), String> {
+    fn add_time(&mut self, time: Timestamp) -> Result<(), String> {
         if self.count_value(size_of::<Timestamp>(), || time.0.to_string())? {
             self.times.push(time);
         }
         Ok(())
     }
 
-    fn cell(&mut self, cell: &cell::Cell) -> Result<(), String> {
+    fn add_cell(&mut self, cell: &cell::Cell) -> Result<(), String> {
         match cell {
             cell::Cell::None | cell::Cell::Error(_) => Ok(()),
-            cell::Cell::Texts(texts) => texts.iter().try_for_each(|text| self.text(text)),
-            cell::Cell::Numbers(numbers) => numbers.iter().try_for_each(|number| self.number(*number)),
-            cell::Cell::Times(times) => times.iter().try_for_each(|time| self.time(*time)),
+            cell::Cell::Texts(texts) => texts.iter().try_for_each(|text| self.add_text(text)),
+            cell::Cell::Numbers(numbers) => numbers.iter().try_for_each(|number| self.add_number(*number)),
+            cell::Cell::Times(times) => times.iter().try_for_each(|time| self.add_time(*time)),
         }
     }
 
-    fn value(&mut self, value: Option<&Value<'_>>) -> Result<(), String> {
+    fn add_value(&mut self, value: Option<&Value<'_>>) -> Result<(), String> {
         let Some(value) = value else { return Ok(()) };
         (0..value.count()).filter_map(|index| value.element(index)).try_for_each(|element| match element {
-            Value::Text(text) => self.text(&text),
-            Value::Number(number) => self.number(number),
-            Value::Time(moment) => moment.instant().map_or(Ok(()), |time| self.time(time)),
+            Value::Text(text) => self.add_text(&text),
+            Value::Number(number) => self.add_number(number),
+            Value::Time(moment) => moment.instant().map_or(Ok(()), |time| self.add_time(time)),
             _ => Ok(()),
         })
     }
@@ -365,20 +365,20 @@ impl Host for LookupContext<'_> {
         if key > LOOKUP_KEY_BYTES_MAX {
             return Some(Err("The arguments of the lookup are too long".to_owned()));
         }
-        Some(self.memoized(format!("{lookup:?}"), || self.in_view(lookup)))
+        Some(self.memoized(format!("{lookup:?}"), || self.look_up_view(lookup)))
     }
 
     fn document_field(&self, unid: Unid, name: &str) -> Option<Result<Value<'_>, String>> {
-        let found = self.spend(1).and_then(|()| self.report_error(self.reading.find(unid)));
+        let found = self.add_cost(1).and_then(|()| self.report_error(self.reading.find(unid)));
         let note = match found {
             Ok(note) => note?,
             Err(why) => return Some(Err(why)),
         };
-        Some(self.field(note, name).map(|value| value.unwrap_or(Value::EMPTY)))
+        Some(self.read_field(note, name).map(|value| value.unwrap_or(Value::EMPTY)))
     }
 
     fn profile_field(&self, profile: &str, name: &str, user: &str) -> Option<Value<'_>> {
-        self.memoized(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
+        self.memoized(format!("{profile:?} {name:?} {user:?}"), || self.read_profile_field(profile, name, user)).ok()
     }
 }
 

@@ -185,8 +185,8 @@ impl Search {
         let notes = changed.map(|entry| entry.note);
         let SelectedNotes { notes, failed, failure } =
             reading.select_notes(selection, lookups, notes, &|header| self.is_meant(header))?;
-        if let Some(fault) = lookups.take_fault() {
-            return Err(fault.into());
+        if let Some(error) = lookups.take_error() {
+            return Err(error.into());
         }
         if lookups.is_exhausted() {
             let what = "view rows looked up by a formula for 500 documents";
