@@ -279,14 +279,14 @@ impl<'r> CollectionWriter<'r> {
         while let Some((stored_key, value)) = cursor.next()? {
             let key = strip_prefix(stored_key);
             while let Some(next) = pending.next_if(|(own, _)| own.as_slice() < key) {
-                each_pending(next, each)?;
+                for_each_pending(next, each)?;
             }
             match pending.next_if(|(own, _)| own.as_slice() == key) {
-                Some(next) => each_pending(next, each)?,
+                Some(next) => for_each_pending(next, each)?,
                 None => each(VisibleEntry { key, value, is_new: false })?,
             }
         }
-        pending.try_for_each(|next| each_pending(next, each))
+        pending.try_for_each(|next| for_each_pending(next, each))
     }
 
     pub(crate) fn node(&self, number: u32) -> &Node {
@@ -435,7 +435,7 @@ impl<'r> CollectionWriter<'r> {
     }
 }
 
-fn each_pending(
+fn for_each_pending(
     (key, pending): (&Vec<u8>, &Pending),
     each: &mut dyn FnMut(VisibleEntry<'_>) -> Result<()>,
 ) -> Result<()> {

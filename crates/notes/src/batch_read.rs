@@ -31,7 +31,7 @@ type RecordCallback<'e> = dyn FnMut(NoteHeader, Option<&[u8]>) -> Result<()> + '
 
 /// Calls `each` for those of the notes that exist, in the order of their note ids. It receives the header, or header
 /// and summary, as `part` specifies.
-fn each_record(
+fn for_each_record(
     reader: &dyn TableReader,
     database: &Database,
     notes: impl IntoIterator<Item = NoteId>,
@@ -134,7 +134,7 @@ impl DatabaseSnapshot<'_> {
         if self.grant().is_server_itself() {
             return Ok(hidden);
         }
-        each_record(&self.snapshot, self.database(), notes, SummaryRecord::Header, &mut |header, _| {
+        for_each_record(&self.snapshot, self.database(), notes, SummaryRecord::Header, &mut |header, _| {
             if self.hides(&header)? {
                 hidden.insert(header.note);
             }
@@ -155,7 +155,7 @@ impl DatabaseSnapshot<'_> {
         header_filter: &dyn Fn(&NoteHeader) -> bool,
     ) -> Result<SelectedNotes> {
         let mut taken = SelectedNotes::default();
-        each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
+        for_each_record(&self.snapshot, self.database(), notes, SummaryRecord::Summary, &mut |header, summary| {
             if header.is_stub() || !header_filter(&header) || self.hides(&header)? {
                 return Ok(());
             }

@@ -143,14 +143,15 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     /// Calls `each` for every note after `after`, in the order of note ids, until `each` returns `false`.
-    pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(NoteHeader) -> Result<bool>) -> Result<()> {
-        self.each_note_bounded(after, usize::MAX, each).map(drop)
+    pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(NoteHeader) -> Result<bool>) -> Result<()> {
+        self.for_each_note_bounded(after, usize::MAX, each).map(drop)
     }
 
-    /// Calls `each` like [`DatabaseSnapshot::each_note`], but reads at most `looks_max` headers, hidden notes included.
+    /// Calls `each` like [`DatabaseSnapshot::for_each_note`], but reads at most `looks_max` headers, hidden notes
+    /// included.
     ///
     /// Returns the last note that was read, or `None` if there are no more notes.
-    pub fn each_note_bounded(
+    pub fn for_each_note_bounded(
         &self,
         after: NoteId,
         looks_max: usize,

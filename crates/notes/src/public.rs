@@ -100,7 +100,7 @@ impl<'d> PublicSnapshot<'d> {
 
     /// Calls `each` for every public document after `after`, in the order of note ids, until it returns `false`.
     pub fn for_each_note(&self, after: NoteId, each: &mut dyn FnMut(NoteHeader) -> Result<bool>) -> Result<()> {
-        self.reading.each_note(after, &mut |header| {
+        self.reading.for_each_note(after, &mut |header| {
             let is_seen = header.flags.contains(NoteFlags::PUBLIC) && !header.is_stub();
             if is_seen { each(header) } else { Ok(true) }
         })

@@ -441,7 +441,7 @@ impl Update<'_> {
         let number = self.reading.database().number();
         let mut found = Vec::new();
         let mut is_cut = false;
-        self.reading.each_note(comparing.after, &mut |header| {
+        self.reading.for_each_note(comparing.after, &mut |header| {
             is_cut = found.len() >= limit.max(1) || (!found.is_empty() && stop());
             if !is_cut {
                 found.push(header.note);

@@ -144,7 +144,7 @@ impl WriteCache {
 
     /// Marks the keys of a batch as changing.
     fn begin(&self, batch: &Batch, write: u64) {
-        self.each_key(batch, |shard, full, _| match shard.find(full) {
+        self.for_each_key(batch, |shard, full, _| match shard.find(full) {
             Some(State::Changing(changing)) => {
                 changing.operations += 1;
                 changing.has_conflict |= changing.write != write;
@@ -155,7 +155,7 @@ impl WriteCache {
 
     /// Records the outcome for the keys of a batch. `since` is its number, or `None` if the write failed.
     fn end(&self, batch: &Batch, since: Option<u64>) {
-        self.each_key(batch, |shard, full, value| {
+        self.for_each_key(batch, |shard, full, value| {
             let Some(State::Changing(changing)) = shard.find(full) else {
                 unreachable!("an entry is not evicted while it changes")
             };
@@ -172,7 +172,7 @@ impl WriteCache {
     }
 
     /// Calls `each` for every operation of a batch on a single cacheable key, in order.
-    fn each_key(&self, batch: &Batch, mut each: impl FnMut(&mut Shard, &[u8], Option<&[u8]>)) {
+    fn for_each_key(&self, batch: &Batch, mut each: impl FnMut(&mut Shard, &[u8], Option<&[u8]>)) {
         let mut buffer = [0; KEY_BUFFER_BYTES];
         for operation in batch.operations() {
             let (table, key, value) = match operation {

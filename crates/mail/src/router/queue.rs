@@ -120,7 +120,7 @@ impl Queue {
         let queue = Self { state: Mutex::new(state), message_locks: turns, smart_host: options.smart_host };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
             let reading = of_box.reader.read()?;
-            reading.each_note(NoteId(0), &mut |header| {
+            reading.for_each_note(NoteId(0), &mut |header| {
                 if header.is_stub() || !header.class.is_document() {
                     return Ok(true);
                 }

@@ -113,7 +113,7 @@ fn message_blob(file: &MailFile) -> store::blob::BlobId {
     let reading = access.read().unwrap();
     let mut found = None;
     reading
-        .each_note(base::NoteId(0), &mut |header| {
+        .for_each_note(base::NoteId(0), &mut |header| {
             found = reading.summary(header.note)?.and_then(|summary| summary.blobs.first().copied()).or(found);
             Ok(true)
         })

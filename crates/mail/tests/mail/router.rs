@@ -157,7 +157,7 @@ fn queue_keeps_a_bounded_number_of_stubs() {
         headers += 1;
         Ok(true)
     };
-    reading.each_note(NoteId(0), count).unwrap();
+    reading.for_each_note(NoteId(0), count).unwrap();
     assert!(headers <= stubs + 3, "the stubs, the two notes and the ACL: {headers}");
     let again = world_over(Arc::clone(&world.memory), Arc::clone(&world.clock));
     assert_eq!(again.router.list().len(), 1);

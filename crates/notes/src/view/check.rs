@@ -70,7 +70,7 @@ fn fault_of_order(
             continue;
         };
         found.add(order, row::note_of(key)?, key);
-        index.each_count(order, key, &row, &mut |record, spelling, cells| {
+        index.for_each_count(order, key, &row, &mut |record, spelling, cells| {
             expected.entry(record).or_insert_with(|| CategoryTotals::exact(cells.len())).add(spelling, cells);
             Ok(())
         })?;

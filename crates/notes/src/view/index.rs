@@ -109,7 +109,7 @@ impl ViewIndex {
     }
 
     /// Calls `each` for the records in which a document's row counts.
-    pub(crate) fn each_count(
+    pub(crate) fn for_each_count(
         &self,
         collation: usize,
         key: &[u8],

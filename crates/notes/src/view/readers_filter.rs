@@ -161,7 +161,7 @@ impl HiddenRows {
         row: &DocumentRow,
         change: fn(&mut CategoryTotals, Option<&str>, &[&Cell]),
     ) -> Result<()> {
-        order.index.each_count(order.collation, key, row, &mut |record, spelling, cells| {
+        order.index.for_each_count(order.collation, key, row, &mut |record, spelling, cells| {
             change(self.tallies.entry(record).or_insert_with(|| CategoryTotals::exact(cells.len())), spelling, cells);
             Ok(())
         })
@@ -314,7 +314,7 @@ impl Order<'_> {
     /// Returns the keys of the hidden documents in a range, without those beneath another hidden document.
     fn hidden_documents(&self, range: &KeyRange, may_read: &mut MayRead<'_>) -> Result<Vec<Vec<u8>>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
-        self.each_restricted(range, &mut |key, readers| {
+        self.for_each_restricted(range, &mut |key, readers| {
             let is_beneath = found.last().is_some_and(|above| key.starts_with(above));
             if !is_beneath && !may_read(note_of(key)?, &readers)? {
                 found.push(key.to_vec());
@@ -325,7 +325,11 @@ impl Order<'_> {
     }
 
     /// Calls `each` for the rows with Readers items in a range, in their order.
-    fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
+    fn for_each_restricted(
+        &self,
+        range: &KeyRange,
+        each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>,
+    ) -> Result<()> {
         let (before, up_to) = totals_around(self.rows, range)?;
         let restricted = |totals: &Totals| totals.sums.value(RESTRICTED_SUM).cast_unsigned();
         let first = restricted(&before);

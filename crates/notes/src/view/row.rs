@@ -255,7 +255,7 @@ impl RowKeys {
     #[must_use]
     pub fn categories(&self, values: &(impl FirstValues + ?Sized)) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
-        self.each_level(values, &mut |column, depth, spelling| {
+        self.for_each_level(values, &mut |column, depth, spelling| {
             let mark = if depth == 0 { mark::NEXT_COLUMN } else { mark::SUBLEVEL };
             let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
             let limit = self.category_component_limit(&path, found.len());
@@ -269,12 +269,12 @@ impl RowKeys {
     #[must_use]
     pub fn spellings(&self, cells: &[Cell]) -> Vec<String> {
         let mut found = Vec::new();
-        self.each_level(cells, &mut |_, _, spelling| found.push(category_name(spelling)));
+        self.for_each_level(cells, &mut |_, _, spelling| found.push(category_name(spelling)));
         found
     }
 
     /// Calls `each` with the column of each level of an entry's categories, its depth within the column, and its value.
-    fn each_level<'c>(
+    fn for_each_level<'c>(
         &self,
         values: &'c (impl FirstValues + ?Sized),
         each: &mut dyn FnMut(&SortedColumn, usize, CellValue<'c>),

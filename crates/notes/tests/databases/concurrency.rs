@@ -502,7 +502,7 @@ fn use_briefly(world: &World, path: &str) -> notes::Result<()> {
     for _ in 0..20 {
         let reading = access.read()?;
         let mut notes = 0;
-        reading.each_note(NoteId(0), &mut |_| {
+        reading.for_each_note(NoteId(0), &mut |_| {
             notes += 1;
             Ok(true)
         })?;

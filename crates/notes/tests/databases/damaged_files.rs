@@ -122,7 +122,7 @@ fn read_all(database: &Arc<Database>) -> u32 {
         assert!(reading.note(header.note)?.is_some());
         Ok(true)
     };
-    reading.each_note(NoteId(0), each).unwrap();
+    reading.for_each_note(NoteId(0), each).unwrap();
     documents
 }
 

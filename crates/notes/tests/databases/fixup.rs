@@ -168,7 +168,7 @@ fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<FixupFi
     assert_sound(&database);
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
-    reading.each_note(NoteId(0), &mut |header| reading.note(header.note).map(|_| true)).unwrap();
+    reading.for_each_note(NoteId(0), &mut |header| reading.note(header.note).map(|_| true)).unwrap();
     found
 }
 
@@ -324,7 +324,7 @@ fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer
         documents += u32::from(header.class.is_document() && !header.is_stub());
         reading.note(header.note).map(|_| true)
     };
-    reading.each_note(NoteId(0), each).unwrap();
+    reading.for_each_note(NoteId(0), each).unwrap();
     assert_eq!(documents, 59, "every document exists");
     (again, found)
 }

@@ -194,7 +194,7 @@ impl Case {
     }
 
     fn listed(&self) -> bool {
-        self.read(|reading| self.is_among(|each| reading.each_note(NoteId(0), each)))
+        self.read(|reading| self.is_among(|each| reading.for_each_note(NoteId(0), each)))
     }
 
     fn listed_as_public(&self) -> bool {
@@ -355,9 +355,9 @@ const READING: &[Row] = &[
     }),
     ("DatabaseSnapshot::find", Note(Reader), |c| c.read(|r| Ok(r.find(UNID)?.is_some()))),
     ("DatabaseSnapshot::children", Note(Reader), |c| c.read(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
-    ("DatabaseSnapshot::each_note", Note(Reader), Case::listed),
-    ("DatabaseSnapshot::each_note_bounded", Note(Reader), |c| {
-        c.read(|r| c.is_among(|each| r.each_note_bounded(NoteId(0), 1_000, each).map(drop)))
+    ("DatabaseSnapshot::for_each_note", Note(Reader), Case::listed),
+    ("DatabaseSnapshot::for_each_note_bounded", Note(Reader), |c| {
+        c.read(|r| c.is_among(|each| r.for_each_note_bounded(NoteId(0), 1_000, each).map(drop)))
     }),
     ("DatabaseSnapshot::search", Note(Reader), Case::found_by_formula),
     ("DatabaseSnapshot::changes", Note(Reader), Case::changed),

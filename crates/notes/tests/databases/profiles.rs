@@ -125,7 +125,7 @@ fn readers_items_hide_a_profile() {
         access
             .read()
             .unwrap()
-            .each_note(NoteId(1), &mut |header| {
+            .for_each_note(NoteId(1), &mut |header| {
                 Ok({
                     found.push(header.note);
                     true

@@ -695,7 +695,7 @@ fn outdated_view_hides_newly_restricted_documents() {
     let first = access.read().expect("a snapshot");
     let mut notes = Vec::new();
     first
-        .each_note(base::NoteId(0), &mut |header| {
+        .for_each_note(base::NoteId(0), &mut |header| {
             notes.extend((header.class == NoteClass::DOCUMENT).then_some(header.note));
             Ok(true)
         })

@@ -36,7 +36,7 @@ pub(crate) fn list(context: &CallContext, request: v1::ListUnreadRequest) -> Res
     };
     let reading = access.read()?;
     let mut reply = v1::ListUnreadReply::default();
-    let next = reading.each_note_bounded(NoteId(request.after), UNREAD_EXAMINED_MAX, &mut |header| {
+    let next = reading.for_each_note_bounded(NoteId(request.after), UNREAD_EXAMINED_MAX, &mut |header| {
         if !header.is_stub() && header.class.is_document() && !reading.is_read(header.note)? {
             reply.note_ids.push(header.note.0);
         }

@@ -257,7 +257,7 @@ impl Model {
             }
             Ok(true)
         };
-        reading.each_note(NoteId(0), each).expect("a sound database");
+        reading.for_each_note(NoteId(0), each).expect("a sound database");
         found
     }
 

@@ -56,7 +56,7 @@ fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: 
     let excluded = world.search.excluded_notes(&reading, &[sought]).expect("the index is sound");
     let mut found = Vec::new();
     reading
-        .each_note(NoteId(1), &mut |header| {
+        .for_each_note(NoteId(1), &mut |header| {
             let is_ruled_out = excluded
                 .first()
                 .is_some_and(|excluded| excluded.excludes(header.note, header.modseq, reading.modseq()));

@@ -109,7 +109,7 @@ impl Gaps {
         if is_unlisted {
             self.each(slots, |slot| slot.begin_unlisted());
         }
-        self.each_change(batch, |slot, operation| {
+        self.for_each_change(batch, |slot, operation| {
             if let BatchOperation::Put { table, key, .. } = operation {
                 slot.fill(table, key);
             }
@@ -131,7 +131,7 @@ impl Gaps {
             return;
         }
         if is_written {
-            self.each_change(batch, |slot, operation| {
+            self.for_each_change(batch, |slot, operation| {
                 if let BatchOperation::Delete { table, key } = operation {
                     slot.widen(table, key, turn.begun, turn.written_before, number);
                 }
@@ -157,7 +157,7 @@ impl Gaps {
     }
 
     /// Calls `each` with the slot of every change in a batch. Neighboring changes mostly share theirs, and one lock.
-    fn each_change<'b>(&self, batch: &'b Batch, mut each: impl FnMut(&mut Slot, BatchOperation<'b>)) {
+    fn for_each_change<'b>(&self, batch: &'b Batch, mut each: impl FnMut(&mut Slot, BatchOperation<'b>)) {
         let mut locked: Option<(usize, MutexGuard<'_, Slot>)> = None;
         for operation in batch.operations() {
             let Some((table, key)) = changed_key(operation) else { continue };

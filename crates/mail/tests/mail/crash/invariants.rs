@@ -30,7 +30,7 @@ fn count_documents(world: &World, path: &str) -> usize {
     let reading = access.read().expect("a snapshot");
     let mut count = 0;
     reading
-        .each_note(NoteId(0), &mut |header| {
+        .for_each_note(NoteId(0), &mut |header| {
             count += usize::from(header.class.is_document() && !header.is_stub());
             Ok(true)
         })

@@ -178,7 +178,7 @@ impl<'u> CollationUpdate<'u> {
     /// Adds a row to the counts of its categories and of the whole view, or removes it.
     fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
         let index = self.index;
-        index.each_count(self.collation, key, row, &mut |record, spelling, cells| {
+        index.for_each_count(self.collation, key, row, &mut |record, spelling, cells| {
             let cells = cells.iter().map(|cell| (*cell).clone()).collect();
             self.tally(record, CountChange { is_added: comes, spelling: spelling.map(str::to_owned), cells })
         })
