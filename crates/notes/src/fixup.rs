@@ -232,7 +232,7 @@ fn repair_with_progress(database: &Database, on_progress: &mut FixupProgressCall
     let mut report = survey.report;
     let ticket = database.store.commit(&repairs.batch)?;
     database.folder_images.clear();
-    database.views.forget(None);
+    database.views.remove(None);
     database.reset_recent_changes(repairs.counters.modseq);
     *counters = repairs.counters;
     if let Some(keywords) = repairs.keywords {

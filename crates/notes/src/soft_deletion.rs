@@ -294,7 +294,7 @@ impl Writer<'_, '_> {
             self.batch.delete(Table::Meta, &keys::design(number, note));
             if let Some(index) = IndexRecord::load(self.store, number, note)? {
                 index.remove(number, note, self.batch);
-                self.part.database.views.forget(Some(note));
+                self.part.database.views.remove(Some(note));
             }
             self.part.counters.design_modseq = self.part.modseq;
         }

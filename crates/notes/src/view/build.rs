@@ -86,7 +86,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
         let database = self.database();
         let view = database.view_with_index(view, &grant)?;
         let counters = *database.lock();
-        if view.wants_build(database.store.as_ref(), counters.notes, database.clock.now())? {
+        if view.needs_build(database.store.as_ref(), counters.notes, database.clock.now())? {
             return Ok(build(database, &view, options, report)?.is_some());
         }
         let mut done = 0;
@@ -175,7 +175,7 @@ fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Ti
     let ticket = database.store.commit(&batch)?;
     // Readers of the new rows wait for this ticket before they reply, so the rows they report survive a crash.
     database.publish(lock.modseq, ticket);
-    database.views.forget(Some(view.info.note));
+    database.views.remove(Some(view.info.note));
     Ok(())
 }
 

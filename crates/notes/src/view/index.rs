@@ -383,18 +383,18 @@ impl<'d> ShownDocument<'d> {
         }
         let cells = cells_within(self.design, &DocumentEntry::whole(self.values()), row_bytes_max(above.len()));
         let row = self.row_of(level as u8, cells);
-        above.iter().map(|parent| (keys.response(parent, level, self.values(), note), Arc::clone(&row))).collect()
+        above.iter().map(|parent| (keys.response_key(parent, level, self.values(), note), Arc::clone(&row))).collect()
     }
 
     /// Returns the rows of a main document: one for each of its entries.
     fn main_rows(&self, keys: &RowKeys, note: NoteId) -> Vec<KeyAndRow> {
         let Some(entries) = document_entries::entries(self.design, self.values()) else {
-            return vec![(keys.document(self.values(), note, 0), Arc::clone(&self.row))];
+            return vec![(keys.document_key(self.values(), note, 0), Arc::clone(&self.row))];
         };
         let bytes_max = row_bytes_max(entries.len());
         let numbered = (0..).zip(&entries).map(|(number, entry)| {
             let cells = cells_within(self.design, entry, bytes_max);
-            (keys.document(entry, note, number), self.row_of(0, cells))
+            (keys.document_key(entry, note, number), self.row_of(0, cells))
         });
         numbered.collect()
     }

@@ -27,7 +27,7 @@ use crate::view::cycle::Cycles;
 use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, encode_state, is_document};
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::readers_filter::cache::{HiddenCache, RowChangeStep};
-use crate::view::row::document;
+use crate::view::row::decode_document_row;
 use crate::view::row_change::RowState;
 use crate::view::selection::CompiledView;
 
@@ -94,7 +94,7 @@ impl ViewIndex {
             match watched {
                 Some(watched) if to > from => watched.log(RowChangeStep { from, to, orders }),
                 // The cached hidden rows are dropped, because the new state of the rows has no modseq of its own.
-                Some(watched) => watched.forget(),
+                Some(watched) => watched.clear(),
                 None => {}
             }
         }
@@ -276,7 +276,7 @@ impl<'u> IndexUpdate<'u> {
             return Ok(None);
         };
         let value = self.orders[order].rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-        document(key, &value).map(|row| Some(row.unid))
+        decode_document_row(key, &value).map(|row| Some(row.unid))
     }
 
     /// Writes the current rows of a note and returns its new record.

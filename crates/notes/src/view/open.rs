@@ -89,13 +89,13 @@ impl DatabaseSnapshot<'_> {
     pub fn view_update_method(&self, note: NoteId) -> Result<UpdateMethod> {
         let notes = self.counters().notes;
         let now = self.database().clock.now();
-        let wants_build = match self.view(note) {
-            Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
+        let needs_build = match self.view(note) {
+            Ok(view) => view.needs_build(&self.snapshot, notes, now)?,
             // The view has no index yet, or the reader may not see the view. In the second case the update fails too.
             Err(Error::NotFound { .. }) => notes > VIEW_BUILD_NOTES_MIN,
             Err(error) => return Err(error),
         };
-        Ok(match wants_build {
+        Ok(match needs_build {
             false => UpdateMethod::Changes,
             true if self.database().views.is_being_built(note) => UpdateMethod::Wait,
             true => UpdateMethod::Build,
@@ -126,14 +126,14 @@ impl DatabaseSnapshot<'_> {
         // Until the index has removed the notes whose stubs were purged, its states have no modseqs of their own and
         // are not cached.
         if seen.applied >= self.counters().purged_modseq {
-            view.hidden.keep(seen, Arc::clone(&hidden));
+            view.hidden.insert(seen, Arc::clone(&hidden));
         }
         Ok(rows.with_hidden_rows(hidden))
     }
 
     /// Returns `true` if the reader may read a note with these readers in its row.
     fn may_read(&self, view: &OpenView, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
-        if let Some(known) = view.hidden.known(names, readers) {
+        if let Some(known) = view.hidden.cached_may_read(names, readers) {
             return Ok(known);
         }
         // The note may have changed since the index followed it. Then the result is not cached for other notes with the

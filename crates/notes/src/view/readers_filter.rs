@@ -22,7 +22,7 @@ use crate::grant::ReadersId;
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::ViewIndex;
-use crate::view::row::{DocumentRow, RowKeys, StoredRow, document, note_of};
+use crate::view::row::{DocumentRow, RowKeys, StoredRow, decode_document_row, note_of};
 use crate::view::row_change::{COUNTED_LEVELS, RESTRICTED_SUM, RowWeights};
 
 pub(crate) mod cache;
@@ -306,7 +306,7 @@ impl Order<'_> {
         let mut scan = self.rows.scan(range, Direction::Forward)?;
         let mut found = Vec::new();
         while let Some((key, value)) = scan.next()? {
-            found.push((key.to_vec(), document(key, value)?));
+            found.push((key.to_vec(), decode_document_row(key, value)?));
         }
         Ok(found)
     }

@@ -61,7 +61,7 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut row = &table.rows[0];
     for character in text.chars() {
-        let added = place(character).map(|place| (place, row[place]));
+        let added = table_index(character).map(|place| (place, row[place]));
         let Some((place, AddedBytes { count: Some(count), bytes })) = added else {
             out.truncate(start);
             return false;
@@ -73,7 +73,7 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
 }
 
 /// Returns the position of a character in the table.
-fn place(character: char) -> Option<usize> {
+fn table_index(character: char) -> Option<usize> {
     match character as usize {
         code @ 0x20..0x7F => Some(code - 0x20),
         code @ 0xC0..0x100 => Some(code - 0xC0 + ASCII_COUNT),

@@ -297,7 +297,7 @@ impl RowKeys {
 
     /// Returns the key of an entry of a main document.
     #[must_use]
-    pub fn document(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
+    pub fn document_key(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         if let Some(innermost) = self.categories(values).last() {
             key.extend(&innermost.path);
@@ -308,7 +308,13 @@ impl RowKeys {
 
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
     #[must_use]
-    pub fn response(&self, parent: &[u8], level: usize, values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
+    pub fn response_key(
+        &self,
+        parent: &[u8],
+        level: usize,
+        values: &(impl FirstValues + ?Sized),
+        note: NoteId,
+    ) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "the view has this response level");
         self.finish(parent.to_vec(), level, values, (note, 0))
     }
@@ -487,7 +493,7 @@ fn category_name(value: CellValue<'_>) -> String {
 }
 
 /// Decodes the row of a document.
-pub(crate) fn document(key: &[u8], value: &[u8]) -> crate::error::Result<DocumentRow> {
+pub(crate) fn decode_document_row(key: &[u8], value: &[u8]) -> crate::error::Result<DocumentRow> {
     match StoredRow::decode(value) {
         Ok(StoredRow::Document(row)) => Ok(row),
         _ => Err(damaged(store::Table::View, key)),
@@ -537,14 +543,14 @@ mod tests {
         let category = |kind: &str, level: usize| keys.categories(&cells(kind, ""))[level - 1].row_key();
         let rows = [
             category("", 1),
-            keys.document(&cells("", "z"), NoteId(1), 0),
+            keys.document_key(&cells("", "z"), NoteId(1), 0),
             category("A", 1),
-            keys.document(&cells("A", "a"), NoteId(9), 0),
-            keys.document(&cells("A", "b"), NoteId(2), 0),
-            keys.document(&cells("A", "b"), NoteId(2), 1),
-            keys.document(&cells("A", "b"), NoteId(3), 0),
+            keys.document_key(&cells("A", "a"), NoteId(9), 0),
+            keys.document_key(&cells("A", "b"), NoteId(2), 0),
+            keys.document_key(&cells("A", "b"), NoteId(2), 1),
+            keys.document_key(&cells("A", "b"), NoteId(3), 0),
             category("A\\B", 2),
-            keys.document(&cells("A\\B", "a"), NoteId(1), 0),
+            keys.document_key(&cells("A\\B", "a"), NoteId(1), 0),
             category("A\\C", 2),
             category("A\\C\\D", 3),
             category("AA", 1),
@@ -559,8 +565,8 @@ mod tests {
     fn keys_of_descendants_start_with_the_category_path() {
         let keys = keys();
         let outer = &keys.categories(&cells("A", ""))[0];
-        let inner = keys.document(&cells("a\\b", "x"), NoteId(1), 0);
-        let other = keys.document(&cells("Ab", "x"), NoteId(1), 0);
+        let inner = keys.document_key(&cells("a\\b", "x"), NoteId(1), 0);
+        let other = keys.document_key(&cells("Ab", "x"), NoteId(1), 0);
         assert!(inner.starts_with(&outer.path) && outer.row_key() < inner);
         assert!(!other.starts_with(&outer.path));
         let levels = keys.categories(&cells("A\\b\\c", ""));
@@ -571,11 +577,11 @@ mod tests {
     #[test]
     fn responses_sort_between_their_parent_and_the_next_document() {
         let keys = keys();
-        let parent = keys.document(&cells("A", "b"), NoteId(2), 0);
-        let next = keys.document(&cells("A", "b"), NoteId(3), 0);
-        let response = keys.response(&parent, 1, &cells("Z", "z"), NoteId(1));
-        let deeper = keys.response(&response, 2, &cells("", "a"), NoteId(8));
-        let second = keys.response(&parent, 1, &cells("", "zz"), NoteId(4));
+        let parent = keys.document_key(&cells("A", "b"), NoteId(2), 0);
+        let next = keys.document_key(&cells("A", "b"), NoteId(3), 0);
+        let response = keys.response_key(&parent, 1, &cells("Z", "z"), NoteId(1));
+        let deeper = keys.response_key(&response, 2, &cells("", "a"), NoteId(8));
+        let second = keys.response_key(&parent, 1, &cells("", "zz"), NoteId(4));
         assert!([&parent, &response, &deeper, &second, &next].is_sorted_by(|one, other| one < other));
     }
 
@@ -588,7 +594,7 @@ mod tests {
         let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };
         let keys = RowKeys::new(&design, &design.collations()[1]);
         assert!(keys.categories(&cells("A", "b")).is_empty());
-        assert!(keys.document(&cells("Z", "a"), NoteId(1), 0) < keys.document(&cells("A", "b"), NoteId(1), 0));
+        assert!(keys.document_key(&cells("Z", "a"), NoteId(1), 0) < keys.document_key(&cells("A", "b"), NoteId(1), 0));
     }
 
     #[test]
@@ -603,16 +609,16 @@ mod tests {
             .collect();
         let categories = keys.categories(&values[..]);
         assert_eq!(categories.len(), CATEGORY_LEVELS_MAX);
-        let mut key = keys.document(&values[..], NoteId(1), 0);
+        let mut key = keys.document_key(&values[..], NoteId(1), 0);
         for level in 1..=RESPONSE_LEVELS_MAX {
-            key = keys.response(&key, level, &values[..], NoteId(level as u32 + 1));
+            key = keys.response_key(&key, level, &values[..], NoteId(level as u32 + 1));
             assert_eq!(keys.documents_in(&key).map(|ends| ends.len()), Some(level + 1));
         }
         let paths: Vec<&[u8]> = categories.iter().map(|category| &category.path[..]).collect();
         assert_eq!(keys.paths_above(&key).expect("a key"), paths);
         let value = |number: usize| values[number].one(0);
         let wanted = keys.prefix(&[value(0), value(1), value(2)], false).expect("columns");
-        assert!(keys.document(&values[..], NoteId(1), 0).starts_with(&wanted));
+        assert!(keys.document_key(&values[..], NoteId(1), 0).starts_with(&wanted));
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl OpenView {
 
     /// Returns `true` if the index is to be built from all documents at once: it is new and there are many documents,
     /// or it is outdated.
-    pub(crate) fn wants_build(&self, reader: &dyn TableReader, notes: u64, now: Timestamp) -> Result<bool> {
+    pub(crate) fn needs_build(&self, reader: &dyn TableReader, notes: u64, now: Timestamp) -> Result<bool> {
         if self.index.stored_modseq(reader)? == Modseq(0) {
             return Ok(notes > VIEW_BUILD_NOTES_MIN);
         }
@@ -104,7 +104,7 @@ impl OpenView {
         self.formulas.at(now, database, &self.info.view.title)
     }
 
-    fn is_of(&self, info: &ViewInfo, record: &IndexRecord) -> bool {
+    fn matches(&self, info: &ViewInfo, record: &IndexRecord) -> bool {
         self.info.note == info.note
             && self.info.sequence == info.sequence
             && self.index.id() == record.index
@@ -180,7 +180,7 @@ impl ViewCache {
     }
 
     /// Removes the current index of a view, or of all views, from the cache. The caller holds the lock of the database.
-    pub(crate) fn forget(&self, note: Option<NoteId>) {
+    pub(crate) fn remove(&self, note: Option<NoteId>) {
         let mut current = self.current.lock();
         match note {
             Some(note) => drop(current.remove(&note)),
@@ -234,7 +234,7 @@ impl ViewCache {
         record: &IndexRecord,
     ) -> Result<Arc<OpenView>> {
         let known = self.compiled.lock().get(&info.note).cloned();
-        if let Some(view) = known.filter(|view| view.is_of(info, record)) {
+        if let Some(view) = known.filter(|view| view.matches(info, record)) {
             return Ok(view);
         }
         let view = Arc::new(OpenView::new(database, Arc::clone(info), record)?);

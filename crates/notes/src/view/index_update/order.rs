@@ -13,7 +13,7 @@ use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::{KeyAndRow, ViewIndex};
-use crate::view::row::{DocumentRow, RowKeys, StoredRow, document};
+use crate::view::row::{DocumentRow, RowKeys, StoredRow, decode_document_row};
 use crate::view::row_change::{RowChange, RowState, RowWeights};
 
 /// The changes to the rows and categories of one order.
@@ -123,7 +123,7 @@ impl<'u> CollationUpdate<'u> {
         for key in keys {
             let content = if is_shown || stays.contains(&key[..]) {
                 let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-                RowState::Document(Arc::new(document(key, &value)?))
+                RowState::Document(Arc::new(decode_document_row(key, &value)?))
             } else {
                 let documents = self.keys().documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
                 RowState::Counted { response_level: (documents.len() - 1) as u8, restricted }
@@ -267,7 +267,7 @@ pub(super) fn find_spellings(
     let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
     while let Some((key, value)) = scan.next()? {
         if StoredRow::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
-            let names = index.keys(collation).spellings(&document(key, value)?.cells[..]);
+            let names = index.keys(collation).spellings(&decode_document_row(key, value)?.cells[..]);
             let name = usize::from(*level).checked_sub(1).and_then(|level| names.get(level));
             counted.add(name.map(String::as_str), &[]);
         }

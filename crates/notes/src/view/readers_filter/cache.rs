@@ -22,7 +22,7 @@ pub(crate) struct HiddenKey {
 }
 
 impl HiddenKey {
-    fn is_by_the_same(&self, other: &Self) -> bool {
+    fn is_same_reader(&self, other: &Self) -> bool {
         (self.collation, self.names) == (other.collation, other.names)
     }
 }
@@ -66,7 +66,7 @@ impl HiddenCache {
     /// `None` if there is no such entry, or if the changes are no longer in the log.
     pub(crate) fn take_older(&self, seen: &HiddenKey) -> Option<(Arc<HiddenRows>, CombinedRowChanges)> {
         let mut found = self.found.lock();
-        let is_older = |known: &HiddenKey| known.is_by_the_same(seen) && known.applied < seen.applied;
+        let is_older = |known: &HiddenKey| known.is_same_reader(seen) && known.applied < seen.applied;
         let place = found.iter().position(|(known, _)| is_older(known))?;
         let changes = self.changes(found[place].0.applied, seen)?;
         let (_, hidden) = found.remove(place)?;
@@ -91,10 +91,10 @@ impl HiddenCache {
         (at == seen.applied).then_some(changes)
     }
 
-    pub(crate) fn keep(&self, seen: HiddenKey, hidden: Arc<HiddenRows>) {
+    pub(crate) fn insert(&self, seen: HiddenKey, hidden: Arc<HiddenRows>) {
         let mut found = self.found.lock();
         // The new entry replaces the same reader's entries for other states of the order.
-        found.retain(|(known, _)| !known.is_by_the_same(&seen));
+        found.retain(|(known, _)| !known.is_same_reader(&seen));
         found.push_back((seen, hidden));
         let mut ranges: usize = found.iter().map(|(_, hidden)| hidden.ranges()).sum();
         while found.len() > VIEW_HIDDEN_CACHE_MAX || ranges > VIEW_HIDDEN_RANGES_MAX && found.len() > 1 {
@@ -121,11 +121,11 @@ impl HiddenCache {
     }
 
     /// Removes the hidden rows of all readers.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         self.found.lock().clear();
     }
 
-    pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
+    pub(crate) fn cached_may_read(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
         self.may_read_results.lock().get(&(names, *readers)).copied()
     }
 
