@@ -58,7 +58,7 @@ impl Store {
 
     /// Clears the cache of recently written records, so that a check reads from the engine.
     pub fn clear_write_cache(&self) {
-        self.engine.forget();
+        self.engine.clear();
     }
 
     /// Returns the attachments of the store.

@@ -191,14 +191,14 @@ impl WriteCache {
     fn clear_during<T>(&self, work: impl FnOnce() -> T) -> T {
         self.sweeps_in_progress.fetch_add(1, Ordering::SeqCst);
         let outcome = work();
-        self.forget();
+        self.clear();
         self.sweeps_in_progress.fetch_sub(1, Ordering::SeqCst);
         outcome
     }
 
     /// Clears the cache. Writes in progress will not add their values either.
-    pub(crate) fn forget(&self) {
-        self.shards.iter().for_each(|shard| lock(shard).forget());
+    pub(crate) fn clear(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).clear());
     }
 
     fn shard(&self, full: &[u8]) -> MutexGuard<'_, Shard> {
@@ -244,7 +244,7 @@ impl Shard {
     }
 
     /// Removes all values. Writes in progress will not add theirs.
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.age();
         self.old = Generation::default();
         for state in self.young.values_mut() {
