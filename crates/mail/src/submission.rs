@@ -236,7 +236,7 @@ impl SubmissionService {
     /// not block.
     pub fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
         let store = self.mail.notes().store();
-        let fits = store.committer().poisoned().is_none() && store.engine().check_space(size_bytes).is_ok();
+        let fits = store.committer().poison_reason().is_none() && store.engine().check_space(size_bytes).is_ok();
         if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::InsufficientStorage) }
     }
 

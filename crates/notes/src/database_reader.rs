@@ -377,5 +377,5 @@ fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
 }
 
 fn refuse_when_poisoned(database: &Database) -> Result<()> {
-    database.store.committer().poisoned().map_or(Ok(()), |why| Err(store::Error::Poisoned(why).into()))
+    database.store.committer().poison_reason().map_or(Ok(()), |why| Err(store::Error::Poisoned(why).into()))
 }

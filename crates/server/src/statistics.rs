@@ -167,8 +167,8 @@ impl Statistics {
         let (commits, syncs) = self.instance.store.committer().counts();
         out.counter("store_commits", "Changes written.", commits)?;
         out.counter("store_syncs", "Syncs of the log that made changes durable.", syncs)?;
-        out.gauge("store_waiting", "Writers waiting for a sync.", self.instance.store.committer().waiting())?;
-        let poisoned = self.instance.store.committer().poisoned().is_some();
+        out.gauge("store_waiting", "Writers waiting for a sync.", self.instance.store.committer().waiter_count())?;
+        let poisoned = self.instance.store.committer().poison_reason().is_some();
         out.gauge(
             "store_poisoned",
             "1 if a sync failed and the store refuses all further writes, otherwise 0.",

@@ -110,18 +110,18 @@ impl Committer {
 
     /// Returns the number of waiters for a sync.
     #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub fn waiter_count(&self) -> usize {
         self.log.lock().wakers.len()
     }
 
     /// Returns the reason why the store refuses writes, or `None` if it does not.
     #[must_use]
-    pub fn poisoned(&self) -> Option<String> {
+    pub fn poison_reason(&self) -> Option<String> {
         self.log.lock().poisoned.clone()
     }
 
     fn refuse_when_poisoned(&self) -> Result<()> {
-        self.poisoned().map_or(Ok(()), |why| Err(Error::Poisoned(why)))
+        self.poison_reason().map_or(Ok(()), |why| Err(Error::Poisoned(why)))
     }
 }
 

@@ -78,7 +78,7 @@ impl Store {
     ///
     /// Returns [`Error::Poisoned`] if the store is poisoned.
     pub fn flush(&self) -> Result<()> {
-        if let Some(why) = self.committer.poisoned() {
+        if let Some(why) = self.committer.poison_reason() {
             return Err(Error::Poisoned(why));
         }
         self.engine.sync()?;

@@ -306,7 +306,7 @@ impl Router {
 
     /// Writes outcomes of jobs that could not be written before. Returns `true` if the store accepts writes.
     fn write_pending_outcomes(&self) -> bool {
-        if self.mail.notes().store().committer().poisoned().is_some() {
+        if self.mail.notes().store().committer().poison_reason().is_some() {
             return false;
         }
         let unwritten = std::mem::take(&mut self.queue.lock().pending_outcomes);

@@ -64,7 +64,7 @@ fn writes_during_a_sync_share_the_next_one() {
         assert!(committer.durable(ticket).wait().is_ok());
     }
     assert_eq!(committer.counts(), (20, 2));
-    assert_eq!(committer.waiting(), 0);
+    assert_eq!(committer.waiter_count(), 0);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn failed_sync_poisons_the_committer() {
     assert!(matches!(committer.commit(&batch(4)), Err(Error::Poisoned(_))));
     assert!(committer.durable(early).wait().is_ok(), "durable data stays durable");
     assert!(engine.get(Table::Meta, b"last").is_ok_and(|value| value.is_some()), "reads still succeed");
-    assert!(committer.poisoned().is_some_and(|why| why.contains("simulated")));
+    assert!(committer.poison_reason().is_some_and(|why| why.contains("simulated")));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn full_disk_refuses_writes_until_space_is_free() {
     let (engine, committer) = start(SyncMode::Group);
     engine.faults().set_capacity(0);
     assert!(matches!(committer.commit(&batch(1)), Err(Error::Full(_))));
-    assert_eq!(committer.poisoned(), None);
+    assert_eq!(committer.poison_reason(), None);
     engine.faults().free_disk();
     let ticket = committer.commit(&batch(1)).expect("written");
     assert!(committer.durable(ticket).wait().is_ok());
@@ -146,7 +146,7 @@ fn future_is_woken_when_its_batch_is_durable() {
     let (waker, woken) = channel_waker();
     assert!(poll(&mut durable, &stale).is_pending());
     assert!(poll(&mut durable, &waker).is_pending());
-    assert_eq!(committer.waiting(), 1, "a second poll adds no waiter");
+    assert_eq!(committer.waiter_count(), 1, "a second poll adds no waiter");
     engine.faults().release_syncs();
     woken.recv().expect("the waker is kept until it was used");
     assert!(matches!(poll(&mut durable, &waker), Poll::Ready(Ok(()))));
@@ -162,9 +162,9 @@ fn dropped_future_removes_its_waker() {
     for _ in 0..3 {
         let mut durable = committer.durable(ticket);
         assert!(poll(&mut durable, &waker).is_pending());
-        assert_eq!(committer.waiting(), 1);
+        assert_eq!(committer.waiter_count(), 1);
     }
-    assert_eq!(committer.waiting(), 0);
+    assert_eq!(committer.waiter_count(), 0);
     engine.faults().release_syncs();
     committer.durable(ticket).wait().expect("durable");
     assert!(woken.try_recv().is_err());

@@ -705,7 +705,7 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"a", b"b");
     assert!(matches!(store.commit(&batch), Err(Error::Full(_))));
-    assert_eq!(store.committer().poisoned(), None);
+    assert_eq!(store.committer().poison_reason(), None);
     assert!(store.get(Table::Meta, b"a").expect("sound").is_none());
 }
 

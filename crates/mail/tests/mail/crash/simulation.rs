@@ -278,7 +278,7 @@ impl Simulation {
         step.last = self.world.written();
         let failed = outcome.is_err();
         self.steps.push(step);
-        if failed && self.world.store().committer().poisoned().is_some() {
+        if failed && self.world.store().committer().poison_reason().is_some() {
             self.assert_poisoned();
         }
         self.world.memory.faults().fail_writes(0);
