@@ -301,7 +301,7 @@ impl TableReader for RocksEngine {
 
 impl Engine for RocksEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
-        self.space.reserve(batch.byte_count())?;
+        self.space.check_write(batch.byte_count())?;
         let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);
         changes.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {
@@ -320,7 +320,7 @@ impl Engine for RocksEngine {
     }
 
     fn check_space(&self, bytes: u64) -> Result<()> {
-        self.space.room(bytes)
+        self.space.check_space(bytes)
     }
 
     fn sync(&self) -> Result<()> {

@@ -112,7 +112,7 @@ impl Faults {
     }
 
     pub(super) fn before_write(&self) -> Result<()> {
-        if self.draws(&self.write_failures_per_mille) {
+        if self.is_drawn(&self.write_failures_per_mille) {
             return Err(Error::Failed { what: "write", why: "simulated fault".into() });
         }
         Ok(())
@@ -120,20 +120,20 @@ impl Faults {
 
     pub(super) fn before_sync(&self) -> Result<()> {
         self.syncs.fetch_add(1, Ordering::SeqCst);
-        self.pass_door();
+        self.wait_while_held();
         assert!(!self.next_sync_panics.swap(false, Ordering::SeqCst), "simulated panic in a sync");
-        if self.next_sync_fails.swap(false, Ordering::SeqCst) || self.draws(&self.sync_failures_per_mille) {
+        if self.next_sync_fails.swap(false, Ordering::SeqCst) || self.is_drawn(&self.sync_failures_per_mille) {
             return Err(Error::Failed { what: "sync the log", why: "simulated fault".into() });
         }
         Ok(())
     }
 
-    fn draws(&self, per_mille: &AtomicU32) -> bool {
+    fn is_drawn(&self, per_mille: &AtomicU32) -> bool {
         let per_mille = per_mille.load(Ordering::SeqCst);
         per_mille > 0 && self.random.below(1_000) < u64::from(per_mille)
     }
 
-    fn pass_door(&self) {
+    fn wait_while_held(&self) {
         let mut door = self.lock();
         door.waiting += 1;
         self.moved.notify_all();

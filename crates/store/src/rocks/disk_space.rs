@@ -29,7 +29,7 @@ impl DiskSpaceMonitor {
     }
 
     /// Returns [`Error::Full`] if a write of this size would touch the reserve.
-    pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
+    pub(super) fn check_write(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let unchecked = self.unchecked.load(Ordering::Relaxed).saturating_add(bytes);
         if unchecked < limits::SPACE_CHECK_BYTES && !self.short.load(Ordering::Relaxed) {
@@ -37,13 +37,13 @@ impl DiskSpaceMonitor {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
-        let room = self.room(bytes);
-        self.short.store(room.is_err(), Ordering::Relaxed);
-        room
+        let checked = self.check_space(bytes);
+        self.short.store(checked.is_err(), Ordering::Relaxed);
+        checked
     }
 
     /// Queries whether the given number of bytes can be written without touching the reserve.
-    pub(super) fn room(&self, bytes: u64) -> Result<()> {
+    pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
         let short = self.folders.iter().find(|folder| free_bytes(folder) < self.reserve_bytes.saturating_add(bytes));
         short.map_or(Ok(()), |folder| Err(self.refusal(folder)))
     }
@@ -82,12 +82,12 @@ mod tests {
     fn writes_are_refused_when_the_reserve_is_touched() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let plenty = DiskSpaceMonitor::new(&[folder.path()], 0);
-        assert!(plenty.reserve(10).is_ok() && plenty.room(10).is_ok());
-        assert!(matches!(plenty.room(u64::MAX), Err(Error::Full(_))), "no disk is so large");
+        assert!(plenty.check_write(10).is_ok() && plenty.check_space(10).is_ok());
+        assert!(matches!(plenty.check_space(u64::MAX), Err(Error::Full(_))), "no disk is so large");
         assert!(plenty.free_bytes() > 0);
         let none = DiskSpaceMonitor::new(&[folder.path()], u64::MAX);
         for _ in 0..3 {
-            assert!(matches!(none.reserve(1), Err(Error::Full(_))), "writes stay refused while space is short");
+            assert!(matches!(none.check_write(1), Err(Error::Full(_))), "writes stay refused while space is short");
         }
     }
 }

@@ -72,7 +72,7 @@ impl Gaps {
 
     /// Returns the slot of a range, or `None` if its table is not covered or the range spans more than one database.
     pub(super) fn slot_of(table: Table, range: &KeyRange) -> Option<usize> {
-        let is_within = is_covered(table) && is_within_home(table, &range.start, range.end.as_deref()?);
+        let is_within = is_covered(table) && is_within_database(table, &range.start, range.end.as_deref()?);
         is_within.then(|| slot_number(table, &range.start))
     }
 
@@ -85,24 +85,24 @@ impl Gaps {
         direction: Direction,
         at: u64,
     ) -> Option<KeyRange> {
-        self.lock(slot).ahead(table, position, direction, at)
+        self.lock(slot).next_gap(table, position, direction, at)
     }
 
     /// Learns that a snapshot which shows the batches up to `at` has no entries from `start` to before `end`.
     pub(super) fn record(&self, table: Table, start: &[u8], end: &[u8], at: u64) {
         let is_long = start.len() > GAP_KEY_BYTES_MAX || end.len() > GAP_KEY_BYTES_MAX;
-        if is_long || start >= end || !is_covered(table) || !is_within_home(table, start, end) {
+        if is_long || start >= end || !is_covered(table) || !is_within_database(table, start, end) {
             return;
         }
         let mut slot = self.lock(slot_number(table, start));
         if !slot.has_changed(table, (start, end), at) {
-            slot.join(table, start.to_vec(), end.to_vec(), at);
+            slot.insert_gap(table, start.to_vec(), end.to_vec(), at);
         }
     }
 
     /// Registers a batch that is about to be written.
     pub(super) fn begin(&self, batch: &Batch) -> BatchInProgress {
-        let is_unlisted = batch.len() > LISTED_CHANGES_PER_BATCH_MAX || batch.operations().any(is_unnamed);
+        let is_unlisted = batch.len() > LISTED_CHANGES_PER_BATCH_MAX || batch.operations().any(is_range_deletion);
         let slots = batch.operations().fold(0, |slots, operation| slots | slots_of(operation));
         let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let turn = BatchInProgress { slots, begun, written_before: self.last_visible_batch(), is_unlisted };
@@ -111,7 +111,7 @@ impl Gaps {
         }
         self.for_each_change(batch, |slot, operation| {
             if let BatchOperation::Put { table, key, .. } = operation {
-                slot.fill(table, key);
+                slot.split_gap(table, key);
             }
             if let (false, Some((table, key))) = (is_unlisted, changed_key(operation)) {
                 slot.list(begun, table, key);
@@ -133,7 +133,7 @@ impl Gaps {
         if is_written {
             self.for_each_change(batch, |slot, operation| {
                 if let BatchOperation::Delete { table, key } = operation {
-                    slot.widen(table, key, turn.begun, turn.written_before, number);
+                    slot.widen_gap(table, key, turn.begun, turn.written_before, number);
                 }
             });
         }
@@ -187,7 +187,7 @@ pub(super) const fn is_covered(table: Table) -> bool {
 
 /// Returns how many bytes at the start of a table's keys name the database. Tables of the whole server have one slot
 /// each.
-pub(super) const fn home_bytes(table: Table) -> usize {
+pub(super) const fn database_prefix_bytes(table: Table) -> usize {
     match table {
         Table::Catalog | Table::Blob | Table::BlobRef | Table::BlobFree | Table::Store => 0,
         _ => 4,
@@ -195,8 +195,8 @@ pub(super) const fn home_bytes(table: Table) -> usize {
 }
 
 /// Returns `true` if the keys from `start` to before `end` belong to one database.
-fn is_within_home(table: Table, start: &[u8], end: &[u8]) -> bool {
-    let bytes = home_bytes(table);
+fn is_within_database(table: Table, start: &[u8], end: &[u8]) -> bool {
+    let bytes = database_prefix_bytes(table);
     bytes == 0 || start.len() >= bytes && prefix_end(&start[..bytes]).is_some_and(|last| end <= last.as_slice())
 }
 
@@ -210,12 +210,12 @@ fn changed_key(operation: BatchOperation<'_>) -> Option<(Table, &[u8])> {
     }
 }
 
-fn is_unnamed(operation: BatchOperation<'_>) -> bool {
+fn is_range_deletion(operation: BatchOperation<'_>) -> bool {
     matches!(operation, BatchOperation::DeleteRange { table, .. } if is_covered(table))
 }
 
 fn slots_of(operation: BatchOperation<'_>) -> u64 {
-    if is_unnamed(operation) {
+    if is_range_deletion(operation) {
         return ALL_SLOTS;
     }
     changed_key(operation).map_or(0, |(table, key)| bit(slot_number(table, key)))
@@ -227,7 +227,7 @@ const fn bit(slot: usize) -> u64 {
 
 /// Returns the number of a key's slot. All tables of a database share one.
 fn slot_number(table: Table, key: &[u8]) -> usize {
-    let bytes = home_bytes(table);
+    let bytes = database_prefix_bytes(table);
     if bytes == 0 {
         return table as usize;
     }

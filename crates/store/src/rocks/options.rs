@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel};
 use rocksdb::{WriteBufferManager, statistics::StatsLevel};
 
-use super::gaps::home_bytes;
+use super::gaps::database_prefix_bytes;
 use crate::blob::BlobOptions;
 use crate::commit::SyncMode;
 use crate::engine::Table;
@@ -244,7 +244,7 @@ const fn is_scanned_over_tombstones(table: Table) -> bool {
 /// The next key of the same database is mostly close to it, so the insert searches from there and not from the top of
 /// the skip list. A remembered position takes some 300 bytes of the memtable.
 fn insert_hints(table: Table) -> String {
-    match home_bytes(table) {
+    match database_prefix_bytes(table) {
         0 => String::new(),
         bytes => format!("memtable_insert_with_hint_prefix_extractor=rocksdb.FixedPrefix.{bytes};"),
     }

@@ -701,7 +701,7 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
     let folder = folder();
     drop(open(folder.path()).expect("a new store"));
     let options = StoreOptions { reserve_bytes: u64::MAX, ..small() };
-    let store = Store::open(folder.path(), &options).expect("reading needs no room");
+    let store = Store::open(folder.path(), &options).expect("reading needs no space");
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"a", b"b");
     assert!(matches!(store.commit(&batch), Err(Error::Full(_))));

@@ -48,13 +48,13 @@ struct Change {
 
 impl Slot {
     /// Returns the first gap that a scan meets on its way from `position`.
-    pub(super) fn ahead(&self, table: Table, position: &[u8], direction: Direction, at: u64) -> Option<KeyRange> {
+    pub(super) fn next_gap(&self, table: Table, position: &[u8], direction: Direction, at: u64) -> Option<KeyRange> {
         let gaps = &self.gaps[table as usize];
         let range = |(start, gap): (&Vec<u8>, &Gap)| KeyRange::between(start.clone(), gap.end.clone());
         let is_known = |(_, gap): &(&Vec<u8>, &Gap)| gap.since <= at;
         match direction {
             Direction::Forward => {
-                let here = around(gaps, position).filter(is_known);
+                let here = gap_containing(gaps, position).filter(is_known);
                 here.or_else(|| gaps.range::<[u8], _>(after(position)).find(is_known)).map(range)
             }
             Direction::Backward => gaps.range::<[u8], _>(before(position)).rev().find(is_known).map(range),
@@ -113,9 +113,9 @@ impl Slot {
     }
 
     /// Takes a key that is about to be set out of the gap around it.
-    pub(super) fn fill(&mut self, table: Table, key: &[u8]) {
+    pub(super) fn split_gap(&mut self, table: Table, key: &[u8]) {
         let gaps = &mut self.gaps[table as usize];
-        let Some((start, _)) = around(gaps, key) else { return };
+        let Some((start, _)) = gap_containing(gaps, key) else { return };
         let start = start.clone();
         let Some(Gap { end, since }) = gaps.remove(&start) else { return };
         let next = next_key(key);
@@ -129,7 +129,7 @@ impl Slot {
 
     /// Adds a key that batch `begun` deleted to the gaps beside it, unless another batch, or this one, may have set it
     /// meanwhile.
-    pub(super) fn widen(&mut self, table: Table, key: &[u8], begun: u64, written_before: u64, number: u64) {
+    pub(super) fn widen_gap(&mut self, table: Table, key: &[u8], begun: u64, written_before: u64, number: u64) {
         let gaps = &self.gaps[table as usize];
         let next = next_key(key);
         let is_beside = gaps.contains_key(&next) || ends_at(gaps, key);
@@ -140,14 +140,14 @@ impl Slot {
         let mut since = self.changes.iter().filter(|change| change.number > written_before).filter(is_of_key);
         // The deletion itself is listed; anything else may have set the key.
         if since.next().is_some_and(|change| change.begun == begun) && since.next().is_none() {
-            self.join(table, key.to_vec(), next, number);
+            self.insert_gap(table, key.to_vec(), next, number);
         }
     }
 
     /// Adds a gap, and makes it one with those that it overlaps or touches.
-    pub(super) fn join(&mut self, table: Table, mut start: Vec<u8>, mut end: Vec<u8>, mut since: u64) {
+    pub(super) fn insert_gap(&mut self, table: Table, mut start: Vec<u8>, mut end: Vec<u8>, mut since: u64) {
         if self.len() >= GAPS_PER_SLOT_MAX {
-            self.drop_one();
+            self.drop_one_gap();
         }
         let gaps = &mut self.gaps[table as usize];
         while let Some((first, last)) = gaps.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*end))).next_back() {
@@ -175,7 +175,7 @@ impl Slot {
     }
 
     /// Forgets one gap, each time the next one in the order of tables and keys.
-    fn drop_one(&mut self) {
+    fn drop_one_gap(&mut self) {
         let (table, key) = std::mem::take(&mut self.hand);
         let from = |table: usize, key: &[u8]| {
             let mut tables = self.gaps.iter().enumerate().skip(table);
@@ -193,7 +193,7 @@ impl Slot {
 }
 
 /// Returns the gap in which a key lies.
-fn around<'g>(gaps: &'g BTreeMap<Vec<u8>, Gap>, key: &[u8]) -> Option<(&'g Vec<u8>, &'g Gap)> {
+fn gap_containing<'g>(gaps: &'g BTreeMap<Vec<u8>, Gap>, key: &[u8]) -> Option<(&'g Vec<u8>, &'g Gap)> {
     let before = gaps.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
     before.filter(|(_, gap)| key < gap.end.as_slice())
 }
