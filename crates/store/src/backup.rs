@@ -71,7 +71,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    fn of(number: u32, manifest: &Manifest, copied_bytes: u64) -> Self {
+    fn new(number: u32, manifest: &Manifest, copied_bytes: u64) -> Self {
         Self {
             number,
             files: manifest.files.len() as u64,
@@ -126,13 +126,13 @@ pub fn backup(
             "a backup cannot be inside the store that it backs up; name a folder elsewhere, preferably on another disk";
         return Err(Error::Unusable { path: target.to_path_buf(), why: why.into() });
     }
-    let target = Target::make(target)?;
+    let target = Target::create(target)?;
     let _lock = files::lock(&target.folder)?;
     let _turn = store.lock_checkpoint();
     let engine = store.engine();
     let parent = engine.folder().unwrap_or(&target.folder);
-    let checkpoint = Checkpoint::make(engine, &parent.join(crate::rocks::CHECKPOINT_FOLDER))?;
-    let sources = files::list(&checkpoint.folder)?;
+    let checkpoint = Checkpoint::create(engine, &parent.join(crate::rocks::CHECKPOINT_FOLDER))?;
+    let sources = files::list_files(&checkpoint.folder)?;
     let numbers = target.numbers()?;
     let last = numbers.last().map(|number| target.manifest(*number)).transpose()?;
     let known: HashMap<&str, &ManifestEntry> =
@@ -146,7 +146,7 @@ pub fn backup(
     let mut entries = Vec::with_capacity(sources.len());
     for source in sources {
         let unchanged = known.get(source.name.as_str()).filter(|entry| {
-            entry.length == source.length && entry.modified_ns == source.modified_ns && target.has(entry)
+            entry.length == source.length && entry.modified_ns == source.modified_ns && target.has_object(entry)
         });
         let hash = match unchanged {
             Some(entry) => entry.hash,
@@ -165,37 +165,37 @@ pub fn backup(
     let key_fingerprint = store.blobs().key_fingerprint();
     let manifest = Manifest { files: entries, data_files, key_fingerprint, encryption_unknown: false };
     target.write_manifest(number, &manifest)?;
-    Ok(Backup::of(number, &manifest, copied_bytes))
+    Ok(Backup::new(number, &manifest, copied_bytes))
 }
 
 /// Returns the backups of a target, oldest first.
 pub fn list(target: &Path) -> Result<Vec<Backup>> {
     let target = Target::open(target)?;
-    let describe = |number| Ok(Backup::of(number, &target.manifest(number)?, 0));
+    let describe = |number| Ok(Backup::new(number, &target.manifest(number)?, 0));
     target.numbers()?.into_iter().map(describe).collect()
 }
 
 /// Reads a backup and compares every file with its hash. If `number` is `None`, verifies the last backup.
 pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(BackupProgress)) -> Result<Backup> {
     let target = Target::open(target)?;
-    let (number, manifest) = target.choose(number)?;
+    let (number, manifest) = target.open_manifest(number)?;
     let mut state = manifest.start();
     for entry in &manifest.files {
-        files::check(&target.object(entry), entry)?;
+        files::check(&target.object_path(entry), entry)?;
         manifest::advance(&mut state, entry);
         progress(state);
     }
-    manifest.data_files.iter().try_for_each(|entry| files::check(&target.object(entry), entry))?;
-    Ok(Backup::of(number, &manifest, 0))
+    manifest.data_files.iter().try_for_each(|entry| files::check(&target.object_path(entry), entry))?;
+    Ok(Backup::new(number, &manifest, 0))
 }
 
 /// Reads the parts of a backup beside the files of the store, and compares them with their hashes. If `number` is
 /// `None`, reads those of the last backup.
 pub fn data_files(target: &Path, number: Option<u32>) -> Result<DataFiles> {
     let target = Target::open(target)?;
-    let (number, manifest) = target.choose(number)?;
+    let (number, manifest) = target.open_manifest(number)?;
     let read = |entry: &ManifestEntry| {
-        let content = files::read_checked(&target.object(entry), entry)?;
+        let content = files::read_checked(&target.object_path(entry), entry)?;
         Ok(DataFile { name: entry.name.clone(), content })
     };
     let files = manifest.data_files.iter().map(read).collect::<Result<_>>()?;
@@ -231,16 +231,16 @@ pub fn restore(
     progress: &mut dyn FnMut(BackupProgress),
 ) -> Result<Backup> {
     let target = Target::open(target)?;
-    let (number, manifest) = target.choose(number)?;
+    let (number, manifest) = target.open_manifest(number)?;
     let place = RestoreInProgress::start(destination)?;
     let mut state = manifest.start();
     for entry in &manifest.files {
-        files::copy_checked(&target.object(entry), &place.path_of(&entry.name), entry)?;
+        files::copy_checked(&target.object_path(entry), &place.path_of(&entry.name), entry)?;
         manifest::advance(&mut state, entry);
         progress(state);
     }
     place.finish()?;
-    Ok(Backup::of(number, &manifest, state.bytes))
+    Ok(Backup::new(number, &manifest, state.bytes))
 }
 
 /// Removes all but the last `keep` backups and every object that no remaining backup needs. Returns the number of bytes
@@ -263,7 +263,7 @@ pub fn prune(target: &Path, keep: usize) -> Result<u64> {
 /// Returns `true` if `path` is `folder` or lies within it. The path need not exist. Symbolic links are followed.
 #[must_use]
 pub fn lies_within(path: &Path, folder: &Path) -> bool {
-    files::resolved(path).starts_with(files::resolved(folder))
+    files::resolve(path).starts_with(files::resolve(folder))
 }
 
 /// A folder that holds backups.
@@ -272,7 +272,7 @@ struct Target {
 }
 
 impl Target {
-    fn make(folder: &Path) -> Result<Self> {
+    fn create(folder: &Path) -> Result<Self> {
         make_folder(&folder.join(OBJECTS))?;
         make_folder(&folder.join(BACKUPS))?;
         files::sync_folder(folder)?;
@@ -290,13 +290,13 @@ impl Target {
 
     /// Returns the numbers of the backups in ascending order.
     fn numbers(&self) -> Result<Vec<u32>> {
-        let names = files::names(&self.folder.join(BACKUPS))?;
+        let names = files::list_names(&self.folder.join(BACKUPS))?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
 
-    fn choose(&self, number: Option<u32>) -> Result<(u32, Manifest)> {
+    fn open_manifest(&self, number: Option<u32>) -> Result<(u32, Manifest)> {
         let numbers = self.numbers()?;
         let chosen = number.or(numbers.last().copied()).filter(|number| numbers.contains(number));
         let Some(chosen) = chosen else {
@@ -341,12 +341,12 @@ impl Target {
         files::write_whole(&self.manifest_path(number), &manifest.encode())
     }
 
-    fn object(&self, entry: &ManifestEntry) -> PathBuf {
+    fn object_path(&self, entry: &ManifestEntry) -> PathBuf {
         self.folder.join(OBJECTS).join(entry.object_name())
     }
 
-    fn has(&self, entry: &ManifestEntry) -> bool {
-        std::fs::metadata(self.object(entry)).is_ok_and(|data| data.len() == entry.length)
+    fn has_object(&self, entry: &ManifestEntry) -> bool {
+        std::fs::metadata(self.object_path(entry)).is_ok_and(|data| data.len() == entry.length)
     }
 }
 
@@ -414,7 +414,7 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    fn make(engine: &dyn Engine, folder: &Path) -> Result<Self> {
+    fn create(engine: &dyn Engine, folder: &Path) -> Result<Self> {
         files::remove_folder(folder)?;
         engine.sync()?;
         let checkpoint = Self { folder: folder.to_path_buf() };

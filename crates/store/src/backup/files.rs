@@ -26,9 +26,9 @@ pub(super) struct SourceFile {
 }
 
 /// Returns the regular files of a folder, sorted by name.
-pub(super) fn list(folder: &Path) -> Result<Vec<SourceFile>> {
+pub(super) fn list_files(folder: &Path) -> Result<Vec<SourceFile>> {
     let mut sources = Vec::new();
-    for name in names(folder)? {
+    for name in list_names(folder)? {
         let path = folder.join(&name);
         let data = with_path(&path, fs::metadata(&path))?;
         if data.is_file() {
@@ -40,7 +40,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<SourceFile>> {
 }
 
 /// Returns the names in a folder, sorted.
-pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
+pub(super) fn list_names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in with_path(folder, fs::read_dir(folder))? {
         names.extend(with_path(folder, entry)?.file_name().into_string().ok());
@@ -70,25 +70,25 @@ pub(super) fn read_checked(object: &Path, entry: &ManifestEntry) -> Result<Vec<u
     let mut bytes = Vec::new();
     let file = with_path(object, File::open(object))?;
     with_path(object, file.take(limits::DATA_FILE_BYTES_MAX).read_to_end(&mut bytes))?;
-    compare(object, *blake3::hash(&bytes).as_bytes(), entry)?;
+    compare_hash(object, *blake3::hash(&bytes).as_bytes(), entry)?;
     Ok(bytes)
 }
 
 /// Copies an object to its restore path and compares the copy with its manifest entry.
 pub(super) fn copy_checked(object: &Path, target: &Path, entry: &ManifestEntry) -> Result<()> {
     let hash = copy(object, target)?;
-    compare(object, hash, entry)
+    compare_hash(object, hash, entry)
 }
 
 /// Reads an object and compares it with its manifest entry.
 pub(super) fn check(object: &Path, entry: &ManifestEntry) -> Result<()> {
     let mut hasher = blake3::Hasher::new();
     let mut input = with_path(object, File::open(object))?;
-    pieces(object, &mut input, &mut |piece| {
+    for_each_piece(object, &mut input, &mut |piece| {
         hasher.update(piece);
         Ok(())
     })?;
-    compare(object, *hasher.finalize().as_bytes(), entry)
+    compare_hash(object, *hasher.finalize().as_bytes(), entry)
 }
 
 /// Writes a file atomically: after a crash the file is either complete or absent.
@@ -126,7 +126,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
 pub(super) fn ensure_empty_folder(folder: &Path) -> Result<()> {
     make_folder(folder)?;
     // `lost+found` exists in the root of every new file system. The other name is the leftover of an earlier restore.
-    if names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
+    if list_names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
         return remove_folder(&folder.join(RESTORING_FOLDER));
     }
     let why = "the folder is not empty; restore into a new folder, or move its content away";
@@ -135,14 +135,14 @@ pub(super) fn ensure_empty_folder(folder: &Path) -> Result<()> {
 
 /// Moves the files whose names satisfy `is_wanted` from one folder into another, durably.
 pub(super) fn move_files(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
-    for name in names(from)?.iter().filter(|name| is_wanted(name)) {
+    for name in list_names(from)?.iter().filter(|name| is_wanted(name)) {
         with_path(to, fs::rename(from.join(name), to.join(name)))?;
     }
     sync_folder(to)
 }
 
 /// Returns the absolute path with symbolic links resolved, as far as the path exists.
-pub(super) fn resolved(path: &Path) -> PathBuf {
+pub(super) fn resolve(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (fs::canonicalize(above), path.strip_prefix(above)) {
@@ -173,7 +173,7 @@ pub(super) fn remove_folder(folder: &Path) -> Result<()> {
 /// Removes the files of a folder that are not in `wanted`. Returns the number of bytes freed.
 pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u64> {
     let mut freed = 0;
-    for name in names(folder)? {
+    for name in list_names(folder)? {
         if !wanted.contains(&name) {
             let path = folder.join(name);
             freed += with_path(&path, fs::metadata(&path))?.len();
@@ -188,7 +188,7 @@ fn copy(source: &Path, target: &Path) -> Result<[u8; 32]> {
     let mut input = with_path(source, File::open(source))?;
     let mut output = with_path(target, File::create(target))?;
     let mut hasher = blake3::Hasher::new();
-    pieces(source, &mut input, &mut |piece| {
+    for_each_piece(source, &mut input, &mut |piece| {
         hasher.update(piece);
         with_path(target, output.write_all(piece))
     })?;
@@ -196,7 +196,7 @@ fn copy(source: &Path, target: &Path) -> Result<[u8; 32]> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-fn pieces(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn for_each_piece(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
         match input.read(&mut buffer) {
@@ -208,7 +208,7 @@ fn pieces(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<(
     }
 }
 
-fn compare(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<()> {
+fn compare_hash(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<()> {
     if hash == entry.hash {
         return Ok(());
     }

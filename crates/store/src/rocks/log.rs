@@ -79,7 +79,7 @@ pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
     let mut examination = LogScanner::default();
     for (number, path) in numbered_log_files(folder)? {
         let mut input = File::open(&path).map_err(|error| unusable(&path, &error))?;
-        examination.file(&LogFile { path, number: number as u32 }, &mut input)?;
+        examination.scan_file(&LogFile { path, number: number as u32 }, &mut input)?;
     }
     Ok(examination.finish())
 }
@@ -136,22 +136,22 @@ struct LogScanner {
 }
 
 impl LogScanner {
-    fn file(&mut self, file: &LogFile, input: &mut dyn Read) -> Result<()> {
+    fn scan_file(&mut self, scan_file: &LogFile, input: &mut dyn Read) -> Result<()> {
         self.file_end = 0;
         self.is_numbered = false;
         self.has_tail = false;
         let mut block = vec![0; BLOCK_BYTES];
         let mut offset = 0;
         loop {
-            let length = fill(&file.path, input, &mut block)?;
-            self.block(file, offset, &block[..length]);
+            let length = read_block(&file.path, input, &mut scan_block)?;
+            self.scan_block(file, offset, &scan_block[..length]);
             offset += length as u64;
             if length < BLOCK_BYTES {
                 break;
             }
         }
         if self.batch.is_some() {
-            self.note_damage(file, offset);
+            self.record_damage(file, offset);
         }
         let is_damaged = self.end.as_ref().is_some_and(|end| end.is_damage && end.position.file == file.path);
         if self.has_tail && self.is_numbered && !is_damaged {
@@ -160,14 +160,14 @@ impl LogScanner {
         Ok(())
     }
 
-    fn block(&mut self, file: &LogFile, offset: u64, block: &[u8]) {
+    fn scan_block(&mut self, file: &LogFile, offset: u64, scan_block: &[u8]) {
         let mut rest = block;
         loop {
             let at = offset + (block.len() - rest.len()) as u64;
             match next_record(rest, file.number, block.len() == BLOCK_BYTES) {
                 NextRecord::Own { kind, payload, size, is_numbered } => {
                     self.is_numbered |= is_numbered;
-                    self.piece(file, at, kind, payload);
+                    self.scan_piece(file, at, kind, payload);
                     rest = &rest[size..];
                     self.file_end = at + size as u64;
                     self.has_tail = false;
@@ -177,44 +177,44 @@ impl LogScanner {
                     return self.note_tail(file, at);
                 }
                 NextRecord::Damaged if self.is_numbered => return self.note_tail(file, at),
-                NextRecord::Damaged | NextRecord::Torn => return self.note_damage(file, at),
+                NextRecord::Damaged | NextRecord::Torn => return self.record_damage(file, at),
                 NextRecord::None => return,
             }
         }
     }
 
-    fn piece(&mut self, file: &LogFile, at: u64, kind: u8, payload: &[u8]) {
+    fn scan_piece(&mut self, file: &LogFile, at: u64, kind: u8, payload: &[u8]) {
         if let Some(end) = &mut self.end {
             // A record of a log follows, so the end was not the end of the log.
             end.is_damage = true;
         }
         let start = &payload[..payload.len().min(BATCH_START_BYTES)];
         match (kind, self.batch.take()) {
-            (FULL, None) => self.batch_end(file, at, start),
+            (FULL, None) => self.end_batch(file, at, start),
             (FIRST, None) => self.batch = Some(start.to_vec()),
             (MIDDLE | LAST, Some(mut batch)) => {
                 let wanted = BATCH_START_BYTES.saturating_sub(batch.len()).min(start.len());
                 batch.extend_from_slice(&start[..wanted]);
                 if kind == LAST {
-                    self.batch_end(file, at, &batch);
+                    self.end_batch(file, at, &batch);
                 } else {
                     self.batch = Some(batch);
                 }
             }
             // A later piece of a batch whose start is damaged.
-            (MIDDLE | LAST, None) => self.note_damage(file, at),
+            (MIDDLE | LAST, None) => self.record_damage(file, at),
             (FULL | FIRST, Some(_)) => {
-                self.note_damage(file, at);
-                self.piece(file, at, kind, payload);
+                self.record_damage(file, at);
+                self.scan_piece(file, at, kind, payload);
             }
             // A record of another type, which the store does not write.
             (_, batch) => self.batch = batch,
         }
     }
 
-    fn batch_end(&mut self, file: &LogFile, at: u64, batch: &[u8]) {
-        let Some((sequence, count, voucher)) = batch_start(batch) else {
-            return self.note_damage(file, at);
+    fn end_batch(&mut self, file: &LogFile, at: u64, batch: &[u8]) {
+        let Some((sequence, count, voucher)) = parse_batch_start(batch) else {
+            return self.record_damage(file, at);
         };
         if self.end.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
             // The next log continues from there. Either the rest of this log is that of an older one, or an earlier
@@ -235,7 +235,7 @@ impl LogScanner {
     fn note_tail(&mut self, file: &LogFile, offset: u64) {
         self.has_tail = true;
         if self.batch.is_some() {
-            return self.note_damage(file, offset);
+            return self.record_damage(file, offset);
         }
         self.end.get_or_insert_with(|| LogEnd { position: file.at(offset), is_damage: false });
     }
@@ -309,7 +309,7 @@ fn numbered_record(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// Parses the record at the start of a block. Returns `None` if it is damaged.
-pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
+pub(super) fn parse_record(block: &[u8]) -> Option<(u8, &[u8])> {
     let (header, rest) = block.split_first_chunk::<HEADER_BYTES>()?;
     let [c0, c1, c2, c3, l0, l1, kind] = *header;
     let payload = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
@@ -318,8 +318,8 @@ pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
     (sound && !is_padding).then_some((kind, payload))
 }
 
-/// Returns a record in the format that [`record`] parses. It must fit into the rest of its block.
-pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+/// Returns a record in the format that [`parse_record`] parses. It must fit into the rest of its block.
+pub(super) fn encode_record(kind: u8, payload: &[u8]) -> Vec<u8> {
     assert!(payload.len() <= BLOCK_BYTES - HEADER_BYTES, "a record fits into one block");
     let crc = crc32c(crc32c(0, &[kind]), payload);
     let masked = crc.rotate_right(15).wrapping_add(0xA282_EAD8);
@@ -332,7 +332,7 @@ pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
 
 /// Returns the sequence number of a batch, its number of changes, and its voucher. Returns `None` if the batch is too
 /// short.
-fn batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
+fn parse_batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let (sequence, rest) = batch.split_first_chunk::<8>()?;
     let (count, operations) = rest.split_first_chunk::<4>()?;
     let voucher = operations
@@ -362,7 +362,7 @@ fn numbered_log_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(files)
 }
 
-fn fill(path: &Path, input: &mut dyn Read, block: &mut [u8]) -> Result<usize> {
+fn read_block(path: &Path, input: &mut dyn Read, block: &mut [u8]) -> Result<usize> {
     let mut length = 0;
     while length < block.len() {
         match input.read(&mut block[length..]) {
@@ -469,8 +469,8 @@ mod tests {
                 }
             }
             let number = index as u32 + 1;
-            let file = LogFile { path: format!("{number}.log").into(), number };
-            examination.file(&file, &mut bytes.as_slice()).expect("no input fails");
+            let scan_file = LogFile { path: format!("{number}.log").into(), number };
+            examination.scan_file(&scan_file, &mut bytes.as_slice()).expect("no input fails");
         }
         examination.finish()
     }
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(condition.batches, batches);
         assert_eq!(condition.torn.is_some(), is_torn);
         let tail = |(number, length): &(u32, usize)| LogPosition {
-            file: format!("{number}.log").into(),
+            scan_file: format!("{number}.log").into(),
             offset: *length as u64,
         };
         assert_eq!(condition.older_tails, tails.iter().map(tail).collect::<Vec<_>>());
@@ -554,7 +554,7 @@ mod tests {
     }
 
     fn full(sequence: u64, synced: u64) -> Vec<u8> {
-        frame(FULL, &batch(sequence, synced))
+        encode_record(FULL, &batch(sequence, synced))
     }
 
     #[test]
@@ -584,7 +584,11 @@ mod tests {
     #[test]
     fn fragmented_batch_is_reassembled() {
         let whole = batch(2, 1);
-        let pieces = [Ok(frame(FIRST, &whole[..9])), Ok(frame(MIDDLE, &whole[9..20])), Ok(frame(LAST, &whole[20..]))];
+        let pieces = [
+            Ok(encode_record(FIRST, &whole[..9])),
+            Ok(encode_record(MIDDLE, &whole[9..20])),
+            Ok(encode_record(LAST, &whole[20..])),
+        ];
         let [first, middle, last] = pieces.clone();
         check(&[&[Ok(full(1, 0)), first.clone(), middle.clone(), last.clone(), Ok(full(3, 2))]], 3, false, false);
         check(&[&[Ok(full(1, 0)), first.clone(), middle.clone()]], 1, true, false);

@@ -48,7 +48,7 @@ pub fn remove_files(folder: &Path, files: &[SortedFile]) -> Result<()> {
         let mut edit = Encoder::new();
         edit.varint(DELETED_FILE).varint(u64::from(file.level)).varint(file.number);
         edit.varint(TABLE).varint(*table);
-        frame(&edit.finish(), bytes.len(), &mut added);
+        append_record(&edit.finish(), bytes.len(), &mut added);
     }
     let known = edits(&bytes).map_or(0, |edits| edits.len());
     let after = edits(&[&bytes[..], &added[..]].concat()).map(|edits| edits.len());
@@ -94,7 +94,7 @@ fn edits(manifest: &[u8]) -> Option<Vec<Vec<u8>>> {
     for block in manifest.chunks(BLOCK_BYTES) {
         let mut rest = block;
         while rest.len() >= HEADER_BYTES {
-            let (kind, payload) = log::record(rest)?;
+            let (kind, payload) = log::parse_record(rest)?;
             if matches!(kind, FULL | FIRST) {
                 edit.clear();
             }
@@ -142,7 +142,7 @@ fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), 
 }
 
 /// Appends a record to `added`, which will follow the first `length` bytes of a log. Splits the record at block ends.
-fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
+fn append_record(payload: &[u8], length: usize, added: &mut Vec<u8>) {
     let mut rest = payload;
     let mut is_first = true;
     while is_first || !rest.is_empty() {
@@ -159,7 +159,7 @@ fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
             (false, false) => MIDDLE,
             (false, true) => LAST,
         };
-        added.extend_from_slice(&log::frame(kind, piece));
+        added.extend_from_slice(&log::encode_record(kind, piece));
         rest = behind;
         is_first = false;
     }
@@ -176,11 +176,11 @@ mod tests {
     #[test]
     fn records_across_block_boundaries_are_reassembled() {
         for before in BLOCK_BYTES - 60..BLOCK_BYTES {
-            let mut bytes = log::frame(FULL, &vec![7; before - HEADER_BYTES]);
+            let mut bytes = log::encode_record(FULL, &vec![7; before - HEADER_BYTES]);
             assert_eq!(bytes.len(), before);
             let mut added = Vec::new();
-            frame(b"some edit of a manifest", bytes.len(), &mut added);
-            frame(b"and another", bytes.len(), &mut added);
+            append_record(b"some edit of a manifest", bytes.len(), &mut added);
+            append_record(b"and another", bytes.len(), &mut added);
             bytes.extend_from_slice(&added);
             let found = edits(&bytes).expect("sound");
             assert_eq!(found[1..], [b"some edit of a manifest".to_vec(), b"and another".to_vec()], "{before}");
@@ -194,7 +194,7 @@ mod tests {
         let mut bytes = Vec::new();
         let mut add = |edit: &[u8]| {
             let mut added = Vec::new();
-            frame(edit, bytes.len(), &mut added);
+            append_record(edit, bytes.len(), &mut added);
             bytes.extend_from_slice(&added);
         };
         add(&[1, 2, b'b', b'w', 200, 1, 5, 201, 1, 1, b'a']);
