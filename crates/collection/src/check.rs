@@ -83,14 +83,14 @@ pub fn check(reader: &dyn TableReader, id: CollectionId, weigher: &dyn EntryWeig
         Ok(Some(root)) => {
             walk.next_number = root.next_number;
             walk.recents = root.recents;
-            walk.node(ROOT, &root.node, &Bounds { low: Vec::new(), high: None })?;
-            walk.orphans()?;
+            walk.check_node(ROOT, &root.node, &Bounds { low: Vec::new(), high: None })?;
+            walk.report_orphans()?;
         }
         Ok(None) => {
             if reader.scan(Table::View, &stored_range(id, &[], None), Direction::Forward)?.next()?.is_some() {
                 walk.report(Inconsistency::TreeMissing);
             }
-            walk.orphans()?;
+            walk.report_orphans()?;
         }
         Err(Error::Damaged { why, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, why }),
         Err(error) => return Err(error),
@@ -123,7 +123,7 @@ impl Walk<'_> {
     }
 
     /// Checks everything below a node.
-    fn node(&mut self, number: u32, node: &Node, bounds: &Bounds) -> Result<()> {
+    fn check_node(&mut self, number: u32, node: &Node, bounds: &Bounds) -> Result<()> {
         let children = match node.children(&bounds.low) {
             Ok(children) => children,
             Err(why) => {
@@ -141,9 +141,9 @@ impl Walk<'_> {
             }
             let below = Bounds { low: child.fence.clone(), high };
             let (says, has) = if node.level() == 0 {
-                (self.with_buffered_changes(child.totals, &below), Some(self.block(&below)?))
+                (self.with_buffered_changes(child.totals, &below), Some(self.block_totals(&below)?))
             } else {
-                (child.totals, self.child(child.node_number, node.level() - 1, &below)?)
+                (child.totals, self.check_child(child.node_number, node.level() - 1, &below)?)
             };
             match has {
                 Some(has) if has != says => {
@@ -166,7 +166,7 @@ impl Walk<'_> {
     }
 
     /// Checks a node below the root. Returns its totals, or `None` if it cannot be read.
-    fn child(&mut self, number: u32, level: u8, bounds: &Bounds) -> Result<Option<Totals>> {
+    fn check_child(&mut self, number: u32, level: u8, bounds: &Bounds) -> Result<Option<Totals>> {
         if !self.seen.insert(number) {
             self.report(Inconsistency::NodeShared { number });
             return Ok(None);
@@ -192,7 +192,7 @@ impl Walk<'_> {
         let totals = node.and_then(|node| Ok((node.totals_before(node.len())?, node)));
         match totals {
             Ok((totals, node)) => {
-                self.node(number, &node, bounds)?;
+                self.check_node(number, &node, bounds)?;
                 Ok(Some(totals))
             }
             Err(why) => {
@@ -203,7 +203,7 @@ impl Walk<'_> {
     }
 
     /// Returns the totals of the entries in a block.
-    fn block(&mut self, bounds: &Bounds) -> Result<Totals> {
+    fn block_totals(&mut self, bounds: &Bounds) -> Result<Totals> {
         let range = stored_range(self.id, &bounds.low, bounds.high.as_deref());
         let mut cursor = self.reader.scan(Table::View, &range, Direction::Forward)?;
         let mut totals = Totals::ZERO;
@@ -228,7 +228,7 @@ impl Walk<'_> {
     }
 
     /// Reports nodes that the walk did not reach.
-    fn orphans(&mut self) -> Result<()> {
+    fn report_orphans(&mut self) -> Result<()> {
         let mut cursor = self.reader.scan(Table::Tree, &KeyRange::prefix(&self.id.prefix()), Direction::Forward)?;
         while let Some((key, _)) = cursor.next()? {
             let number = <[u8; 4]>::try_from(strip_prefix(key)).map_or(u32::MAX, u32::from_be_bytes);

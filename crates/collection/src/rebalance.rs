@@ -1,8 +1,8 @@
 //! Splits blocks and nodes that became too large and merges those that became too small, at the end of a transaction.
 //!
-//! [`CollectionWriter::settle`] descends to the changed nodes. On the way back up it returns the children that replace
-//! a node: the node itself, several pieces of it, or none. Splitting a block reads its entries to find the boundaries
-//! and the totals of the pieces. All other steps need only fences and totals.
+//! [`CollectionWriter::rebalance`] descends to the changed nodes. On the way back up it returns the children that
+//! replace a node: the node itself, several pieces of it, or none. Splitting a block reads its entries to find the
+//! boundaries and the totals of the pieces. All other steps need only fences and totals.
 //!
 //! Where entries arrived only after the last entry of a block, or only before its first, the pieces there are filled
 //! completely, because further entries are unlikely. Therefore a folder that grows at its end has full blocks, and so
@@ -72,10 +72,12 @@ fn growth_of(cut: &[usize], count: usize) -> Growth {
 
 impl CollectionWriter<'_> {
     /// Splits and merges blocks and nodes so that their sizes are within the limits again.
-    pub(crate) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn rebalance(&mut self) -> Result<()> {
         self.apply_buffer_of_changed()?;
         self.uneven = false;
-        let Some(Replacement { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
+        let Some(Replacement { mut children, mut growth }) = self.rebalance_node(ROOT, &[], None)? else {
+            return Ok(());
+        };
         let sums = self.weigher.sums();
         let mut level = self.node(ROOT).level();
         if children.is_empty() {
@@ -135,13 +137,17 @@ impl CollectionWriter<'_> {
     /// Settles everything below a changed node. `low` and `high` are the fences around the node.
     ///
     /// Returns its new children if they differ from the old ones. In that case the node itself is not written yet.
-    fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Replacement>> {
+    fn rebalance_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let level = self.node(number).level();
         let children = self.children(number, low)?;
-        if level == 0 { self.settle_blocks(number, &children, high) } else { self.settle_nodes(level, &children, high) }
+        if level == 0 {
+            self.rebalance_blocks(number, &children, high)
+        } else {
+            self.rebalance_nodes(level, &children, high)
+        }
     }
 
-    fn settle_blocks(&mut self, number: u32, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
+    fn rebalance_blocks(&mut self, number: u32, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
         let mut cut = Vec::new();
         let mut growth_within = Growth::Middle;
@@ -168,24 +174,24 @@ impl CollectionWriter<'_> {
         Ok((children != old).then_some(Replacement { children, growth }))
     }
 
-    fn settle_nodes(&mut self, level: u8, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
+    fn rebalance_nodes(&mut self, level: u8, old: &[Child], high: Option<&[u8]>) -> Result<Option<Replacement>> {
         let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
         let mut cut = Vec::new();
         for (index, child) in old.iter().enumerate() {
             let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
             let slot = self.nodes.get(&child.node_number).filter(|slot| slot.changed);
-            let settled = match slot.map(|slot| slot.node.level()) {
+            let replacement = match slot.map(|slot| slot.node.level()) {
                 None => None,
-                Some(below) if below + 1 == level => self.settle_node(child.node_number, &child.fence, next)?,
+                Some(below) if below + 1 == level => self.rebalance_node(child.node_number, &child.fence, next)?,
                 Some(_) => {
                     return Err(damaged_node(self.id, child.node_number, "it is not one level below its parent"));
                 }
             };
-            let Some(settled) = settled else {
+            let Some(replacement) = replacement else {
                 children.push(child.clone());
                 continue;
             };
-            let pieces = self.write_children(child.node_number, level - 1, settled)?;
+            let pieces = self.write_children(child.node_number, level - 1, replacement)?;
             if pieces.len() > 1 {
                 cut.push(index);
             }
@@ -239,8 +245,8 @@ impl CollectionWriter<'_> {
 
     /// Writes the children into the node, or into several nodes if they are too large for one. Without children, the
     /// node is freed. Returns the pointers to the written nodes.
-    fn write_children(&mut self, number: u32, level: u8, settled: Replacement) -> Result<Vec<Child>> {
-        let Replacement { children, growth } = settled;
+    fn write_children(&mut self, number: u32, level: u8, replacement: Replacement) -> Result<Vec<Child>> {
+        let Replacement { children, growth } = replacement;
         let Some(first) = children.first() else {
             self.free(number);
             return Ok(Vec::new());

@@ -232,7 +232,7 @@ impl<'r> CollectionWriter<'r> {
     pub fn finish(mut self, batch: &mut Batch) -> Result<()> {
         assert!(!self.broken, "a writer must not be finished after a failed change");
         while self.uneven {
-            self.settle()?;
+            self.rebalance()?;
         }
         for (key, pending) in &self.entries {
             let stored_key = self.id.entry_key(key);
