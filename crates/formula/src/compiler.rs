@@ -31,7 +31,7 @@ pub fn compile(source: &str, options: &FormulaOptions) -> Result<Program, Compil
     let mut compiler = Compiler::new(source, options);
     let mut has_result = false;
     for statement in statements {
-        has_result |= compiler.statement(statement)?;
+        has_result |= compiler.compile_statement(statement)?;
     }
     if !has_result {
         return Err(CompileError::new(source, Span::new(0, source.len()), CompileErrorKind::NoExpression));
@@ -84,12 +84,12 @@ impl<'s> Compiler<'s> {
     }
 
     /// Compiles a statement. Returns `true` if the statement has a result.
-    fn statement(&mut self, statement: Statement) -> CompileResult<bool> {
+    fn compile_statement(&mut self, statement: Statement) -> CompileResult<bool> {
         match statement {
             Statement::Remark(_) => Ok(false),
             Statement::Select(selection) => {
                 let span = selection.span;
-                self.expression(&fold(selection, self.options))?;
+                self.compile_expression(&fold(selection, self.options))?;
                 self.emit(Instruction::Select, span);
                 self.analysis.selects = true;
                 Ok(true)
@@ -97,17 +97,17 @@ impl<'s> Compiler<'s> {
             Statement::Plain(plain) => {
                 let span = plain.span;
                 let assigns = matches!(plain.kind, ExpressionKind::Assign(..));
-                self.expression(&fold(plain, self.options))?;
+                self.compile_expression(&fold(plain, self.options))?;
                 self.emit(if assigns { Instruction::Pop } else { Instruction::SetResult }, span);
                 Ok(!assigns)
             }
         }
     }
 
-    fn expression(&mut self, expression: &Expression) -> CompileResult {
+    fn compile_expression(&mut self, expression: &Expression) -> CompileResult {
         let span = expression.span;
         match &expression.kind {
-            ExpressionKind::Constant(value) => self.constant(value.clone(), span),
+            ExpressionKind::Constant(value) => self.compile_constant(value.clone(), span),
             ExpressionKind::Bracketed(_) => return Err(self.error(span, CompileErrorKind::Time)),
             ExpressionKind::Name(name) => {
                 let slot = self.slot(name, span)?;
@@ -115,43 +115,43 @@ impl<'s> Compiler<'s> {
                 self.emit(Instruction::Load(narrow(slot)), span);
             }
             ExpressionKind::List(elements) => {
-                self.expressions(elements)?;
+                self.compile_expressions(elements)?;
                 self.emit(Instruction::Join(narrow(elements.len())), span);
             }
             ExpressionKind::Negate(operand) => {
-                self.expression(operand)?;
+                self.compile_expression(operand)?;
                 self.emit(Instruction::Negate, span);
             }
-            ExpressionKind::Plus(operand) => self.expression(operand)?,
+            ExpressionKind::Plus(operand) => self.compile_expression(operand)?,
             ExpressionKind::Not(operand) => {
-                self.expression(operand)?;
+                self.compile_expression(operand)?;
                 self.emit(Instruction::Not, span);
             }
             ExpressionKind::Chain(first, rest) => {
-                self.expression(first)?;
+                self.compile_expression(first)?;
                 for (operator, operand) in rest {
-                    self.expression(operand)?;
+                    self.compile_expression(operand)?;
                     self.emit(Instruction::Operate(*operator), first.span.to(operand.span));
                 }
             }
             ExpressionKind::Subscript(list, indexes) => {
-                self.expression(list)?;
+                self.compile_expression(list)?;
                 for index in indexes {
-                    self.expression(index)?;
+                    self.compile_expression(index)?;
                     self.emit(Instruction::Subscript, span);
                 }
             }
-            ExpressionKind::Call(function, arguments) => self.call(function, arguments, span)?,
-            ExpressionKind::Assign(target, name, value) => self.assign(*target, name, value, span)?,
+            ExpressionKind::Call(function, arguments) => self.compile_call(function, arguments, span)?,
+            ExpressionKind::Assign(target, name, value) => self.compile_assign(*target, name, value, span)?,
         }
         Ok(())
     }
 
-    fn expressions(&mut self, expressions: &[Expression]) -> CompileResult {
-        expressions.iter().try_for_each(|expression| self.expression(expression))
+    fn compile_expressions(&mut self, expressions: &[Expression]) -> CompileResult {
+        expressions.iter().try_for_each(|expression| self.compile_expression(expression))
     }
 
-    fn constant(&mut self, value: Value<'static>, span: Span) {
+    fn compile_constant(&mut self, value: Value<'static>, span: Span) {
         // Searching only the latest constants finds most duplicates, and keeps the compile time linear in the length of
         // the formula.
         let first = self.constants.len().saturating_sub(32);
@@ -163,7 +163,13 @@ impl<'s> Compiler<'s> {
         self.emit(Instruction::Constant(narrow(index)), span);
     }
 
-    fn assign(&mut self, target: AssignmentTarget, name: &str, value: &Expression, span: Span) -> CompileResult {
+    fn compile_assign(
+        &mut self,
+        target: AssignmentTarget,
+        name: &str,
+        value: &Expression,
+        span: Span,
+    ) -> CompileResult {
         let permissions = self.options.permissions;
         match target {
             AssignmentTarget::Field if !permissions.assign => {
@@ -177,7 +183,7 @@ impl<'s> Compiler<'s> {
         let slot = self.slot(name, span)?;
         match self_append_elements(target, name, value) {
             Some((first, more)) => self.compile_append_to_self(slot, first, more, value.span)?,
-            None => self.expression(value)?,
+            None => self.compile_expression(value)?,
         }
         let instruction = match target {
             AssignmentTarget::Temporary => Instruction::StoreTemporary(narrow(slot)),
@@ -215,12 +221,12 @@ impl<'s> Compiler<'s> {
     ) -> CompileResult {
         self.read(slot);
         self.emit(Instruction::LoadMove(narrow(slot)), first.span);
-        self.expressions(more)?;
+        self.compile_expressions(more)?;
         self.emit(Instruction::Join(narrow(more.len() + 1)), span);
         Ok(())
     }
 
-    fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
+    fn compile_call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> CompileResult {
         self.check_permissions(function, span)?;
         let attributes = function.attributes;
         self.analysis.attributes = self.analysis.attributes.union(attributes);
@@ -231,7 +237,7 @@ impl<'s> Compiler<'s> {
             self.analysis.responses = SelectedResponses::Descendants;
         }
         if attributes.contains(Attributes::NAMES_FIELD) {
-            self.field_by_name(function, arguments, span)?;
+            self.record_field_by_name(function, arguments, span)?;
         }
         self.analysis.reads_computed |= attributes.contains(Attributes::READS_ANY);
         for name in function.reads {
@@ -241,7 +247,7 @@ impl<'s> Compiler<'s> {
         match function.implementation {
             Implementation::Form(form) => self.compile_special_form(form, function, arguments, span),
             Implementation::Plain(_) => {
-                self.expressions(arguments)?;
+                self.compile_expressions(arguments)?;
                 self.emit(Instruction::Call(function, narrow(arguments.len())), span);
                 Ok(())
             }
@@ -267,7 +273,7 @@ impl<'s> Compiler<'s> {
     }
 
     /// Records the field that a function with a textual field name reads or writes.
-    fn field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> CompileResult {
+    fn record_field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> CompileResult {
         let name = arguments.first().and_then(constant_text).map(str::to_owned);
         match name {
             Some(name) => {

@@ -25,7 +25,7 @@ pub fn fold(expression: Expression, options: &FormulaOptions) -> Expression {
     let Expression { kind, span } = expression;
     let kind = match kind {
         ExpressionKind::Bracketed(text) => fold_bracketed(text, span, options),
-        kind => compute(children(kind, options), options),
+        kind => fold_constants(fold_children(kind, options), options),
     };
     Expression { kind, span }
 }
@@ -50,21 +50,21 @@ fn fold_boxed(expression: Expression, options: &FormulaOptions) -> Box<Expressio
     Box::new(fold(expression, options))
 }
 
-fn all(expressions: Vec<Expression>, options: &FormulaOptions) -> Vec<Expression> {
+fn fold_all(expressions: Vec<Expression>, options: &FormulaOptions) -> Vec<Expression> {
     expressions.into_iter().map(|expression| fold(expression, options)).collect()
 }
 
 /// Folds the subexpressions of an expression.
-fn children(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
+fn fold_children(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
     match kind {
         ExpressionKind::Constant(_) | ExpressionKind::Bracketed(_) | ExpressionKind::Name(_) => kind,
-        ExpressionKind::List(elements) => ExpressionKind::List(all(elements, options)),
-        ExpressionKind::Call(function, arguments) => ExpressionKind::Call(function, all(arguments, options)),
+        ExpressionKind::List(elements) => ExpressionKind::List(fold_all(elements, options)),
+        ExpressionKind::Call(function, arguments) => ExpressionKind::Call(function, fold_all(arguments, options)),
         ExpressionKind::Negate(operand) => ExpressionKind::Negate(fold_boxed(*operand, options)),
         ExpressionKind::Plus(operand) => ExpressionKind::Plus(fold_boxed(*operand, options)),
         ExpressionKind::Not(operand) => ExpressionKind::Not(fold_boxed(*operand, options)),
         ExpressionKind::Subscript(list, indexes) => {
-            ExpressionKind::Subscript(fold_boxed(*list, options), all(indexes, options))
+            ExpressionKind::Subscript(fold_boxed(*list, options), fold_all(indexes, options))
         }
         ExpressionKind::Assign(target, name, value) => {
             ExpressionKind::Assign(target, name, fold_boxed(*value, options))
@@ -77,10 +77,10 @@ fn children(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
 }
 
 /// Computes an expression if all of its operands are constants.
-fn compute(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
+fn fold_constants(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
     let mut run = Evaluation::new(&[], options, &EmptyContext, &EmptyContext, limits);
-    match value(&kind, &mut run) {
+    match compute_value(&kind, &mut run) {
         Some(Ok(value)) if value.error().is_none() && value.size_bytes() <= FOLDED_BYTES_MAX => {
             ExpressionKind::Constant(value.into_owned())
         }
@@ -88,7 +88,7 @@ fn compute(kind: ExpressionKind, options: &FormulaOptions) -> ExpressionKind {
     }
 }
 
-fn value<'d>(kind: &'d ExpressionKind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, EvaluationError>> {
+fn compute_value<'d>(kind: &'d ExpressionKind, run: &mut Evaluation<'d>) -> Option<Result<Value<'d>, EvaluationError>> {
     Some(match kind {
         ExpressionKind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
         ExpressionKind::Negate(operand) => negate(constant(operand)?),

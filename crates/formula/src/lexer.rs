@@ -16,7 +16,7 @@ pub fn lex(source: &str) -> Result<Vec<Token>, CompileError> {
         return Err(CompileError::new("", Span::default(), reason));
     }
     let mut lexer = Lexer { source, position: 0, tokens: Vec::new() };
-    while lexer.step()? {}
+    while lexer.lex_token()? {}
     Ok(lexer.tokens)
 }
 
@@ -28,7 +28,7 @@ struct Lexer<'s> {
 
 impl<'s> Lexer<'s> {
     /// Reads one token. Returns `false` at the end of the formula.
-    fn step(&mut self) -> Result<bool, CompileError> {
+    fn lex_token(&mut self) -> Result<bool, CompileError> {
         self.skip_blanks();
         let start = self.position;
         let Some(first) = self.rest().chars().next() else {
@@ -36,15 +36,15 @@ impl<'s> Lexer<'s> {
             return Ok(false);
         };
         let kind = match first {
-            '"' => self.quoted()?,
-            '{' => self.braced()?,
+            '"' => self.lex_quoted()?,
+            '{' => self.lex_braced()?,
             '[' if !self.tokens.last().is_some_and(|token| token.kind.ends_operand()) => {
-                TokenKind::Bracketed(self.until(']')?.trim().to_owned())
+                TokenKind::Bracketed(self.take_until(']')?.trim().to_owned())
             }
-            '@' => self.function()?,
-            '.' | '0'..='9' => self.number()?,
-            _ if is_letter(first) => self.name()?,
-            _ => self.sign(first)?,
+            '@' => self.lex_function()?,
+            '.' | '0'..='9' => self.lex_number()?,
+            _ if is_letter(first) => self.lex_name()?,
+            _ => self.lex_sign(first)?,
         };
         self.push(kind, start);
         Ok(true)
@@ -68,7 +68,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Reads a text in quotes. A backslash escapes the next character.
-    fn quoted(&mut self) -> Result<TokenKind, CompileError> {
+    fn lex_quoted(&mut self) -> Result<TokenKind, CompileError> {
         let mut text = String::new();
         let mut chars = self.rest().char_indices().skip(1);
         while let Some((offset, c)) = chars.next() {
@@ -86,7 +86,7 @@ impl<'s> Lexer<'s> {
 
     /// Reads a text in braces. A backslash escapes a right brace or a backslash; before any other character it stands
     /// for itself, so that paths need no escaping.
-    fn braced(&mut self) -> Result<TokenKind, CompileError> {
+    fn lex_braced(&mut self) -> Result<TokenKind, CompileError> {
         let mut text = String::new();
         let mut chars = self.rest().char_indices().skip(1).peekable();
         while let Some((offset, c)) = chars.next() {
@@ -103,7 +103,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// Returns the text between an opening character and `closing`.
-    fn until(&mut self, closing: char) -> Result<&'s str, CompileError> {
+    fn take_until(&mut self, closing: char) -> Result<&'s str, CompileError> {
         let inside = &self.rest()[1..];
         let Some(length) = inside.find(closing) else {
             return Err(self.error(self.position, CompileErrorKind::Unterminated));
@@ -112,7 +112,7 @@ impl<'s> Lexer<'s> {
         Ok(&inside[..length])
     }
 
-    fn function(&mut self) -> Result<TokenKind, CompileError> {
+    fn lex_function(&mut self) -> Result<TokenKind, CompileError> {
         let start = self.position;
         self.position += 1;
         let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit());
@@ -122,7 +122,7 @@ impl<'s> Lexer<'s> {
         Ok(TokenKind::Function(format!("@{name}")))
     }
 
-    fn name(&mut self) -> Result<TokenKind, CompileError> {
+    fn lex_name(&mut self) -> Result<TokenKind, CompileError> {
         let start = self.position;
         let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit() || c == '.');
         if name.len() > NAME_BYTES_MAX {
@@ -131,7 +131,7 @@ impl<'s> Lexer<'s> {
         Ok(ReservedWord::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
     }
 
-    fn number(&mut self) -> Result<TokenKind, CompileError> {
+    fn lex_number(&mut self) -> Result<TokenKind, CompileError> {
         let start = self.position;
         self.take_while(|c| c.is_ascii_digit() || c == '.');
         self.position += exponent_length(self.rest());
@@ -148,7 +148,7 @@ impl<'s> Lexer<'s> {
         &rest[..length]
     }
 
-    fn sign(&mut self, first: char) -> Result<TokenKind, CompileError> {
+    fn lex_sign(&mut self, first: char) -> Result<TokenKind, CompileError> {
         if let Some((operator, length)) = Operator::lex(self.rest()) {
             self.position += length;
             return Ok(TokenKind::Operator(operator));

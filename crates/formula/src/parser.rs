@@ -14,7 +14,7 @@ use crate::value::Value;
 pub fn parse(source: &str) -> Result<Vec<Statement>, CompileError> {
     let tokens = lex(source)?;
     let mut parser = Parser { source, tokens, position: 0, depth: 0 };
-    let statements = parser.formula()?;
+    let statements = parser.parse_formula()?;
     if statements.is_empty() {
         return Err(parser.error(CompileErrorKind::Empty));
     }
@@ -32,14 +32,14 @@ struct Parser<'s> {
 }
 
 impl Parser<'_> {
-    fn formula(&mut self) -> ParseResult<Vec<Statement>> {
+    fn parse_formula(&mut self) -> ParseResult<Vec<Statement>> {
         let mut statements = Vec::new();
         loop {
             while self.take(&TokenKind::Semicolon) {}
             if *self.peek() == TokenKind::End {
                 return Ok(statements);
             }
-            let statement = self.top_statement(&statements)?;
+            let statement = self.parse_top_statement(&statements)?;
             statements.push(statement);
             if *self.peek() != TokenKind::End {
                 self.expect(&TokenKind::Semicolon, "An operator or semicolon")?;
@@ -47,25 +47,25 @@ impl Parser<'_> {
         }
     }
 
-    fn top_statement(&mut self, before: &[Statement]) -> ParseResult<Statement> {
+    fn parse_top_statement(&mut self, before: &[Statement]) -> ParseResult<Statement> {
         match self.peek() {
             TokenKind::Word(ReservedWord::Rem) => {
                 self.advance();
-                self.remark()
+                self.parse_remark()
             }
             TokenKind::Word(ReservedWord::Select) => {
                 if before.iter().any(|statement| matches!(statement, Statement::Select(_))) {
                     return Err(self.error(CompileErrorKind::SecondSelect));
                 }
                 self.advance();
-                self.logical().map(Statement::Select)
+                self.parse_logical().map(Statement::Select)
             }
-            _ => self.statement().map(Statement::Plain),
+            _ => self.parse_statement().map(Statement::Plain),
         }
     }
 
     /// Parses the text of a remark. The text is optional and may be enclosed in parentheses.
-    fn remark(&mut self) -> ParseResult<Statement> {
+    fn parse_remark(&mut self) -> ParseResult<Statement> {
         if matches!(self.peek(), TokenKind::Semicolon | TokenKind::End) {
             return Ok(Statement::Remark(String::new()));
         }
@@ -84,7 +84,7 @@ impl Parser<'_> {
     }
 
     /// Parses an assignment or an expression.
-    fn statement(&mut self) -> ParseResult {
+    fn parse_statement(&mut self) -> ParseResult {
         let start = self.span();
         let target = match self.peek() {
             TokenKind::Word(ReservedWord::Field) => AssignmentTarget::Field,
@@ -94,7 +94,7 @@ impl Parser<'_> {
                 return Err(self.error(CompileErrorKind::StatementInExpression(word.text())));
             }
             TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => AssignmentTarget::Temporary,
-            _ => return self.logical(),
+            _ => return self.parse_logical(),
         };
         if target != AssignmentTarget::Temporary {
             self.advance();
@@ -104,18 +104,18 @@ impl Parser<'_> {
         };
         self.advance();
         self.expect(&TokenKind::Assign, ":=")?;
-        let value = self.nested(Self::statement)?;
+        let value = self.parse_nested(Self::parse_statement)?;
         let span = start.to(value.span);
         Ok(Expression { kind: ExpressionKind::Assign(target, name, Box::new(value)), span })
     }
 
     /// Parses the operators of rank 8.
-    fn logical(&mut self) -> ParseResult {
-        self.chain(8, Self::not_operand)
+    fn parse_logical(&mut self) -> ParseResult {
+        self.parse_chain(8, Self::parse_not_operand)
     }
 
     /// Parses the operator of rank 7.
-    fn not_operand(&mut self) -> ParseResult {
+    fn parse_not_operand(&mut self) -> ParseResult {
         let start = self.span();
         let mut count = 0;
         while self.take(&TokenKind::Not) {
@@ -125,14 +125,16 @@ impl Parser<'_> {
             return Err(self.too_deep());
         }
         self.depth += count;
-        let operand = self.chain(6, |parser| parser.chain(5, |parser| parser.chain(4, Self::signed_operand)))?;
+        let operand = self.parse_chain(6, |parser| {
+            parser.parse_chain(5, |parser| parser.parse_chain(4, Self::parse_signed_operand))
+        })?;
         self.depth -= count;
         let span = start.to(operand.span);
         Ok((0..count).fold(operand, |inner, _| Expression { kind: ExpressionKind::Not(Box::new(inner)), span }))
     }
 
     /// Parses operands separated by operators of one rank.
-    fn chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> ParseResult) -> ParseResult {
+    fn parse_chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> ParseResult) -> ParseResult {
         let first = operand(self)?;
         let mut rest = Vec::new();
         while let TokenKind::Operator(operator) = *self.peek()
@@ -147,19 +149,19 @@ impl Parser<'_> {
     }
 
     /// Parses the signs of rank 3.
-    fn signed_operand(&mut self) -> ParseResult {
+    fn parse_signed_operand(&mut self) -> ParseResult {
         let start = self.span();
-        match self.sign() {
-            None => self.list(),
+        match self.peek_sign() {
+            None => self.parse_list(),
             Some(wrap) => {
                 self.advance();
-                let operand = self.nested(Self::signed_operand)?;
+                let operand = self.parse_nested(Self::parse_signed_operand)?;
                 Ok(wrapped(operand, start, wrap))
             }
         }
     }
 
-    fn sign(&self) -> Option<fn(Box<Expression>) -> ExpressionKind> {
+    fn peek_sign(&self) -> Option<fn(Box<Expression>) -> ExpressionKind> {
         let TokenKind::Operator(operator) = self.peek() else { return None };
         match (operator.operation, operator.permuted) {
             (Operation::Add, false) => Some(ExpressionKind::Plus),
@@ -169,16 +171,16 @@ impl Parser<'_> {
     }
 
     /// Parses a list, rank 2. An element after a colon may have its own sign.
-    fn list(&mut self) -> ParseResult {
-        let first = self.subscript_operand()?;
+    fn parse_list(&mut self) -> ParseResult {
+        let first = self.parse_subscript_operand()?;
         let mut elements = vec![first];
         while self.take(&TokenKind::Colon) {
             let start = self.span();
-            elements.push(match self.sign() {
-                None => self.subscript_operand()?,
+            elements.push(match self.peek_sign() {
+                None => self.parse_subscript_operand()?,
                 Some(wrap) => {
                     self.advance();
-                    wrapped(self.subscript_operand()?, start, wrap)
+                    wrapped(self.parse_subscript_operand()?, start, wrap)
                 }
             });
         }
@@ -192,12 +194,12 @@ impl Parser<'_> {
     }
 
     /// Parses subscripts, rank 1.
-    fn subscript_operand(&mut self) -> ParseResult {
-        let operand = self.operand()?;
+    fn parse_subscript_operand(&mut self) -> ParseResult {
+        let operand = self.parse_operand()?;
         let mut indexes = Vec::new();
         let mut span = operand.span;
         while self.take(&TokenKind::OpenSubscript) {
-            indexes.push(self.nested(Self::statement)?);
+            indexes.push(self.parse_nested(Self::parse_statement)?);
             span = span.to(self.span());
             self.expect(&TokenKind::CloseSubscript, "]")?;
         }
@@ -207,7 +209,7 @@ impl Parser<'_> {
         Ok(Expression { kind: ExpressionKind::Subscript(Box::new(operand), indexes), span })
     }
 
-    fn operand(&mut self) -> ParseResult {
+    fn parse_operand(&mut self) -> ParseResult {
         let span = self.span();
         let kind = match self.peek().clone() {
             TokenKind::Number(number) => ExpressionKind::Constant(Value::Number(number)),
@@ -216,14 +218,14 @@ impl Parser<'_> {
             // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
             // the parentheses in which it is printed.
             TokenKind::Name(_) if self.peek_second() == Some(&TokenKind::Assign) => {
-                return self.nested(Self::statement);
+                return self.parse_nested(Self::parse_statement);
             }
-            TokenKind::Word(ReservedWord::Field) => return self.nested(Self::statement),
+            TokenKind::Word(ReservedWord::Field) => return self.parse_nested(Self::parse_statement),
             TokenKind::Name(name) => ExpressionKind::Name(name),
-            TokenKind::Function(name) => return self.call(&name),
+            TokenKind::Function(name) => return self.parse_call(&name),
             TokenKind::Open => {
                 self.advance();
-                let inside = self.nested(Self::statement)?;
+                let inside = self.parse_nested(Self::parse_statement)?;
                 self.expect(&TokenKind::Close, "A right parenthesis")?;
                 return Ok(inside);
             }
@@ -234,7 +236,7 @@ impl Parser<'_> {
         Ok(Expression { kind, span })
     }
 
-    fn call(&mut self, name: &str) -> ParseResult {
+    fn parse_call(&mut self, name: &str) -> ParseResult {
         let start = self.span();
         let Some(function) = functions::find(name) else {
             return Err(self.error(functions::unknown_function_reason(name)));
@@ -243,7 +245,7 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         let mut end = start;
         if self.take(&TokenKind::Open) {
-            arguments = self.nested(Self::arguments)?;
+            arguments = self.parse_nested(Self::parse_arguments)?;
             end = self.span();
             self.expect(&TokenKind::Close, "A right parenthesis")?;
         }
@@ -252,13 +254,13 @@ impl Parser<'_> {
         Ok(Expression { kind: ExpressionKind::Call(function, arguments), span })
     }
 
-    fn arguments(&mut self) -> ParseResult<Vec<Expression>> {
+    fn parse_arguments(&mut self) -> ParseResult<Vec<Expression>> {
         let mut arguments = Vec::new();
         if *self.peek() == TokenKind::Close {
             return Ok(arguments);
         }
         loop {
-            arguments.push(self.statement()?);
+            arguments.push(self.parse_statement()?);
             if arguments.len() > ARGUMENTS_MAX {
                 return Err(self.error(CompileErrorKind::Limit { what: "arguments", max: ARGUMENTS_MAX }));
             }
@@ -277,7 +279,7 @@ impl Parser<'_> {
     }
 
     /// Runs a parse function one nesting level deeper.
-    fn nested<T>(&mut self, inside: impl Fn(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
+    fn parse_nested<T>(&mut self, inside: impl Fn(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.too_deep());
         }

@@ -12,24 +12,24 @@ use crate::value::Value;
 /// Prints a formula.
 #[must_use]
 pub fn print(statements: &[Statement]) -> String {
-    let printed: Vec<String> = statements.iter().map(statement).collect();
+    let printed: Vec<String> = statements.iter().map(print_statement).collect();
     printed.join("; ")
 }
 
-fn statement(statement: &Statement) -> String {
+fn print_statement(statement: &Statement) -> String {
     let mut out = String::new();
     match statement {
         Statement::Remark(text) => {
             out.push_str(ReservedWord::Rem.text());
             out.push(' ');
-            quoted(&mut out, text);
+            print_quoted(&mut out, text);
         }
         Statement::Select(selection) => {
             out.push_str(ReservedWord::Select.text());
             out.push(' ');
             print_with_parentheses(&mut out, selection, RANK_LOGICAL);
         }
-        Statement::Plain(plain) => expression(&mut out, plain),
+        Statement::Plain(plain) => print_expression(&mut out, plain),
     }
     out
 }
@@ -60,24 +60,24 @@ fn rank(kind: &ExpressionKind) -> u8 {
 /// Prints an expression, in parentheses if its rank is above `loosest`.
 fn print_with_parentheses(out: &mut String, inner: &Expression, loosest: u8) {
     if rank(&inner.kind) <= loosest {
-        expression(out, inner);
+        print_expression(out, inner);
     } else {
         out.push('(');
-        expression(out, inner);
+        print_expression(out, inner);
         out.push(')');
     }
 }
 
-fn expression(out: &mut String, expression: &Expression) {
+fn print_expression(out: &mut String, expression: &Expression) {
     match &expression.kind {
-        ExpressionKind::Constant(value) => constant(out, value),
+        ExpressionKind::Constant(value) => print_constant(out, value),
         ExpressionKind::Bracketed(text) => {
             let _ = write!(out, "[{text}]");
         }
         ExpressionKind::Name(name) => out.push_str(name),
-        ExpressionKind::List(elements) => list(out, elements),
-        ExpressionKind::Negate(operand) => signed(out, '-', operand),
-        ExpressionKind::Plus(operand) => signed(out, '+', operand),
+        ExpressionKind::List(elements) => print_list(out, elements),
+        ExpressionKind::Negate(operand) => print_signed(out, '-', operand),
+        ExpressionKind::Plus(operand) => print_signed(out, '+', operand),
         ExpressionKind::Not(operand) => {
             out.push('!');
             print_with_parentheses(out, operand, NOT);
@@ -94,22 +94,22 @@ fn expression(out: &mut String, expression: &Expression) {
             print_with_parentheses(out, operand, 0);
             for index in indexes {
                 out.push('[');
-                self::expression(out, index);
+                print_expression(out, index);
                 out.push(']');
             }
         }
-        ExpressionKind::Call(function, arguments) => call(out, function.name, arguments),
-        ExpressionKind::Assign(target, name, value) => assignment(out, *target, name, value),
+        ExpressionKind::Call(function, arguments) => print_call(out, function.name, arguments),
+        ExpressionKind::Assign(target, name, value) => print_assignment(out, *target, name, value),
     }
 }
 
-fn signed(out: &mut String, sign: char, operand: &Expression) {
+fn print_signed(out: &mut String, sign: char, operand: &Expression) {
     out.push(sign);
     print_with_parentheses(out, operand, SIGN);
 }
 
 /// Prints a list. An element after a colon may have a sign, but its operand has none.
-fn list(out: &mut String, elements: &[Expression]) {
+fn print_list(out: &mut String, elements: &[Expression]) {
     for (index, element) in elements.iter().enumerate() {
         if index > 0 {
             out.push_str(" : ");
@@ -124,18 +124,18 @@ fn list(out: &mut String, elements: &[Expression]) {
     }
 }
 
-fn call(out: &mut String, name: &str, arguments: &[Expression]) {
+fn print_call(out: &mut String, name: &str, arguments: &[Expression]) {
     out.push_str(name);
     for (index, argument) in arguments.iter().enumerate() {
         out.push_str(if index == 0 { "(" } else { "; " });
-        expression(out, argument);
+        print_expression(out, argument);
     }
     if !arguments.is_empty() {
         out.push(')');
     }
 }
 
-fn assignment(out: &mut String, target: AssignmentTarget, name: &str, value: &Expression) {
+fn print_assignment(out: &mut String, target: AssignmentTarget, name: &str, value: &Expression) {
     let word = match target {
         AssignmentTarget::Temporary => "",
         AssignmentTarget::Field => "FIELD ",
@@ -143,19 +143,19 @@ fn assignment(out: &mut String, target: AssignmentTarget, name: &str, value: &Ex
         AssignmentTarget::Environment => "ENVIRONMENT ",
     };
     let _ = write!(out, "{word}{name} := ");
-    expression(out, value);
+    print_expression(out, value);
 }
 
-fn constant(out: &mut String, value: &Value<'_>) {
+fn print_constant(out: &mut String, value: &Value<'_>) {
     match value {
         Value::Number(number) => {
             let _ = write!(out, "{number}");
         }
-        value => quoted(out, value.text().map_or("", |text| text.as_str())),
+        value => print_quoted(out, value.text().map_or("", |text| text.as_str())),
     }
 }
 
-fn quoted(out: &mut String, text: &str) {
+fn print_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         if matches!(c, '"' | '\\') {
