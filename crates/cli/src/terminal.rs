@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use admin::{Answer, Progress, Unit, counted};
 use base::Clock;
-use formula::number_text::general;
+use formula::number_text::format_general;
 use indicatif::{ProgressBar, ProgressStyle};
 use instance::system::SystemClock;
 use serde_json::{Map, Value};
@@ -130,7 +130,7 @@ fn cell(name: &str, value: &Value) -> String {
         Value::String(text) => one_line(text),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name.ends_with("_bytes") => size(bytes),
-            _ if number.is_f64() => number.as_f64().map_or_else(String::new, general),
+            _ if number.is_f64() => number.as_f64().map_or_else(String::new, format_general),
             _ => number.to_string(),
         },
         Value::Bool(true) => "yes".to_owned(),

@@ -123,8 +123,8 @@ impl<'d> Evaluation<'d> {
     }
 
     /// Returns a text of the host. Fails with [`ErrorValueKind::Context`] if the host does not provide it.
-    pub fn fact(&self, fact: HostText) -> Result<&'d str, ErrorValueKind> {
-        self.host.text(fact).ok_or(ErrorValueKind::Context)
+    pub fn host_text(&self, kind: HostText) -> Result<&'d str, ErrorValueKind> {
+        self.host.text(kind).ok_or(ErrorValueKind::Context)
     }
 
     /// Returns the value of a name: the temporary, the item, or the empty text.

@@ -14,7 +14,7 @@ use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::options::FormulaOptions;
 use crate::source::Span;
-use crate::time_text::{self, Literal};
+use crate::time_text::{self, BracketedLiteral};
 use crate::token::{Operation, Operator};
 use crate::tree::{Expression, ExpressionKind};
 use crate::value::Value;
@@ -33,16 +33,16 @@ pub fn fold(expression: Expression, options: &FormulaOptions) -> Expression {
 /// Converts the content of brackets to a constant, or to a call that computes it. A malformed time stays as it is, and
 /// the compiler refuses it.
 fn fold_bracketed(text: String, span: Span, options: &FormulaOptions) -> ExpressionKind {
-    match time_text::literal(&text, options) {
-        Literal::Time(time) => ExpressionKind::Constant(Value::Time(time)),
-        Literal::Relative(name) => functions::find(name)
+    match time_text::parse_bracketed(&text, options) {
+        BracketedLiteral::Time(time) => ExpressionKind::Constant(Value::Time(time)),
+        BracketedLiteral::Relative(name) => functions::find(name)
             .map_or(ExpressionKind::Bracketed(text), |found| ExpressionKind::Call(found, Vec::new())),
-        Literal::DependsOnToday => {
+        BracketedLiteral::DependsOnToday => {
             let text = Expression { kind: ExpressionKind::Constant(Value::from(text)), span };
             ExpressionKind::Call(&functions::TIME_LITERAL, vec![text])
         }
-        Literal::Malformed => ExpressionKind::Bracketed(text),
-        Literal::Keyword => ExpressionKind::Constant(Value::from(format!("[{text}]"))),
+        BracketedLiteral::Malformed => ExpressionKind::Bracketed(text),
+        BracketedLiteral::Keyword => ExpressionKind::Constant(Value::from(format!("[{text}]"))),
     }
 }
 

@@ -57,7 +57,7 @@ impl NumberFormat {
 pub fn format(number: f64, format: &NumberFormat, locale: &Locale) -> String {
     let number = if format.percent { number * 100.0 } else { number };
     let plain = match (format.style, format.decimals) {
-        (Style::General, None) => general(number.abs()),
+        (Style::General, None) => format_general(number.abs()),
         (Style::General, Some(digits)) => general_digits(number.abs(), digits.clamp(1, DIGITS)),
         (Style::Fixed, decimals) => format!("{:.*}", decimals.unwrap_or(2), number.abs()),
         (Style::Scientific, decimals) => scientific(number.abs(), decimals.unwrap_or(2)),
@@ -82,7 +82,7 @@ pub fn format(number: f64, format: &NumberFormat, locale: &Locale) -> String {
 /// Formats a number as short as possible: whole numbers without a decimal point, very large and very small ones with an
 /// exponent.
 #[must_use]
-pub fn general(number: f64) -> String {
+pub fn format_general(number: f64) -> String {
     general_digits(number, DIGITS)
 }
 

@@ -13,12 +13,12 @@ pub fn render(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> St
     if let Value::Error(failure) = value {
         return failure.kind.to_string();
     }
-    elements(value, options, now).join("; ")
+    render_elements(value, options, now).join("; ")
 }
 
 /// Formats each element of a value.
 #[must_use]
-pub fn elements(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> Vec<String> {
+pub fn render_elements(value: &Value<'_>, options: &FormulaOptions, now: Timestamp) -> Vec<String> {
     let number = |number: &f64| number_text::format(*number, &NumberFormat::default(), &options.locale);
     let time = |time: &crate::time::Moment| time_text::format(*time, &TimeFormat::parse([]), options, now);
     match value {

@@ -9,7 +9,7 @@ use crate::time::{Moment, Offset, Zone, add_days, clock, date};
 
 /// The meaning of a bracketed literal.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Literal {
+pub enum BracketedLiteral {
     /// A time.
     Time(Moment),
     /// A day relative to now, as the name of the function that computes it.
@@ -27,23 +27,23 @@ const LEAP_DAY: civil::Date = civil::date(2024, 2, 29);
 
 /// Parses the content of brackets. Content that begins with a digit must be a time.
 #[must_use]
-pub fn literal(text: &str, options: &FormulaOptions) -> Literal {
+pub fn parse_bracketed(text: &str, options: &FormulaOptions) -> BracketedLiteral {
     let relative = [("today", "@Today"), ("tomorrow", "@Tomorrow"), ("yesterday", "@Yesterday")];
     if let Some((_, function)) = relative.iter().find(|(word, _)| text.trim().eq_ignore_ascii_case(word)) {
-        return Literal::Relative(function);
+        return BracketedLiteral::Relative(function);
     }
     let begins_with_digit = text.starts_with(|c: char| c.is_ascii_digit());
     let first = text.split_whitespace().next().unwrap_or_default();
     if !begins_with_digit && !relative.iter().any(|(word, _)| first.eq_ignore_ascii_case(word)) {
-        return Literal::Keyword;
+        return BracketedLiteral::Keyword;
     }
     if let Some(time) = moment(text, options, None) {
-        return Literal::Time(time);
+        return BracketedLiteral::Time(time);
     }
     match moment(text, options, Some(LEAP_DAY)) {
-        Some(_) => Literal::DependsOnToday,
-        None if begins_with_digit => Literal::Malformed,
-        None => Literal::Keyword,
+        Some(_) => BracketedLiteral::DependsOnToday,
+        None if begins_with_digit => BracketedLiteral::Malformed,
+        None => BracketedLiteral::Keyword,
     }
 }
 

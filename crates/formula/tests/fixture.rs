@@ -100,8 +100,8 @@ impl Host for Server {
         Some(u64::MAX / 4)
     }
 
-    fn text(&self, fact: HostText) -> Option<&str> {
-        Some(match fact {
+    fn text(&self, kind: HostText) -> Option<&str> {
+        Some(match kind {
             HostText::UserName => "CN=Ann Smith/OU=Sales/O=Acme",
             HostText::ServerName => "CN=Hub/O=Acme",
             HostText::DatabasePath => "mail/asmith.nsf",
@@ -182,7 +182,7 @@ pub fn options() -> FormulaOptions {
 /// Formats a value as in a formula.
 pub fn write(value: &Value<'_>) -> String {
     let options = options();
-    let elements = formula::print_value::elements(value, &options, Timestamp::from_seconds(NOW));
+    let elements = formula::print_value::render_elements(value, &options, Timestamp::from_seconds(NOW));
     match value {
         Value::Error(failure) => format!("error: {}", failure.kind),
         Value::Text(_) | Value::Texts(_) => {

@@ -50,8 +50,8 @@ impl Host for EvaluationContext {
         self.now
     }
 
-    fn text(&self, fact: HostText) -> Option<&str> {
-        let text = match fact {
+    fn text(&self, kind: HostText) -> Option<&str> {
+        let text = match kind {
             HostText::UserName => &self.user,
             HostText::ServerName => &self.server,
             HostText::DatabasePath => &self.path,

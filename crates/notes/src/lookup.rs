@@ -337,8 +337,8 @@ impl Host for LookupContext<'_> {
         self.context.now()
     }
 
-    fn text(&self, fact: HostText) -> Option<&str> {
-        self.context.text(fact)
+    fn text(&self, kind: HostText) -> Option<&str> {
+        self.context.text(kind)
     }
 
     fn user_names(&self) -> Option<Vec<&str>> {

@@ -17,21 +17,21 @@ const SETS: Attributes = Attributes::EFFECT.union(Attributes::SETS_ENVIRONMENT);
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    function("@UserName", 2, "which?", "The canonical name of the user.", |run, _| fact(run, HostText::UserName)).with_attributes(HOST),
+    function("@UserName", 2, "which?", "The canonical name of the user.", |run, _| host_text(run, HostText::UserName)).with_attributes(HOST),
     function("@UserNamesList", 2, "", "All names of the user: own names, groups and roles.", |run, _| list(run.host.user_names())).with_attributes(HOST),
     function("@UserRoles", 2, "", "The user's roles, in brackets.", |run, _| list(run.host.user_roles())).with_attributes(HOST),
     function("@UserAccess", 2, "database; keywords?", "The user's access level and rights to create and delete documents, or the ones that the keywords select.", user_access).with_attributes(HOST),
-    function("@ServerName", 2, "", "The canonical name of the server.", |run, _| fact(run, HostText::ServerName)).with_attributes(HOST),
+    function("@ServerName", 2, "", "The canonical name of the server.", |run, _| host_text(run, HostText::ServerName)).with_attributes(HOST),
     function("@DbName", 2, "", "The server and the path of the database.", db_name).with_attributes(HOST),
     function("@WebDbName", 3, "", "The path of the database as part of a URL.", web_db_name).with_attributes(HOST),
-    function("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, HostText::DatabaseTitle)).with_attributes(HOST),
+    function("@DbTitle", 2, "", "The title of the database.", |run, _| host_text(run, HostText::DatabaseTitle)).with_attributes(HOST),
     function("@ReplicaID", 2, "", "The replica ID of the database.", replica_id).with_attributes(HOST),
-    function("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, HostText::ViewTitle)).with_attributes(HOST),
-    function("@Domain", 2, "", "The mail domain.", |run, _| fact(run, HostText::Domain)).with_attributes(HOST),
-    function("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, HostText::Platform)).with_attributes(HOST),
-    function("@Version", 1, "", "The version of the program.", |run, _| fact(run, HostText::Version)).with_attributes(HOST),
-    function("@Language", 3, "keyword?", "The language.", |run, _| fact(run, HostText::Language)).with_attributes(HOST),
-    function("@LanguagePreference", 3, "keyword", "The same as `@Language`.", |run, _| fact(run, HostText::Language)).with_attributes(HOST),
+    function("@ViewTitle", 2, "", "The title of the view.", |run, _| host_text(run, HostText::ViewTitle)).with_attributes(HOST),
+    function("@Domain", 2, "", "The mail domain.", |run, _| host_text(run, HostText::Domain)).with_attributes(HOST),
+    function("@Platform", 3, "keyword?", "The operating system.", |run, _| host_text(run, HostText::Platform)).with_attributes(HOST),
+    function("@Version", 1, "", "The version of the program.", |run, _| host_text(run, HostText::Version)).with_attributes(HOST),
+    function("@Language", 3, "keyword?", "The language.", |run, _| host_text(run, HostText::Language)).with_attributes(HOST),
+    function("@LanguagePreference", 3, "keyword", "The same as `@Language`.", |run, _| host_text(run, HostText::Language)).with_attributes(HOST),
     function("@IsModalHelp", 3, "", "0, because there is no help window.", |_, _| Ok(Value::Number(0.0))),
     function("@IsEmbeddedInsideWCT", 3, "", "0, because there is no such client.", |_, _| Ok(Value::Number(0.0))),
     function("@ClientType", 3, "", "`None`, because formulas run on the server.", |_, _| Ok(Value::from("None"))),
@@ -48,8 +48,8 @@ pub const FUNCTIONS: &[Function] = &[
     function("@Command", 3, "keyword; arguments...", "Requests that a command is run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`. Returns 1.", command).with_attributes(EFFECT),
 ];
 
-fn fact<'d>(run: &mut Evaluation<'d>, fact: HostText) -> FunctionResult<'d> {
-    Ok(Value::from(run.fact(fact)?))
+fn host_text<'d>(run: &mut Evaluation<'d>, kind: HostText) -> FunctionResult<'d> {
+    Ok(Value::from(run.host_text(kind)?))
 }
 
 fn list<'d>(texts: Option<Vec<&'d str>>) -> FunctionResult<'d> {
@@ -81,7 +81,7 @@ fn access_part(access: &UserAccess, keyword: &str) -> Result<f64, ErrorValueKind
 }
 
 fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
-    let path = Text::from(run.fact(HostText::DatabasePath)?);
+    let path = Text::from(run.host_text(HostText::DatabasePath)?);
     let server = Text::from(run.host.text(HostText::ServerName).unwrap_or_default());
     Ok(Value::from_texts(vec![server, path]))
 }
@@ -89,7 +89,7 @@ fn db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> 
 /// Returns the path of the database for use in a URL. Spaces become plus signs; all other characters except letters,
 /// digits, `-`, `_`, `.`, `~` and the `/` between folders are percent-encoded.
 fn web_db_name<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
-    let path = run.fact(HostText::DatabasePath)?;
+    let path = run.host_text(HostText::DatabasePath)?;
     run.charge_text(path.len() * 3)?;
     let mut name = String::with_capacity(path.len());
     for byte in path.bytes() {
