@@ -175,7 +175,7 @@ impl Value {
 
     /// Returns a borrowed form of the value.
     #[must_use]
-    pub fn lend(&self) -> ValueRef<'_> {
+    pub fn as_borrowed(&self) -> ValueRef<'_> {
         match self {
             Self::Text(text) => ValueRef::Text(text),
             Self::TextList(texts) => ValueRef::TextList(texts.iter().map(String::as_str).collect()),
@@ -394,8 +394,8 @@ impl ItemRef<'_> {
 impl Item {
     /// Returns a borrowed form of the item.
     #[must_use]
-    pub fn lend(&self) -> ItemRef<'_> {
-        ItemRef { name: &self.name, flags: self.flags, value: self.value.lend() }
+    pub fn as_borrowed(&self) -> ItemRef<'_> {
+        ItemRef { name: &self.name, flags: self.flags, value: self.value.as_borrowed() }
     }
 }
 

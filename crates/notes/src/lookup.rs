@@ -23,7 +23,7 @@ use crate::limits::{
 };
 use crate::note::summary_items;
 use crate::records::{damaged_note, load_summary_bytes};
-use crate::subject::as_operand;
+use crate::subject::to_formula_value;
 use crate::view::cell::{self, CellValue};
 use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::read_entries::{EntriesRequest, EntryContents, EntryReader, ReadMask, StartPosition};
@@ -222,7 +222,7 @@ impl<'r> LookupContext<'r> {
         let damaged = |_| damaged_note(database, note, "summary");
         let items = self.report_error(summary_items(&bytes).map_err(damaged))?;
         let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
-        let value = item.and_then(|item| as_operand(&item.value));
+        let value = item.and_then(|item| to_formula_value(&item.value));
         match value {
             Some(value) if value.size_bytes() > LOOKUP_BYTES_MAX => Err(too_many_bytes()),
             value => Ok(value.map(Value::into_owned)),

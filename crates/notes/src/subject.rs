@@ -54,7 +54,7 @@ impl<'n> Subject<'n> {
 impl Document for Subject<'_> {
     fn item(&self, _: Option<usize>, name: &str) -> Option<formula::Value<'_>> {
         if let Some(value) = self.value(name) {
-            return as_operand(value);
+            return to_formula_value(value);
         }
         if name.eq_ignore_ascii_case(REF_ITEM) {
             return self.header.parent.map(|unid| formula::Value::from(unid.to_string()));
@@ -112,7 +112,7 @@ impl Document for Subject<'_> {
 
 /// Converts the value of an item into a formula value. Returns `None` for types that formulas cannot compute with.
 #[must_use]
-pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
+pub fn to_formula_value<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
     Some(match value {
         ValueRef::Text(text) => formula::Value::Text(Text::Borrowed(text)),
         ValueRef::TextList(texts) => {
@@ -134,7 +134,7 @@ pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
 /// Dates without a time become midnight in the zone. Ranges become their start. Items have no type for times of day, so
 /// these become texts that sort in the order of time (`09:30:00`, `09:30:00.25`). Returns the reason as text if the
 /// result is a failure or cannot be stored.
-pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
+pub fn to_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
     Ok(match value {
         formula::Value::Text(text) => Value::Text(text.to_string()),
         formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),

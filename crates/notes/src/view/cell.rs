@@ -73,9 +73,9 @@ impl Cell {
 
     /// Creates the cell that shows the result of a formula.
     #[must_use]
-    pub fn of_operand(value: &formula::Value<'_>, zone: &Zone) -> Self {
-        match subject::as_item_value(value, zone) {
-            Ok(value) => Self::of_item(&value.lend()),
+    pub fn of_formula_value(value: &formula::Value<'_>, zone: &Zone) -> Self {
+        match subject::to_item_value(value, zone) {
+            Ok(value) => Self::of_item(&value.as_borrowed()),
             Err(failure) => Self::of_failure(&failure),
         }
     }

@@ -254,7 +254,7 @@ impl CompiledView {
         match source {
             Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
             Source::Formula(formula) => match formula.evaluate_within(subject, &self.context, DOCUMENT_LIMITS) {
-                Ok(outcome) => Cell::of_operand(&outcome.value, &formula.options().zone),
+                Ok(outcome) => Cell::of_formula_value(&outcome.value, &formula.options().zone),
                 Err(stop) => Cell::of_failure(&stop.to_string()),
             },
         }

@@ -127,9 +127,9 @@ proptest! {
         encode_items(&mut out, items.iter());
         let stored = out.finish();
         check(&stored, &items, |bytes| decode_items(&mut Decoder::new(bytes)))?;
-        let lent: Vec<_> = items.iter().map(Item::lend).collect();
-        prop_assert_eq!(decode_item_refs(&mut Decoder::new(&stored)), Ok(lent.clone()));
-        prop_assert_eq!(lent.iter().map(|item| item.to_item()).collect::<Vec<_>>(), items);
+        let borrowed: Vec<_> = items.iter().map(Item::as_borrowed).collect();
+        prop_assert_eq!(decode_item_refs(&mut Decoder::new(&stored)), Ok(borrowed.clone()));
+        prop_assert_eq!(borrowed.iter().map(|item| item.to_item()).collect::<Vec<_>>(), items);
     }
 
     #[test]
@@ -143,8 +143,8 @@ proptest! {
         let summary = Summary { items, body: body.collect(), blobs: blobs.map(BlobId).to_vec() };
         let stored = summary.encode();
         check(&stored, &summary, Summary::decode)?;
-        let lent = summary_items(&stored).expect("the record is complete");
-        prop_assert_eq!(lent.iter().map(|item| item.to_item()).collect::<Vec<_>>(), summary.items);
+        let borrowed = summary_items(&stored).expect("the record is complete");
+        prop_assert_eq!(borrowed.iter().map(|item| item.to_item()).collect::<Vec<_>>(), summary.items);
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn rows_follow_the_rules() {
         for number in 1..=24 {
             let header = header(number);
             let items = items(number as usize);
-            let subject = Subject::new(&header, items.iter().map(Item::lend).collect());
+            let subject = Subject::new(&header, items.iter().map(Item::as_borrowed).collect());
             for (key, row) in
                 index.compute_rows(&compiled, &subject, ParentPosition::Nothing).rows.into_iter().flatten()
             {
