@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use instance::{Instance, authorize_server};
 use notes::view::note::ViewNote;
-use notes::{Access, Database, Identity, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
+use notes::{Access, Database, Identity, Item, ItemValue, NewNote, Note, NoteClass, Notes, Writer, level};
 use serde::Deserialize;
 
 use crate::error::DesignError;
@@ -305,7 +305,7 @@ impl Form {
         let line = |field: &Field| format!("{}|{}|{}", field.name, field.kind.name(), field.label);
         vec![
             Item::text("$TITLE", self.title.clone()),
-            Item::summary(FIELDS_ITEM, Value::TextList(self.fields.iter().map(line).collect())),
+            Item::summary(FIELDS_ITEM, ItemValue::TextList(self.fields.iter().map(line).collect())),
         ]
     }
 }

@@ -4,7 +4,7 @@
 //! crate are kept when a note is changed.
 
 use notes::item::find_item;
-use notes::{Item, ItemFlags, Value};
+use notes::{Item, ItemFlags, ItemValue};
 
 pub(crate) const FORM: &str = "Form";
 pub(crate) const TYPE: &str = "Type";
@@ -66,7 +66,7 @@ pub(crate) fn set_text(items: &mut Vec<Item>, name: &str, value: Option<&str>) {
 
 /// Sets an item to a list of texts, or removes it if the list is empty.
 pub(crate) fn set_texts(items: &mut Vec<Item>, name: &str, values: &[String]) {
-    let item = (!values.is_empty()).then(|| Item::summary(name, Value::TextList(values.to_vec())));
+    let item = (!values.is_empty()).then(|| Item::summary(name, ItemValue::TextList(values.to_vec())));
     set(items, name, item);
 }
 
@@ -82,12 +82,12 @@ pub(crate) fn set_names(items: &mut Vec<Item>, name: &str, values: &[String]) {
 /// Sets a protected item outside the summary, so that no view and no search shows it, or removes it if `value` is
 /// `None`.
 pub(crate) fn set_secret(items: &mut Vec<Item>, name: &str, value: Option<String>) {
-    let secret = |value| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, Value::Text(value)) };
+    let secret = |value| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, ItemValue::Text(value)) };
     set(items, name, value.map(secret));
 }
 
 /// Sets an item to a number, or removes it if `value` is `None`.
 pub(crate) fn set_count(items: &mut Vec<Item>, name: &str, value: Option<u64>) {
     // Byte counts stay far below 2^53, up to which a double is exact.
-    set(items, name, value.map(|value| Item::summary(name, Value::Number(value as f64))));
+    set(items, name, value.map(|value| Item::summary(name, ItemValue::Number(value as f64))));
 }

@@ -265,7 +265,7 @@ pub(crate) fn check_count(what: &'static str, count: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use notes::Value;
+    use notes::ItemValue;
 
     use super::*;
 
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn addresses_in_name_items_are_recognized() {
-        let list = |values: &[&str]| Value::TextList(values.iter().map(|&value| value.to_owned()).collect());
+        let list = |values: &[&str]| ItemValue::TextList(values.iter().map(|&value| value.to_owned()).collect());
         let items = vec![
             Item::summary(items::FULL_NAME, list(&["CN=Ann/O=Acme", "ann@acme.test", "Ann"])),
             Item::summary(items::SHORT_NAME, list(&["ann", "A@acme.test"])),

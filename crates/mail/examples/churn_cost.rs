@@ -27,7 +27,8 @@ use notes::view::read_entries::{EntriesRequest, EntryReader, ReadMask, StartPosi
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, Database, DatabaseKind, FolderEntry, Identity, Item, NewDatabase, NewNote, Notes, Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, FolderEntry, Identity, Item, ItemValue, NewDatabase, NewNote, Notes, Writer,
+    level,
 };
 use store::rocks::tombstones_passed;
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
@@ -297,7 +298,7 @@ fn write<T>(
 
 /// Returns the items of a document: a random number, by which the view sorts, and a subject.
 fn items(random: &SeededRandom) -> Vec<Item> {
-    let number = Value::Number(random.below(1_000_000) as f64);
+    let number = ItemValue::Number(random.below(1_000_000) as f64);
     vec![Item::summary("Number", number), Item::text("Subject", format!("Document {}", random.below(1_000)))]
 }
 

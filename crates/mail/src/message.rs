@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use base::Timestamp;
 use base::codec::{Decoder, Encoder};
-use notes::{Item, NewNote, Value, Writer};
+use notes::{Item, ItemValue, NewNote, Writer};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
@@ -95,8 +95,8 @@ impl<'a> PreparedMessage<'a> {
         })?;
         let mut items = self.items.clone();
         let [head, rest] = BODY_ITEMS;
-        items.push(Item::body(head, Value::MimePart(self.head.clone())));
-        items.push(Item::body(rest, Value::MimePart(skeleton.encode())));
+        items.push(Item::body(head, ItemValue::MimePart(self.head.clone())));
+        items.push(Item::body(rest, ItemValue::MimePart(skeleton.encode())));
         let mut note = NewNote::document(items);
         note.size = Some(self.length);
         note.crlf_growth = self.crlf_growth;
@@ -148,11 +148,11 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
     for (item, field) in [("From", "From"), ("SendTo", "To"), ("CopyTo", "Cc")] {
         let names = list(field);
         if !names.is_empty() {
-            items.push(Item::summary(item, Value::TextList(names)));
+            items.push(Item::summary(item, ItemValue::TextList(names)));
         }
     }
     if let Some(date) = header::first(header, "Date").and_then(mime::date::Date::parse) {
-        items.push(Item::summary("PostedDate", Value::Time(date.timestamp)));
+        items.push(Item::summary("PostedDate", ItemValue::Time(date.timestamp)));
     }
     if let Some(id) = message_id(header, "Message-ID") {
         items.push(Item::text("$MessageID", truncate_summary_text(id)));

@@ -33,7 +33,7 @@ use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, EntryRow, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Total, ViewDesign};
-use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
+use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Notes, level};
 use store::{KeyRange, Store, StoreOptions, Table, Ticket};
 
 /// The allocator that the server uses.
@@ -74,9 +74,12 @@ fn items(random: &SeededRandom, number: u64) -> Vec<Item> {
         Item::text("Customer", category),
         Item::text("From", format!("CN=User {:05}/OU=Sales/O=Acme", random.below(20_000))),
         Item::text("Status", pick(&["open", "closed", "waiting", "lost"])),
-        Item::summary("Price", Value::Number(random.below(1_000_000) as f64 / 100.0)),
-        Item::summary("Date", Value::Time(Timestamp::from_seconds(1_600_000_000 + random.below(100_000_000) as i64))),
-        Item::summary("Categories", Value::TextList(vec![pick(&["a", "b", "c"]), pick(&["d", "e"])])),
+        Item::summary("Price", ItemValue::Number(random.below(1_000_000) as f64 / 100.0)),
+        Item::summary(
+            "Date",
+            ItemValue::Time(Timestamp::from_seconds(1_600_000_000 + random.below(100_000_000) as i64)),
+        ),
+        Item::summary("Categories", ItemValue::TextList(vec![pick(&["a", "b", "c"]), pick(&["d", "e"])])),
         Item::text("SendTo", "CN=Somebody Else/OU=Sales/O=Acme"),
         Item::text("$UpdatedBy", "CN=Ann Smith/OU=Sales/O=Acme"),
     ]
@@ -159,7 +162,7 @@ impl Bench {
             for _ in 0..(count - made).min(500) {
                 let mut new = NewNote::document(items(&self.random, u64::from(made)));
                 if body_bytes > 0 {
-                    new.items.push(Item::body("Body", Value::RichText(text_of(&self.random, body_bytes))));
+                    new.items.push(Item::body("Body", ItemValue::RichText(text_of(&self.random, body_bytes))));
                 }
                 transaction.writer(0).note_create(new).expect("a document");
                 made += 1;

@@ -27,7 +27,7 @@ use base::{Name, NoteId};
 
 pub use self::level::AclLevel;
 use crate::error::{Error, Result};
-use crate::item::{Item, Value};
+use crate::item::{Item, ItemValue};
 use crate::limits::{ACL_ENTRIES_MAX, ACL_NAME_BYTES_MAX, ACL_ROLES_MAX, ROLE_BYTES_MAX};
 
 /// The note that contains the ACL. It is the first note of every database.
@@ -488,7 +488,7 @@ impl Acl {
 
 /// Creates the item of the ACL note that contains a list.
 pub(crate) fn acl_item(acl: &Acl) -> Item {
-    Item::summary(ACL_ITEM, Value::MimePart(acl.encode()))
+    Item::summary(ACL_ITEM, ItemValue::MimePart(acl.encode()))
 }
 
 /// Checks that a text is a valid role, such as `[HRStaff]`.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use base::Name;
 
 use crate::acl::{Acl, AclFlags, AclLevel, Identity, Rights};
-use crate::item::{Item, ItemFlags, ItemRef, ValueRef};
+use crate::item::{Item, ItemFlags, ItemRef, ItemValueRef};
 use crate::note::NoteFlags;
 
 /// The rights that an identity has by one version of the ACL.
@@ -38,8 +38,8 @@ impl ReadersId {
         let mut names: Vec<(bool, String)> = Vec::new();
         for item in items {
             let texts: &[&str] = match &item.value {
-                ValueRef::Text(text) => std::slice::from_ref(text),
-                ValueRef::TextList(texts) => texts,
+                ItemValueRef::Text(text) => std::slice::from_ref(text),
+                ItemValueRef::TextList(texts) => texts,
                 _ => &[],
             };
             for flag in [ItemFlags::READERS, ItemFlags::AUTHORS] {

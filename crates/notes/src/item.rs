@@ -39,7 +39,7 @@ bitflags::bitflags! {
 
 /// The value of an item.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum ItemValue {
     /// One text.
     Text(String),
     /// Several texts.
@@ -62,7 +62,7 @@ pub enum Value {
     NoteReferences(Vec<Unid>),
 }
 
-impl Value {
+impl ItemValue {
     /// Returns the texts of a text or a text list, or an empty slice for other types.
     #[must_use]
     pub fn texts(&self) -> &[String] {
@@ -155,7 +155,7 @@ impl Value {
         }
     }
 
-    /// Returns the number of bytes that [`Value::encode`] appends.
+    /// Returns the number of bytes that [`ItemValue::encode`] appends.
     fn encoded_len(&self) -> usize {
         let list = |count: usize, bytes: usize| varint_len(count as u64) + bytes;
         let value = match self {
@@ -175,27 +175,27 @@ impl Value {
 
     /// Returns a borrowed form of the value.
     #[must_use]
-    pub fn as_borrowed(&self) -> ValueRef<'_> {
+    pub fn as_borrowed(&self) -> ItemValueRef<'_> {
         match self {
-            Self::Text(text) => ValueRef::Text(text),
-            Self::TextList(texts) => ValueRef::TextList(texts.iter().map(String::as_str).collect()),
-            Self::Number(number) => ValueRef::Number(*number),
-            Self::NumberList(numbers) => ValueRef::NumberList(numbers.clone()),
-            Self::Time(time) => ValueRef::Time(*time),
-            Self::TimeList(times) => ValueRef::TimeList(times.clone()),
-            Self::RichText(text) => ValueRef::RichText(text),
-            Self::MimePart(bytes) => ValueRef::MimePart(bytes),
+            Self::Text(text) => ItemValueRef::Text(text),
+            Self::TextList(texts) => ItemValueRef::TextList(texts.iter().map(String::as_str).collect()),
+            Self::Number(number) => ItemValueRef::Number(*number),
+            Self::NumberList(numbers) => ItemValueRef::NumberList(numbers.clone()),
+            Self::Time(time) => ItemValueRef::Time(*time),
+            Self::TimeList(times) => ItemValueRef::TimeList(times.clone()),
+            Self::RichText(text) => ItemValueRef::RichText(text),
+            Self::MimePart(bytes) => ItemValueRef::MimePart(bytes),
             Self::Object { file_name, media_type, length, blob } => {
-                ValueRef::Object { file_name, media_type, length: *length, blob: *blob }
+                ItemValueRef::Object { file_name, media_type, length: *length, blob: *blob }
             }
-            Self::NoteReferences(unids) => ValueRef::NoteReferences(unids.clone()),
+            Self::NoteReferences(unids) => ItemValueRef::NoteReferences(unids.clone()),
         }
     }
 }
 
 /// A value borrowed from its record. Texts are not copied, because views read millions of them.
 #[derive(Clone, PartialEq, Debug)]
-pub enum ValueRef<'a> {
+pub enum ItemValueRef<'a> {
     /// One text.
     Text(&'a str),
     /// Several texts.
@@ -218,7 +218,7 @@ pub enum ValueRef<'a> {
     NoteReferences(Vec<Unid>),
 }
 
-impl<'a> ValueRef<'a> {
+impl<'a> ItemValueRef<'a> {
     fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, InvalidRecord> {
         Ok(match input.u8()? {
             1 => Self::Text(input.text()?),
@@ -242,20 +242,20 @@ impl<'a> ValueRef<'a> {
 
     /// Converts into an owned value.
     #[must_use]
-    pub fn into_owned(self) -> Value {
+    pub fn into_owned(self) -> ItemValue {
         match self {
-            Self::Text(text) => Value::Text(text.to_owned()),
-            Self::TextList(texts) => Value::TextList(texts.into_iter().map(str::to_owned).collect()),
-            Self::Number(number) => Value::Number(number),
-            Self::NumberList(numbers) => Value::NumberList(numbers),
-            Self::Time(time) => Value::Time(time),
-            Self::TimeList(times) => Value::TimeList(times),
-            Self::RichText(text) => Value::RichText(text.to_owned()),
-            Self::MimePart(bytes) => Value::MimePart(bytes.to_vec()),
+            Self::Text(text) => ItemValue::Text(text.to_owned()),
+            Self::TextList(texts) => ItemValue::TextList(texts.into_iter().map(str::to_owned).collect()),
+            Self::Number(number) => ItemValue::Number(number),
+            Self::NumberList(numbers) => ItemValue::NumberList(numbers),
+            Self::Time(time) => ItemValue::Time(time),
+            Self::TimeList(times) => ItemValue::TimeList(times),
+            Self::RichText(text) => ItemValue::RichText(text.to_owned()),
+            Self::MimePart(bytes) => ItemValue::MimePart(bytes.to_vec()),
             Self::Object { file_name, media_type, length, blob } => {
-                Value::Object { file_name: file_name.to_owned(), media_type: media_type.to_owned(), length, blob }
+                ItemValue::Object { file_name: file_name.to_owned(), media_type: media_type.to_owned(), length, blob }
             }
-            Self::NoteReferences(unids) => Value::NoteReferences(unids),
+            Self::NoteReferences(unids) => ItemValue::NoteReferences(unids),
         }
     }
 }
@@ -287,40 +287,40 @@ pub struct Item {
     /// The flags.
     pub flags: ItemFlags,
     /// The value.
-    pub value: Value,
+    pub value: ItemValue,
 }
 
 impl Item {
     /// Creates an item that belongs to the summary.
     #[must_use]
-    pub fn summary(name: impl Into<String>, value: Value) -> Self {
+    pub fn summary(name: impl Into<String>, value: ItemValue) -> Self {
         Self { name: name.into(), flags: ItemFlags::SUMMARY, value }
     }
 
     /// Creates an item that belongs to the body.
     #[must_use]
-    pub fn body(name: impl Into<String>, value: Value) -> Self {
+    pub fn body(name: impl Into<String>, value: ItemValue) -> Self {
         Self { name: name.into(), flags: ItemFlags::NONE, value }
     }
 
     /// Creates a summary item with one text.
     #[must_use]
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::summary(name, Value::Text(text.into()))
+        Self::summary(name, ItemValue::Text(text.into()))
     }
 
     /// Creates a Readers item.
     #[must_use]
     pub fn readers(name: impl Into<String>, names: Vec<String>) -> Self {
         let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES).union(ItemFlags::READERS);
-        Self { name: name.into(), flags, value: Value::TextList(names) }
+        Self { name: name.into(), flags, value: ItemValue::TextList(names) }
     }
 
     /// Creates an Authors item.
     #[must_use]
     pub fn authors(name: impl Into<String>, names: Vec<String>) -> Self {
         let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES).union(ItemFlags::AUTHORS);
-        Self { name: name.into(), flags, value: Value::TextList(names) }
+        Self { name: name.into(), flags, value: ItemValue::TextList(names) }
     }
 
     /// Returns `true` if the item has this name.
@@ -374,12 +374,12 @@ pub struct ItemRef<'a> {
     /// The flags.
     pub flags: ItemFlags,
     /// The value.
-    pub value: ValueRef<'a>,
+    pub value: ItemValueRef<'a>,
 }
 
 impl<'a> ItemRef<'a> {
     fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, InvalidRecord> {
-        Ok(Self { name: input.text()?, flags: ItemFlags(input.u16()?), value: ValueRef::decode(input)? })
+        Ok(Self { name: input.text()?, flags: ItemFlags(input.u16()?), value: ItemValueRef::decode(input)? })
     }
 }
 
@@ -443,7 +443,7 @@ pub fn find_item<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
 #[must_use]
 pub fn blobs_of(items: &[Item]) -> Vec<BlobId> {
     let blobs = items.iter().filter_map(|item| match &item.value {
-        Value::Object { blob, .. } => Some(*blob),
+        ItemValue::Object { blob, .. } => Some(*blob),
         _ => None,
     });
     blobs.collect()

@@ -77,7 +77,7 @@ pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
 pub use grant::Grant;
-pub use item::{Item, ItemFlags, Value};
+pub use item::{Item, ItemFlags, ItemValue};
 pub use keyword::Keywords;
 pub use note::{Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};

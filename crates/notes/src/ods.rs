@@ -197,7 +197,7 @@ fn upgraded_summary(access: &Access<level::Manager>, note: NoteId, summary: &Sum
         return Ok(None);
     }
     let Some(stored) = item::find_item(&summary.items, ACL_ITEM) else { return Ok(None) };
-    let item::Value::MimePart(bytes) = &stored.value else { return Ok(None) };
+    let item::ItemValue::MimePart(bytes) = &stored.value else { return Ok(None) };
     let damaged = |_| records::damaged_note(access.database(), note, "access control list");
     let renewed = acl_item(&Acl::decode(bytes).map_err(damaged)?);
     if renewed.value == stored.value {

@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::grant::Grant;
-use crate::item::{self, Item, Value};
+use crate::item::{self, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
 use crate::note::{NoteClass, NoteFlags, NoteHeader, Summary};
@@ -151,7 +151,7 @@ pub(crate) fn load_acl(reader: &dyn TableReader, database: &Database) -> Result<
     let summary = load_summary(reader, database, ACL_NOTE_ID)?;
     let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))?;
     match item::find_item(&summary.items, ACL_ITEM).map(|item| &item.value) {
-        Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
+        Some(ItemValue::MimePart(bytes)) => Acl::decode(bytes).ok(),
         _ => None,
     }
     .ok_or_else(|| damaged_note(database, ACL_NOTE_ID, "access control list"))

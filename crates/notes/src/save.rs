@@ -23,7 +23,7 @@ use base::{Name, NoteId, Timestamp};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::item::{self, Item, ItemFlags, Value, drop_unused_blobs};
+use crate::item::{self, Item, ItemFlags, ItemValue, drop_unused_blobs};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
 use crate::note::{NewNote, NoteFlags, NoteHeader};
 use crate::records;
@@ -212,15 +212,15 @@ pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, a
         names.drain(1..=names.len() - UPDATED_BY_MAX);
     }
     let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES);
-    items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: Value::TextList(names) });
+    items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: ItemValue::TextList(names) });
     let mut times = match item::find_item(old, REVISIONS_ITEM).map(|item| &item.value) {
-        Some(Value::TimeList(times)) => times.clone(),
-        Some(Value::Time(time)) => vec![*time],
+        Some(ItemValue::TimeList(times)) => times.clone(),
+        Some(ItemValue::Time(time)) => vec![*time],
         _ => Vec::new(),
     };
     times.push(at);
     times.drain(..times.len().saturating_sub(REVISIONS_MAX));
-    items.push(Item::summary(REVISIONS_ITEM, Value::TimeList(times)));
+    items.push(Item::summary(REVISIONS_ITEM, ItemValue::TimeList(times)));
     items
 }
 
@@ -279,7 +279,7 @@ mod tests {
         }
         let editors = item::find_item(&kept, UPDATED_BY_ITEM).expect("the item exists").value.texts().to_vec();
         assert_eq!((editors.len(), editors[0].as_str(), editors[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
-        let Some(Value::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else {
+        let Some(ItemValue::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else {
             panic!()
         };
         assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));

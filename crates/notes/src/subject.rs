@@ -8,7 +8,7 @@ use base::{NoteId, Timestamp, Unid};
 use formula::host::{Attachment, DocumentState, DocumentTime};
 use formula::{Document, Moment, Text, Zone};
 
-use crate::item::{ItemRef, Value, ValueRef};
+use crate::item::{ItemRef, ItemValue, ItemValueRef};
 use crate::note::{NoteFlags, NoteHeader};
 
 /// The item that names the parent of a response.
@@ -46,7 +46,7 @@ impl<'n> Subject<'n> {
 
     /// Returns the value of an item.
     #[must_use]
-    pub fn value(&self, name: &str) -> Option<&ValueRef<'n>> {
+    pub fn value(&self, name: &str) -> Option<&ItemValueRef<'n>> {
         self.items.iter().find(|item| item.name.eq_ignore_ascii_case(name)).map(|item| &item.value)
     }
 }
@@ -95,7 +95,7 @@ impl Document for Subject<'_> {
         let modified = self.header.sequence_time;
         let mut files = Vec::new();
         for item in &self.items {
-            if let ValueRef::Object { file_name: name, length, .. } = item.value {
+            if let ItemValueRef::Object { file_name: name, length, .. } = item.value {
                 files.push(Attachment { name, size_bytes: length, modified });
             }
         }
@@ -112,18 +112,20 @@ impl Document for Subject<'_> {
 
 /// Converts the value of an item into a formula value. Returns `None` for types that formulas cannot compute with.
 #[must_use]
-pub fn to_formula_value<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
+pub fn to_formula_value<'v>(value: &ItemValueRef<'v>) -> Option<formula::Value<'v>> {
     Some(match value {
-        ValueRef::Text(text) => formula::Value::Text(Text::Borrowed(text)),
-        ValueRef::TextList(texts) => {
+        ItemValueRef::Text(text) => formula::Value::Text(Text::Borrowed(text)),
+        ItemValueRef::TextList(texts) => {
             formula::Value::from_texts(texts.iter().map(|text| Text::Borrowed(text)).collect())
         }
-        ValueRef::Number(number) => formula::Value::Number(*number),
-        ValueRef::NumberList(numbers) => formula::Value::from_numbers(numbers.clone()),
-        ValueRef::Time(time) => formula::Value::Time(Moment::at(*time)),
-        ValueRef::TimeList(times) => formula::Value::from_times(times.iter().map(|time| Moment::at(*time)).collect()),
-        ValueRef::RichText(_) | ValueRef::MimePart(_) | ValueRef::Object { .. } => return None,
-        ValueRef::NoteReferences(unids) => {
+        ItemValueRef::Number(number) => formula::Value::Number(*number),
+        ItemValueRef::NumberList(numbers) => formula::Value::from_numbers(numbers.clone()),
+        ItemValueRef::Time(time) => formula::Value::Time(Moment::at(*time)),
+        ItemValueRef::TimeList(times) => {
+            formula::Value::from_times(times.iter().map(|time| Moment::at(*time)).collect())
+        }
+        ItemValueRef::RichText(_) | ItemValueRef::MimePart(_) | ItemValueRef::Object { .. } => return None,
+        ItemValueRef::NoteReferences(unids) => {
             formula::Value::from_texts(unids.iter().map(|unid| Text::from(unid.to_string())).collect())
         }
     })
@@ -134,23 +136,23 @@ pub fn to_formula_value<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> 
 /// Dates without a time become midnight in the zone. Ranges become their start. Items have no type for times of day, so
 /// these become texts that sort in the order of time (`09:30:00`, `09:30:00.25`). Returns the reason as text if the
 /// result is a failure or cannot be stored.
-pub fn to_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
+pub fn to_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<ItemValue, String> {
     Ok(match value {
-        formula::Value::Text(text) => Value::Text(text.to_string()),
-        formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),
-        formula::Value::Number(number) => Value::Number(*number),
-        formula::Value::Numbers(numbers) => Value::NumberList(numbers.to_vec()),
+        formula::Value::Text(text) => ItemValue::Text(text.to_string()),
+        formula::Value::Texts(texts) => ItemValue::TextList(texts.iter().map(|text| text.to_string()).collect()),
+        formula::Value::Number(number) => ItemValue::Number(*number),
+        formula::Value::Numbers(numbers) => ItemValue::NumberList(numbers.to_vec()),
         formula::Value::Time(moment) => match format_time_of_day(*moment) {
-            Some(clock) => Value::Text(clock),
-            None => Value::Time(start_of(*moment, zone)?),
+            Some(clock) => ItemValue::Text(clock),
+            None => ItemValue::Time(start_of(*moment, zone)?),
         },
         formula::Value::Times(moments) => {
             let clocks: Vec<String> = moments.iter().filter_map(|moment| format_time_of_day(*moment)).collect();
             match clocks.len() {
-                0 => Value::TimeList(
+                0 => ItemValue::TimeList(
                     moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?,
                 ),
-                count if count == moments.len() => Value::TextList(clocks),
+                count if count == moments.len() => ItemValue::TextList(clocks),
                 _ => return Err("a list cannot contain both times of day and times with a date".to_owned()),
             }
         }

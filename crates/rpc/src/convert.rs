@@ -4,7 +4,7 @@
 //! whole notes.
 
 use base::{NoteId, Timestamp, Unid};
-use notes::{AclEntry, AclFlags, AclKind, AclLevel, Item, ItemFlags, NoteClass, NoteFlags, NoteHeader, Value};
+use notes::{AclEntry, AclFlags, AclKind, AclLevel, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, NoteHeader};
 use proto::v1;
 use proto::v1::value::Kind;
 use store::blob::BlobId;
@@ -28,23 +28,25 @@ pub fn item_out(item: &Item) -> v1::Item {
 
 /// Converts a value to the protocol's type.
 #[must_use]
-pub fn value_out(value: &Value) -> v1::Value {
+pub fn value_out(value: &ItemValue) -> v1::Value {
     let kind = match value {
-        Value::Text(text) => Kind::Text(text.clone()),
-        Value::TextList(texts) => Kind::TextList(v1::TextList { values: texts.clone() }),
-        Value::Number(number) => Kind::Number(*number),
-        Value::NumberList(numbers) => Kind::NumberList(v1::NumberList { values: numbers.clone() }),
-        Value::Time(time) => Kind::TimeUs(time.0),
-        Value::TimeList(times) => Kind::TimeList(v1::TimeList { values_us: times.iter().map(|time| time.0).collect() }),
-        Value::RichText(text) => Kind::RichText(text.clone()),
-        Value::MimePart(bytes) => Kind::MimePart(bytes.clone()),
-        Value::Object { file_name, media_type, length, blob } => Kind::Attachment(v1::Attachment {
+        ItemValue::Text(text) => Kind::Text(text.clone()),
+        ItemValue::TextList(texts) => Kind::TextList(v1::TextList { values: texts.clone() }),
+        ItemValue::Number(number) => Kind::Number(*number),
+        ItemValue::NumberList(numbers) => Kind::NumberList(v1::NumberList { values: numbers.clone() }),
+        ItemValue::Time(time) => Kind::TimeUs(time.0),
+        ItemValue::TimeList(times) => {
+            Kind::TimeList(v1::TimeList { values_us: times.iter().map(|time| time.0).collect() })
+        }
+        ItemValue::RichText(text) => Kind::RichText(text.clone()),
+        ItemValue::MimePart(bytes) => Kind::MimePart(bytes.clone()),
+        ItemValue::Object { file_name, media_type, length, blob } => Kind::Attachment(v1::Attachment {
             file_name: file_name.clone(),
             media_type: media_type.clone(),
             length_bytes: *length,
             content_id: blob.0.to_vec(),
         }),
-        Value::NoteReferences(unids) => {
+        ItemValue::NoteReferences(unids) => {
             Kind::NoteReferences(v1::UnidList { values: unids.iter().map(|unid| unid.0.to_vec()).collect() })
         }
     };
@@ -75,24 +77,24 @@ pub fn item_in(item: v1::Item) -> Result<Item> {
     Ok(Item { name, flags, value: value_in(value)? })
 }
 
-fn value_in(kind: Kind) -> Result<Value> {
+fn value_in(kind: Kind) -> Result<ItemValue> {
     Ok(match kind {
-        Kind::Text(text) => Value::Text(text),
-        Kind::TextList(list) => Value::TextList(list.values),
-        Kind::Number(number) => Value::Number(number),
-        Kind::NumberList(list) => Value::NumberList(list.values),
-        Kind::TimeUs(time) => Value::Time(Timestamp(time)),
-        Kind::TimeList(list) => Value::TimeList(list.values_us.into_iter().map(Timestamp).collect()),
-        Kind::RichText(text) => Value::RichText(text),
-        Kind::MimePart(bytes) => Value::MimePart(bytes),
-        Kind::Attachment(attachment) => Value::Object {
+        Kind::Text(text) => ItemValue::Text(text),
+        Kind::TextList(list) => ItemValue::TextList(list.values),
+        Kind::Number(number) => ItemValue::Number(number),
+        Kind::NumberList(list) => ItemValue::NumberList(list.values),
+        Kind::TimeUs(time) => ItemValue::Time(Timestamp(time)),
+        Kind::TimeList(list) => ItemValue::TimeList(list.values_us.into_iter().map(Timestamp).collect()),
+        Kind::RichText(text) => ItemValue::RichText(text),
+        Kind::MimePart(bytes) => ItemValue::MimePart(bytes),
+        Kind::Attachment(attachment) => ItemValue::Object {
             file_name: attachment.file_name,
             media_type: attachment.media_type,
             length: attachment.length_bytes,
             blob: BlobId(bytes_of(&attachment.content_id, "the content_id of an attachment")?),
         },
         Kind::NoteReferences(list) => {
-            Value::NoteReferences(list.values.iter().map(|unid| unid_in(unid)).collect::<Result<_>>()?)
+            ItemValue::NoteReferences(list.values.iter().map(|unid| unid_in(unid)).collect::<Result<_>>()?)
         }
     })
 }
@@ -250,21 +252,21 @@ mod tests {
     #[test]
     fn items_read_back() {
         let values = vec![
-            Value::Text("a".to_owned()),
-            Value::TextList(vec!["a".to_owned(), String::new()]),
-            Value::Number(-0.5),
-            Value::NumberList(Vec::new()),
-            Value::Time(Timestamp(-1)),
-            Value::TimeList(vec![Timestamp(1), Timestamp(2)]),
-            Value::RichText("<b>a</b>".to_owned()),
-            Value::MimePart(vec![0, 255]),
-            Value::Object {
+            ItemValue::Text("a".to_owned()),
+            ItemValue::TextList(vec!["a".to_owned(), String::new()]),
+            ItemValue::Number(-0.5),
+            ItemValue::NumberList(Vec::new()),
+            ItemValue::Time(Timestamp(-1)),
+            ItemValue::TimeList(vec![Timestamp(1), Timestamp(2)]),
+            ItemValue::RichText("<b>a</b>".to_owned()),
+            ItemValue::MimePart(vec![0, 255]),
+            ItemValue::Object {
                 file_name: "a.txt".to_owned(),
                 media_type: "text/plain".to_owned(),
                 length: 3,
                 blob: BlobId([9; 32]),
             },
-            Value::NoteReferences(vec![Unid([1; 16])]),
+            ItemValue::NoteReferences(vec![Unid([1; 16])]),
         ];
         let flags = [
             ItemFlags::NONE,

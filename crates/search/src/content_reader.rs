@@ -5,7 +5,7 @@
 //! [`ContentReader`].
 
 use notes::item::ItemFlags;
-use notes::{DatabaseSnapshot, Item, NoteHeader, Summary, Value};
+use notes::{DatabaseSnapshot, Item, ItemValue, NoteHeader, Summary};
 
 use crate::error::{Error, Result};
 use crate::extract::IsolatedReader;
@@ -62,7 +62,7 @@ pub(crate) fn read(note: &OpenNote<'_>, readers: &[Box<dyn ContentReader>]) -> R
 /// Body items are read one by one, so that only one of them is in memory at a time. Attachments come last, so that
 /// large ones do not take the space of the document's own text.
 fn read_body(note: &OpenNote<'_>, text: &mut NoteText) -> Result<()> {
-    let mut files: Vec<Value> =
+    let mut files: Vec<ItemValue> =
         note.summary.items.iter().filter(|item| is_file(item)).map(|item| item.value.clone()).collect();
     for body in &note.summary.body {
         let Some(item) = note.reading.body_item(note.header.note, body.ordinal)? else {
@@ -77,11 +77,11 @@ fn read_body(note: &OpenNote<'_>, text: &mut NoteText) -> Result<()> {
 }
 
 fn is_file(item: &Item) -> bool {
-    matches!(item.value, Value::Object { .. })
+    matches!(item.value, ItemValue::Object { .. })
 }
 
-fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
-    let Value::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
+fn read_attachment(note: &OpenNote<'_>, file: &ItemValue, text: &mut NoteText) -> Result<()> {
+    let ItemValue::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
     let Some(kind) = extract::FileKind::from_media_type(media_type, file_name) else { return Ok(()) };
     if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() || !text.try_count_file(kind) {
         return Ok(());
@@ -96,17 +96,17 @@ fn read_attachment(note: &OpenNote<'_>, file: &Value, text: &mut NoteText) -> Re
 fn take_item(item: &Item, text: &mut NoteText) {
     let name = &item.name;
     match &item.value {
-        Value::Text(one) if item.flags.contains(ItemFlags::SUMMARY) || !is_body(name) => text.add_item(name, one),
-        Value::Text(one) => text.add_body(one),
-        Value::TextList(several) => several.iter().for_each(|one| text.add_item(name, one)),
-        Value::RichText(source) if is_body(name) => text.add_body(&html::to_text(source)),
-        Value::RichText(source) => text.add_item(name, &html::to_text(source)),
-        Value::Number(number) => text.add_number(name, *number),
-        Value::NumberList(numbers) => numbers.iter().for_each(|number| text.add_number(name, *number)),
-        Value::Time(time) => text.add_time(name, *time),
-        Value::TimeList(times) => times.iter().for_each(|time| text.add_time(name, *time)),
-        Value::Object { file_name, .. } => text.add_item(FILE_ITEM, file_name),
-        Value::MimePart(_) | Value::NoteReferences(_) => {}
+        ItemValue::Text(one) if item.flags.contains(ItemFlags::SUMMARY) || !is_body(name) => text.add_item(name, one),
+        ItemValue::Text(one) => text.add_body(one),
+        ItemValue::TextList(several) => several.iter().for_each(|one| text.add_item(name, one)),
+        ItemValue::RichText(source) if is_body(name) => text.add_body(&html::to_text(source)),
+        ItemValue::RichText(source) => text.add_item(name, &html::to_text(source)),
+        ItemValue::Number(number) => text.add_number(name, *number),
+        ItemValue::NumberList(numbers) => numbers.iter().for_each(|number| text.add_number(name, *number)),
+        ItemValue::Time(time) => text.add_time(name, *time),
+        ItemValue::TimeList(times) => times.iter().for_each(|time| text.add_time(name, *time)),
+        ItemValue::Object { file_name, .. } => text.add_item(FILE_ITEM, file_name),
+        ItemValue::MimePart(_) | ItemValue::NoteReferences(_) => {}
     }
 }
 

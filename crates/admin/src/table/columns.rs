@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use base::Unid;
 use base::limits::ITEM_NAME_BYTES_MAX;
 use design::template;
-use notes::{Access, Item, ItemFlags, Value, level};
+use notes::{Access, Item, ItemFlags, ItemValue, level};
 use serde_json::{Value as Json, json};
 
 use self::hints::TextShape;
@@ -97,7 +97,7 @@ pub(super) fn undetectable_type(items: &[&Item]) -> Option<&'static str> {
         ColumnType::Authors
     } else if has(ItemFlags::NAMES) {
         ColumnType::Names
-    } else if items.iter().any(|item| matches!(item.value, Value::RichText(_))) {
+    } else if items.iter().any(|item| matches!(item.value, ItemValue::RichText(_))) {
         ColumnType::RichText
     } else {
         return None;
@@ -341,7 +341,7 @@ impl Columns {
             check_name(item, &mapping.column)?;
             let value = value(kind, texts).map_err(|why| format!("column {}: {why}", quoted(&mapping.column)))?;
             let mut made = match value {
-                Value::RichText(_) => Item::body(item.clone(), value),
+                ItemValue::RichText(_) => Item::body(item.clone(), value),
                 value => Item::summary(item.clone(), value),
             };
             made.flags = made.flags.union(kind.flags());
@@ -587,7 +587,7 @@ fn texts_of(value: &Json) -> Vec<String> {
     }
 }
 
-fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
+fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<ItemValue, String> {
     let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{} is not a number", quoted(text)));
     let no_time = |text: &String| {
         time(text.trim())
@@ -595,18 +595,18 @@ fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<Value, String> {
     };
     let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
     Ok(match kind {
-        ColumnType::Text if texts.len() == 1 => Value::Text(texts.swap_remove(0)),
+        ColumnType::Text if texts.len() == 1 => ItemValue::Text(texts.swap_remove(0)),
         ColumnType::Text | ColumnType::TextList | ColumnType::Readers | ColumnType::Authors | ColumnType::Names => {
-            Value::TextList(texts)
+            ItemValue::TextList(texts)
         }
-        ColumnType::RichText => Value::RichText(texts.join("\n")),
+        ColumnType::RichText => ItemValue::RichText(texts.join("\n")),
         ColumnType::Number | ColumnType::NumberList => match numbers()?[..] {
-            [number] => Value::Number(number),
-            ref numbers => Value::NumberList(numbers.to_vec()),
+            [number] => ItemValue::Number(number),
+            ref numbers => ItemValue::NumberList(numbers.to_vec()),
         },
         ColumnType::Time | ColumnType::TimeList => {
             let times = texts.iter().map(no_time).collect::<Result<Vec<_>, String>>()?;
-            if let [time] = times[..] { Value::Time(time) } else { Value::TimeList(times) }
+            if let [time] = times[..] { ItemValue::Time(time) } else { ItemValue::TimeList(times) }
         }
     })
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use instance::Instance;
 use notes::subject::Subject;
-use notes::{DatabaseSnapshot, Item, Value};
+use notes::{DatabaseSnapshot, Item, ItemValue};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
@@ -258,17 +258,17 @@ fn text_of(value: Json) -> String {
     }
 }
 
-fn json_of(value: &Value) -> Json {
+fn json_of(value: &ItemValue) -> Json {
     match value {
-        Value::Text(text) | Value::RichText(text) => json!(text),
-        Value::TextList(texts) => json!(texts),
-        Value::Number(number) => json!(number),
-        Value::NumberList(numbers) => json!(numbers),
-        Value::Time(time) => moment(*time),
-        Value::TimeList(times) => Json::Array(times.iter().copied().map(moment).collect()),
-        Value::Object { file_name, .. } => json!(file_name),
-        Value::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
-        Value::MimePart(_) => Json::Null,
+        ItemValue::Text(text) | ItemValue::RichText(text) => json!(text),
+        ItemValue::TextList(texts) => json!(texts),
+        ItemValue::Number(number) => json!(number),
+        ItemValue::NumberList(numbers) => json!(numbers),
+        ItemValue::Time(time) => moment(*time),
+        ItemValue::TimeList(times) => Json::Array(times.iter().copied().map(moment).collect()),
+        ItemValue::Object { file_name, .. } => json!(file_name),
+        ItemValue::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        ItemValue::MimePart(_) => Json::Null,
     }
 }
 

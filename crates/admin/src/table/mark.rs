@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use notes::{Access, Item, Note, Value, Writer, level};
+use notes::{Access, Item, ItemValue, Note, Writer, level};
 
 use super::super::request::TableImport;
 use super::super::{Failure, counted};
@@ -66,7 +66,7 @@ impl ImportProgress {
 
     fn stored(&self, note: &Note) -> Self {
         let number = |name: &str| match note.item(name).map(|item| &item.value) {
-            Some(Value::Number(number)) if *number >= 0.0 => *number as u64,
+            Some(ItemValue::Number(number)) if *number >= 0.0 => *number as u64,
             _ => 0,
         };
         let rows = number("Rows");
@@ -101,7 +101,7 @@ impl ImportProgress {
     /// Writes the progress in a transaction that creates documents.
     pub(super) fn write(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         let Some(name) = &self.name else { return Ok(()) };
-        let number = |name: &str, value: u64| Item::summary(name, Value::Number(value as f64));
+        let number = |name: &str, value: u64| Item::summary(name, ItemValue::Number(value as f64));
         let items = [
             number("Rows", self.rows),
             number("Documents", self.documents),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use design::templates::TemplateCatalog;
-use notes::{Acl, AclLevel, DatabaseKind, NewDatabase, Value};
+use notes::{Acl, AclLevel, DatabaseKind, ItemValue, NewDatabase};
 use sample::Sample;
 
 use super::super::request::TableExport;
@@ -531,7 +531,7 @@ fn rich_text_round_trips() {
     assert!(answer.is_ok() && documents[0]["Body"] == json!(large), "longer than a stored piece");
     assert_eq!(documents[1].get("Body"), None);
     let documents =
-        || vec![vec![Item::text("Name", "Ann"), Item::body("Body", Value::RichText("<b>a, \"b\"</b>".to_owned()))]];
+        || vec![vec![Item::text("Name", "Ann"), Item::body("Body", ItemValue::RichText("<b>a, \"b\"</b>".to_owned()))]];
     let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     for (selected, expected) in [
         (columns(&["body"]), "$UNID,body\n_,\"<b>a, \"\"b\"\"</b>\"\n"),
@@ -549,12 +549,12 @@ fn rich_text_round_trips() {
 #[test]
 fn items_with_one_name_are_exported_as_list() {
     let documents = || {
-        let rich = |text: &str| Item::body("Body", Value::RichText(text.to_owned()));
-        let number = |name: &str, value: Value| Item::summary(name, value);
+        let rich = |text: &str| Item::body("Body", ItemValue::RichText(text.to_owned()));
+        let number = |name: &str, value: ItemValue| Item::summary(name, value);
         vec![vec![
-            number("N", Value::Number(1.0)),
+            number("N", ItemValue::Number(1.0)),
             Item::text("Name", "Ann"),
-            number("n", Value::NumberList(vec![2.0, 3.0])),
+            number("n", ItemValue::NumberList(vec![2.0, 3.0])),
             rich("<b>a</b>"),
             rich("<b>c</b>"),
         ]]
@@ -571,9 +571,9 @@ fn items_with_one_name_are_exported_as_list() {
 #[test]
 fn export_reports_omitted_values() {
     let documents = || {
-        let part = Item::body("Part", Value::MimePart(vec![0xFF]));
-        let at = Item::summary("At", Value::Time(base::Timestamp(1_500_000)));
-        let number = |number: f64| Item::summary("N", Value::Number(number));
+        let part = Item::body("Part", ItemValue::MimePart(vec![0xFF]));
+        let at = Item::summary("At", ItemValue::Time(base::Timestamp(1_500_000)));
+        let number = |number: f64| Item::summary("N", ItemValue::Number(number));
         vec![vec![number(1.0), part, at], vec![number(2.0)], vec![number(f64::NAN)]]
     };
     let (answer, text) = exported(documents(), "out.jsonl", |_| {});
@@ -603,7 +603,7 @@ fn guarded() -> Vec<Vec<Item>> {
             Item::readers("Who", names(&["CN=Ann/O=Example", "[Staff]"])),
             Item::authors("Editors", names(&["CN=Ann/O=Example"])),
             from,
-            Item::body("Body", Value::RichText("<b>x</b>".to_owned())),
+            Item::body("Body", ItemValue::RichText("<b>x</b>".to_owned())),
         ],
         vec![Item::text("Name", "Bob"), Item::text("Who", "nobody in particular")],
     ]

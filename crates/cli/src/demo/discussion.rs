@@ -5,8 +5,8 @@ use base::Unid;
 use design::templates::TemplateCatalog;
 use instance::{Instance, authorize_server};
 use notes::{
-    Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullTextSchedule, Item, NewDatabase, NewNote, Value,
-    level,
+    Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullTextSchedule, Item, ItemValue, NewDatabase,
+    NewNote, level,
 };
 
 use super::DemoError;
@@ -74,9 +74,9 @@ pub(super) fn make(instance: &Instance) -> Result<(), DemoError> {
         let unid = Unid::generate(instance.random.as_ref());
         let form = if above.is_none() { "Topic" } else { "Response" };
         let mut items = vec![Item::text("Form", form), Item::text("Subject", subject)];
-        items.push(Item::body("Body", Value::RichText(format!("<p>{body}</p>"))));
+        items.push(Item::body("Body", ItemValue::RichText(format!("<p>{body}</p>"))));
         if !category.is_empty() {
-            items.push(Item::summary("Categories", Value::TextList(vec![category.to_owned()])));
+            items.push(Item::summary("Categories", ItemValue::TextList(vec![category.to_owned()])));
         }
         let parent = above.and_then(|above| unids.get(above).copied());
         let new = NewNote { unid: Some(unid), parent, tracks_editors: true, ..NewNote::document(items) };

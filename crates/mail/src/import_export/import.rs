@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 use base::{Timestamp, Uid, ViewId};
 use notes::limits::KEYWORDS_PER_DATABASE_MAX;
-use notes::{Item, Value, Writer};
+use notes::{Item, ItemValue, Writer};
 use store::Ticket;
 
 use crate::error::{Error, Result};
@@ -417,7 +417,7 @@ fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -
     }
     let mut items = profile.items;
     items.retain(|item| !item.is_named(PROGRESS_ITEM));
-    items.push(Item::summary(PROGRESS_ITEM, Value::TextList(lines)));
+    items.push(Item::summary(PROGRESS_ITEM, ItemValue::TextList(lines)));
     writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
     Ok(())
 }

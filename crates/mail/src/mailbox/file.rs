@@ -10,8 +10,8 @@ use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullTextSchedule, Identity, Item, Marks,
-    NewDatabase, NewNote, NoteClass, Notes, Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullTextSchedule, Identity, Item, ItemValue,
+    Marks, NewDatabase, NewNote, NoteClass, Notes, Writer, level,
 };
 use store::Ticket;
 
@@ -158,7 +158,7 @@ impl MailStore {
             return Ok(());
         }
         let names = DEFAULT_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, Value::TextList(names));
+        let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names));
         let profile = writer.note_create(NewNote::of_class(NoteClass::ICON, vec![subscriptions]))?;
         assert_eq!(profile, PROFILE_NOTE, "the profile is the second note of a mail file");
         for (name, special) in DEFAULT_FOLDERS {
@@ -619,7 +619,7 @@ impl MailFile {
             }
             let mut items = profile.items;
             items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
-            items.push(Item::summary(SUBSCRIPTIONS_ITEM, Value::TextList(names)));
+            items.push(Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names)));
             writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
             Ok(())
         })?;

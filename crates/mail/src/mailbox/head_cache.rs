@@ -10,7 +10,7 @@
 use std::sync::{Arc, OnceLock};
 
 use base::{DbNumber, Modseq, NoteId};
-use notes::{DatabaseSnapshot, Value};
+use notes::{DatabaseSnapshot, ItemValue};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -121,7 +121,7 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
 
 /// Reads the head of a message.
 pub(crate) fn load(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<MessageHead> {
-    let Some(Value::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
+    let Some(ItemValue::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
         return Err(Error::Damaged("message: its $Head item is missing"));
     };
     let (structure, header_start) = decode_head(&bytes)?;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base::{NoteId, Unid};
-use notes::{DatabaseSnapshot, Value};
+use notes::{DatabaseSnapshot, ItemValue};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
@@ -118,7 +118,7 @@ impl Source for Message<'_> {
 
 fn load_skeleton(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<Vec<u8>> {
     match reading.body_item(note, SKELETON_ORDINAL)?.map(|item| item.value) {
-        Some(Value::MimePart(bytes)) => Ok(bytes),
+        Some(ItemValue::MimePart(bytes)) => Ok(bytes),
         _ => Err(Error::Damaged("message: its MIME skeleton is missing")),
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::line_ends::line_end;
 use base::{Name, Timestamp};
-use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, Item, NewDatabase, NewNote, Transaction, Value, level};
+use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level};
 use store::Ticket;
 
 use crate::error::Result;
@@ -600,7 +600,7 @@ fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueU
 }
 
 fn state_items(entry: &QueueEntry) -> Vec<Item> {
-    vec![Item::text("Form", "Queue"), Item::summary(QUEUE_ITEM, Value::MimePart(entry.encode()))]
+    vec![Item::text("Form", "Queue"), Item::summary(QUEUE_ITEM, ItemValue::MimePart(entry.encode()))]
 }
 
 fn open_queue_database(mail: &MailStore, number: u16) -> Result<QueueDatabase> {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use base::sync::{Mutex, MutexGuard};
 use base::{NoteId, Timestamp};
-use notes::Value;
+use notes::ItemValue;
 use store::{DurableFuture, Ticket};
 
 use crate::error::{Error, Result};
@@ -125,7 +125,7 @@ impl Queue {
                     return Ok(true);
                 }
                 let summary = reading.summary(header.note)?.unwrap_or_default();
-                if let Some(Value::MimePart(bytes)) =
+                if let Some(ItemValue::MimePart(bytes)) =
                     notes::item::find_item(&summary.items, QUEUE_ITEM).map(|item| &item.value)
                 {
                     let entry = QueueEntry::decode(bytes).map_err(|_| notes::Error::Damaged {

@@ -7,7 +7,7 @@ use base::Timestamp;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use formula::Zone;
 
-use crate::item::{ValueRef, decode_list, encode_list};
+use crate::item::{ItemValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
 use crate::subject;
 use crate::view::limits::CELL_BYTES_MAX;
@@ -49,16 +49,18 @@ pub enum CellValue<'c> {
 impl Cell {
     /// Creates the cell for an item: its first values, up to [`CELL_VALUES_MAX`] and [`CELL_BYTES_MAX`].
     #[must_use]
-    pub fn of_item(value: &ValueRef<'_>) -> Self {
+    pub fn of_item(value: &ItemValueRef<'_>) -> Self {
         let cell = match value {
-            ValueRef::Text(text) | ValueRef::RichText(text) => texts_within(std::iter::once(*text), CELL_BYTES_MAX),
-            ValueRef::TextList(texts) => texts_within(texts.iter().copied(), CELL_BYTES_MAX),
-            ValueRef::Number(number) => Self::Numbers(vec![*number]),
-            ValueRef::NumberList(numbers) => Self::Numbers(first_of(numbers, CELL_VALUES_MAX)),
-            ValueRef::Time(time) => Self::Times(vec![*time]),
-            ValueRef::TimeList(times) => Self::Times(first_of(times, CELL_VALUES_MAX)),
-            ValueRef::Object { file_name, .. } => texts_within(std::iter::once(*file_name), CELL_BYTES_MAX),
-            ValueRef::MimePart(_) | ValueRef::NoteReferences(_) => Self::None,
+            ItemValueRef::Text(text) | ItemValueRef::RichText(text) => {
+                texts_within(std::iter::once(*text), CELL_BYTES_MAX)
+            }
+            ItemValueRef::TextList(texts) => texts_within(texts.iter().copied(), CELL_BYTES_MAX),
+            ItemValueRef::Number(number) => Self::Numbers(vec![*number]),
+            ItemValueRef::NumberList(numbers) => Self::Numbers(first_of(numbers, CELL_VALUES_MAX)),
+            ItemValueRef::Time(time) => Self::Times(vec![*time]),
+            ItemValueRef::TimeList(times) => Self::Times(first_of(times, CELL_VALUES_MAX)),
+            ItemValueRef::Object { file_name, .. } => texts_within(std::iter::once(*file_name), CELL_BYTES_MAX),
+            ItemValueRef::MimePart(_) | ItemValueRef::NoteReferences(_) => Self::None,
         };
         let shows_nothing =
             cell.is_empty() || matches!(&cell, Self::Texts(texts) if texts.len() == 1 && texts[0].is_empty());
@@ -264,17 +266,17 @@ mod tests {
 
     #[test]
     fn item_values_become_bounded_lists() {
-        assert_eq!(Cell::of_item(&ValueRef::TextList(Vec::new())), Cell::None);
-        assert_eq!(Cell::of_item(&ValueRef::Text("")), Cell::None);
-        assert_eq!(Cell::of_item(&ValueRef::Number(2.0)), Cell::Numbers(vec![2.0]));
-        let many = ValueRef::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
+        assert_eq!(Cell::of_item(&ItemValueRef::TextList(Vec::new())), Cell::None);
+        assert_eq!(Cell::of_item(&ItemValueRef::Text("")), Cell::None);
+        assert_eq!(Cell::of_item(&ItemValueRef::Number(2.0)), Cell::Numbers(vec![2.0]));
+        let many = ItemValueRef::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
         assert_eq!(Cell::of_item(&many).len(), CELL_VALUES_MAX);
     }
 
     #[test]
     fn texts_are_truncated_at_character_boundaries() {
         let long = "é".repeat(CELL_BYTES_MAX);
-        for item in [ValueRef::Text(&long), ValueRef::TextList(vec!["one", &long, "two"])] {
+        for item in [ItemValueRef::Text(&long), ItemValueRef::TextList(vec!["one", &long, "two"])] {
             let cell = Cell::of_item(&item);
             assert!((CELL_BYTES_MAX - 1..=CELL_BYTES_MAX).contains(&cell.byte_count()), "{}", cell.byte_count());
             assert_eq!(Cell::of_item(&item), cell);

@@ -10,7 +10,7 @@ use base::{NoteId, Unid, ViewId};
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
-use crate::item::{self, Item, Value};
+use crate::item::{self, Item, ItemValue};
 use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::selection::{CompiledView, ExternalInputs};
 use crate::view::view_format::ViewDesign;
@@ -128,7 +128,7 @@ impl ViewNote {
         let mut items = vec![
             Item::text(TITLE_ITEM, names.join("|")),
             Item::text(FLAGS_ITEM, self.kind.letters()),
-            Item::summary(FORMAT_ITEM, Value::MimePart(self.design.encode())),
+            Item::summary(FORMAT_ITEM, ItemValue::MimePart(self.design.encode())),
         ];
         if !self.kind.folder {
             items.push(Item::text(SELECTION_ITEM, self.selection.clone()));
@@ -144,7 +144,7 @@ impl ViewNote {
     #[must_use]
     pub fn of_items(items: &[Item]) -> Option<Self> {
         let kind = ViewKind::of_letters(item::find_item(items, FLAGS_ITEM)?.value.text()?);
-        let Value::MimePart(format) = &item::find_item(items, FORMAT_ITEM)?.value else { return None };
+        let ItemValue::MimePart(format) = &item::find_item(items, FORMAT_ITEM)?.value else { return None };
         let title = item::find_item(items, TITLE_ITEM)?.value.text()?;
         let mut names = title.split(ALIAS_SEPARATOR).map(str::to_owned);
         let (title, aliases) =

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{NoteId, Uid, ViewId};
-use notes::{AclLevel, Database, Error, Item, Marks, NewNote, Value, Writer};
+use notes::{AclLevel, Database, Error, Item, ItemValue, Marks, NewNote, Writer};
 use proptest::prelude::*;
 use store::{BlobId, Direction, KeyRange, Table, TableReader};
 
@@ -164,7 +164,7 @@ fn apply(
 
 fn items(contents: &Contents) -> Vec<Item> {
     let bytes = |length: &usize| (0..*length).map(|number| number as u8).collect();
-    let body = contents.lengths.iter().map(|length| Item::body("Body", Value::MimePart(bytes(length))));
+    let body = contents.lengths.iter().map(|length| Item::body("Body", ItemValue::MimePart(bytes(length))));
     body.chain([Item::text("Count", contents.lengths.len().to_string())]).collect()
 }
 

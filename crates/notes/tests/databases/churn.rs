@@ -11,7 +11,7 @@ use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote, Notes, Value, level,
+    Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, ItemValue, Marks, NewDatabase, NewNote, Notes, level,
 };
 use store::rocks::tombstones_passed;
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
@@ -208,7 +208,7 @@ impl Fixture {
         self.write(|writer| {
             for note in notes {
                 let sequence = writer.header(*note)?.expect("the document exists").sequence;
-                let number = Item::summary("Number", Value::Number(dice.below(1_000_000) as f64));
+                let number = Item::summary("Number", ItemValue::Number(dice.below(1_000_000) as f64));
                 writer.note_update(*note, sequence, &[number], &[])?;
             }
             Ok(())

@@ -19,7 +19,7 @@ use event_listener::Listener;
 use notes::catalog::DatabaseOptions;
 use notes::change_log::NoteChange;
 use notes::{
-    Access, Acl, Database, DatabaseKind, Error, Identity, Item, Marks, NewDatabase, NewNote, Notes, Value, Writer,
+    Access, Acl, Database, DatabaseKind, Error, Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Notes, Writer,
     fixup, level,
 };
 use store::memory::MemoryEngine;
@@ -84,12 +84,12 @@ fn write<T>(
 }
 
 fn number(value: i64) -> Vec<Item> {
-    vec![Item::summary("Number", Value::Number(value as f64))]
+    vec![Item::summary("Number", ItemValue::Number(value as f64))]
 }
 
 fn number_of(note: &notes::Note) -> i64 {
     match note.item("Number").map(|item| &item.value) {
-        Some(Value::Number(number)) => *number as i64,
+        Some(ItemValue::Number(number)) => *number as i64,
         other => panic!("expected a number, found {other:?}"),
     }
 }

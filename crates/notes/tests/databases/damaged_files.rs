@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId};
 use notes::fixup::{FixupFinding, check, repair_at};
-use notes::{Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Value};
+use notes::{Acl, Database, DatabaseKind, Item, ItemValue, Marks, NewDatabase, NewNote, Notes};
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
 
 use crate::fixture::{identity, reader};
@@ -84,7 +84,7 @@ fn fill(notes: &Notes, path: &str) {
     let mut parent = None;
     for number in 0..NOTES {
         let noise = noise(number);
-        let items = vec![Item::text("Subject", noise.clone()), Item::body("Body", Value::RichText(noise))];
+        let items = vec![Item::text("Subject", noise.clone()), Item::body("Body", ItemValue::RichText(noise))];
         let unid = base::Unid(u128::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes());
         let new = NewNote { unid: Some(unid), folders: vec![folder_id], parent, ..NewNote::document(items) };
         writer.note_create(new).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid};
 use notes::fixup::{FixupFinding, check, check_at, repair, repair_at};
-use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
+use notes::{AclLevel, Database, Item, ItemValue, Marks, NewNote};
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, identity, reader};
@@ -128,8 +128,10 @@ fn full_database() -> (TestServer, Arc<Database>) {
             let folder = writer.folder_create("F", &[])?;
             for number in 0..60_u8 {
                 let blob = writer.blob_put(&[number; 5_000])?;
-                let items =
-                    vec![Item::text("Subject", format!("{number}")), Item::body("Body", Value::RichText("x".into()))];
+                let items = vec![
+                    Item::text("Subject", format!("{number}")),
+                    Item::body("Body", ItemValue::RichText("x".into())),
+                ];
                 let parent = (number > 0).then_some(base::Unid([number % 7; 16]));
                 writer.note_create(NewNote {
                     unid: Some(base::Unid([number; 16])),

@@ -7,7 +7,7 @@ use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::selection::CompiledView;
 use notes::view::view_format::{Column, ViewDesign};
-use notes::{AclLevel, Item, NewNote, NoteClass, Value};
+use notes::{AclLevel, Item, ItemValue, NewNote, NoteClass};
 
 use crate::fixture::{TestServer, reader};
 
@@ -42,7 +42,7 @@ fn world() -> TestServer {
     world.write(&database, ANN, |writer| writer.note_create(answer)).expect("created");
     let secret = memo("three", vec![Item::readers("Readers", vec![ANN.into()])]);
     world.write(&database, ANN, |writer| writer.note_create(secret)).expect("created");
-    let sized = memo("four", vec![Item::summary("Size", Value::NumberList(vec![1.0, 2.0]))]);
+    let sized = memo("four", vec![Item::summary("Size", ItemValue::NumberList(vec![1.0, 2.0]))]);
     world.write(&database, ANN, |writer| writer.note_create(sized)).expect("created");
     world
 }
@@ -164,7 +164,7 @@ fn selection_over_many_notes_equals_single_reads() {
     let random = SeededRandom::new(5);
     let mut numbers = Vec::new();
     for number in 0..400_u32 {
-        let mut items = vec![Item::summary("Number", Value::Number(f64::from(number)))];
+        let mut items = vec![Item::summary("Number", ItemValue::Number(f64::from(number)))];
         items.extend((random.below(4) == 0).then(|| Item::readers("Only", vec![ANN.into()])));
         // A scan ends when it passes too many bytes of unwanted notes.
         items.extend((number > 200 && random.below(2) == 0).then(|| Item::text("Long", "x".repeat(60_000))));

@@ -10,8 +10,8 @@ use notes::limits::{
     KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
 };
 use notes::{
-    Access, AclLevel, Database, DatabaseOptions, Error, FullTextSchedule, Item, Marks, NewNote, Note, Value, Writer,
-    level,
+    Access, AclLevel, Database, DatabaseOptions, Error, FullTextSchedule, Item, ItemValue, Marks, NewNote, Note,
+    Writer, level,
 };
 
 use crate::fixture::{TestServer, assert_sound, identity, reader, server};
@@ -114,11 +114,11 @@ fn items_per_note_are_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let summary = |count: usize| {
-        NewNote::document((0..count).map(|number| Item::summary("N", Value::Number(number as f64))).collect())
+        NewNote::document((0..count).map(|number| Item::summary("N", ItemValue::Number(number as f64))).collect())
     };
     assert_eq!(create_and_reread(&world, &database, summary(ITEMS_PER_NOTE_MAX)).items.len(), ITEMS_PER_NOTE_MAX);
     check_limit(&world, &database, ITEMS_PER_NOTE_MAX, |writer| writer.note_create(summary(ITEMS_PER_NOTE_MAX + 1)));
-    let body = |count: usize| NewNote::document(vec![Item::body("B", Value::Number(1.0)); count]);
+    let body = |count: usize| NewNote::document(vec![Item::body("B", ItemValue::Number(1.0)); count]);
     let note = create_and_reread(&world, &database, body(BODY_ITEMS_MAX));
     assert_eq!(note.items.len(), BODY_ITEMS_MAX);
     let items = body(BODY_ITEMS_MAX + 1).items;
@@ -137,7 +137,10 @@ fn summary_size_is_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let new = |length: usize| {
-        NewNote::document(vec![Item::body("Body", Value::RichText("x".into())), Item::text("T", "x".repeat(length))])
+        NewNote::document(vec![
+            Item::body("Body", ItemValue::RichText("x".into())),
+            Item::text("T", "x".repeat(length)),
+        ])
     };
     let stored = create_and_reread(&world, &database, new(1 << 22)).header.size;
     let body = 10;
@@ -153,7 +156,7 @@ fn summary_size_is_limited() {
 fn values_per_list_are_limited() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let new = |count: usize| NewNote::document(vec![Item::body("L", Value::NumberList(vec![0.5; count]))]);
+    let new = |count: usize| NewNote::document(vec![Item::body("L", ItemValue::NumberList(vec![0.5; count]))]);
     create_and_reread(&world, &database, new(LIST_VALUES_MAX));
     check_limit(&world, &database, LIST_VALUES_MAX, |writer| writer.note_create(new(LIST_VALUES_MAX + 1)));
 }
@@ -254,11 +257,11 @@ fn only_the_server_may_close_a_response_cycle() {
 fn failed_change_is_not_stored_partially() {
     let world = TestServer::new();
     let database = world.database(&[]);
-    let large = Item::body("Body", Value::MimePart(vec![7; 3 << 20]));
+    let large = Item::body("Body", ItemValue::MimePart(vec![7; 3 << 20]));
     let too_large = Item::text("Summary", "x".repeat(SUMMARY_BYTES_MAX));
     let items = vec![large, too_large];
     let kept = |reading: &notes::DatabaseSnapshot<'_>, note: NoteId| reading.note(note).expect("it is sound").is_some();
-    let contents = vec![Item::body("Body", Value::RichText("x".into()))];
+    let contents = vec![Item::body("Body", ItemValue::RichText("x".into()))];
     let first = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(contents))).unwrap();
     let deep = |level: u8| NewNote {
         unid: Some(Unid([level + 1; 16])),

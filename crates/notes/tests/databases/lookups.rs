@@ -8,7 +8,7 @@ use notes::lookup::LookupContext;
 use notes::subject::Subject;
 use notes::view::note::ViewNote;
 use notes::view::view_format::{Column, ViewDesign};
-use notes::{AclLevel, Database, Item, NewNote, Value};
+use notes::{AclLevel, Database, Item, ItemValue, NewNote};
 
 use crate::fixture::{TestServer, column, reader, sorted};
 
@@ -36,8 +36,8 @@ impl Shop {
             let mut items = vec![
                 Item::text("Kind", kind),
                 Item::text("Name", name),
-                Item::summary("Price", Value::Number(f64::from(number))),
-                Item::summary("Tags", Value::TextList(vec![format!("{name}1"), format!("{name}2")])),
+                Item::summary("Price", ItemValue::Number(f64::from(number))),
+                Item::summary("Tags", ItemValue::TextList(vec![format!("{name}1"), format!("{name}2")])),
                 Item::text("Secret", format!("of {name}")),
             ];
             items.extend((name == "ball").then(|| Item::readers("Only", vec![ANN.into()])));
@@ -111,7 +111,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
         let color = ["Green and very long", "red and very long, too", "RED and very long, too"][number as usize % 3];
         NewNote::document(vec![
             Item::text("Color", color),
-            Item::summary("Year", Value::Number(f64::from(2_000 + number % 7))),
+            Item::summary("Year", ItemValue::Number(f64::from(2_000 + number % 7))),
             Item::text("Number", format!("{number:04}")),
         ])
     });

@@ -18,8 +18,8 @@ use notes::view::open::UpdateMethod;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, AuthenticationMethod, Database, DatabaseOptions, DatabaseSnapshot,
-    FolderReader, Identity, Item, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot, SaveOptions, Value,
-    Writer, level,
+    FolderReader, Identity, Item, ItemValue, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot,
+    SaveOptions, Writer, level,
 };
 use store::BlobId;
 
@@ -101,7 +101,7 @@ impl Case {
     fn new(level: AclLevel, exposure: Exposure, who: Caller) -> Self {
         let world = TestServer::new();
         let database = world.database(&[]);
-        let mut items = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
+        let mut items = vec![Item::text("Subject", "x"), Item::body("Body", ItemValue::RichText("text".into()))];
         items.extend(exposure.items());
         let created = world.write(&database, ANN, |writer| {
             let folder = writer.folder_create("F", &[])?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
 use notes::change_log::{ChangeCursor, NoteChange};
-use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
+use notes::{AclLevel, Item, ItemFlags, ItemValue, Marks, NewNote, purge};
 
 use crate::fixture::{TestServer, assert_sound, reader, server, subject};
 
@@ -16,21 +16,21 @@ fn every_type_of_item_reads_back() {
     let database = world.database(&[]);
     let items = vec![
         Item::text("Text", "ein Text"),
-        Item::summary("TextList", Value::TextList(vec![String::new(), "ü".into()])),
-        Item::summary("Number", Value::Number(-1.5)),
-        Item::summary("NumberList", Value::NumberList(vec![f64::MAX, 0.0])),
-        Item::summary("Time", Value::Time(Timestamp(-1))),
-        Item::summary("TimeList", Value::TimeList(vec![Timestamp(0), Timestamp(i64::MAX)])),
+        Item::summary("TextList", ItemValue::TextList(vec![String::new(), "ü".into()])),
+        Item::summary("Number", ItemValue::Number(-1.5)),
+        Item::summary("NumberList", ItemValue::NumberList(vec![f64::MAX, 0.0])),
+        Item::summary("Time", ItemValue::Time(Timestamp(-1))),
+        Item::summary("TimeList", ItemValue::TimeList(vec![Timestamp(0), Timestamp(i64::MAX)])),
         Item::readers("Readers", vec![ANN.into()]),
         Item::authors("Authors", vec!["[Role]".into()]),
         Item { flags: ItemFlags::SUMMARY.union(ItemFlags::NAMES), ..Item::text("Names", "Ann/Acme") },
-        Item::body("Body", Value::RichText("<b>bold</b>".into())),
-        Item::body("Large", Value::MimePart((0..3_000_000_u32).map(|n| n as u8).collect())),
-        Item::body("Body", Value::NoteReferences(vec![Unid([9; 16])])),
-        Item { flags: ItemFlags::SIGNED, ..Item::body("Signed", Value::RichText("<p>mine</p>".into())) },
+        Item::body("Body", ItemValue::RichText("<b>bold</b>".into())),
+        Item::body("Large", ItemValue::MimePart((0..3_000_000_u32).map(|n| n as u8).collect())),
+        Item::body("Body", ItemValue::NoteReferences(vec![Unid([9; 16])])),
+        Item { flags: ItemFlags::SIGNED, ..Item::body("Signed", ItemValue::RichText("<p>mine</p>".into())) },
         Item::body(
             "File",
-            Value::Object {
+            ItemValue::Object {
                 file_name: "a b.pdf".into(),
                 media_type: "application/pdf".into(),
                 length: u64::MAX,
@@ -270,7 +270,7 @@ fn invalid_item_names_are_refused() {
     let world = TestServer::new();
     let database = world.database(&[]);
     for name in [String::new(), "x".repeat(256)] {
-        let new = NewNote::document(vec![Item { name, flags: ItemFlags::NONE, value: Value::Number(1.0) }]);
+        let new = NewNote::document(vec![Item { name, flags: ItemFlags::NONE, value: ItemValue::Number(1.0) }]);
         let created = world.write(&database, ANN, |writer| writer.note_create(new));
         assert!(matches!(created, Err(notes::Error::Invalid { .. })));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Item, Marks, NewNote, NoteFlags, NoteHeader,
-    OdsVersion, Summary, Upgrade, UpgradeReport, Value, fixup, level,
+    Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Item, ItemValue, Marks, NewNote, NoteFlags,
+    NoteHeader, OdsVersion, Summary, Upgrade, UpgradeReport, fixup, level,
 };
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
@@ -85,7 +85,7 @@ fn downgrade_batch(world: &TestServer, database: &Database) -> Batch {
             batch.put(table, &key, &header.encode());
         } else if table == Table::Summary && is_own && key[4..8] == [0, 0, 0, 1] {
             let mut summary = Summary::decode(&value).expect("a summary");
-            let Value::MimePart(list) = &mut summary.items[0].value else { panic!("a list") };
+            let ItemValue::MimePart(list) = &mut summary.items[0].value else { panic!("a list") };
             list[0] = 1;
             list.remove(2);
             batch.put(table, &key, &summary.encode());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Name, NoteId, Uid, ViewId};
-use notes::{Access, Acl, AclEntry, AclFlags, AclLevel, Database, Item, NewNote, Value, level};
+use notes::{Access, Acl, AclEntry, AclFlags, AclLevel, Database, Item, ItemValue, NewNote, level};
 
 use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
@@ -123,7 +123,7 @@ fn every_read_checks_that_the_document_is_public() {
     let make = |items: Vec<Item>| {
         let created = world.write(&database, ANN, |writer| {
             let blob = writer.blob_put(b"content")?;
-            let body = vec![Item::body("Body", Value::RichText("text".into()))];
+            let body = vec![Item::body("Body", ItemValue::RichText("text".into()))];
             let parent = Some(base::Unid([9; 16]));
             let new = NewNote { blobs: vec![blob], parent, ..NewNote::document([items, body].concat()) };
             let note = writer.note_create(new)?;

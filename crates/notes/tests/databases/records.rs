@@ -11,7 +11,7 @@ use notes::limits::{
 use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
     DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Item, ItemFlags,
-    Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion, Summary, Value,
+    ItemValue, Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion, Summary,
 };
 use proptest::prelude::*;
 use store::BlobId;
@@ -32,24 +32,24 @@ fn check<T: PartialEq + std::fmt::Debug>(
     Ok(())
 }
 
-fn value() -> impl Strategy<Value = Value> {
+fn value() -> impl Strategy<Value = ItemValue> {
     // No NaN, because the comparison of values would fail: NaN is not equal to itself.
     let number = || any::<i32>().prop_map(|number| f64::from(number) / 3.0);
     let time = || any::<i64>().prop_map(Timestamp);
     let unid = || any::<[u8; 16]>().prop_map(Unid);
     prop_oneof![
-        ".{0,40}".prop_map(Value::Text),
-        prop::collection::vec(".{0,9}", 0..5).prop_map(Value::TextList),
-        number().prop_map(Value::Number),
-        prop::collection::vec(number(), 0..5).prop_map(Value::NumberList),
-        time().prop_map(Value::Time),
-        prop::collection::vec(time(), 0..5).prop_map(Value::TimeList),
-        ".{0,40}".prop_map(Value::RichText),
-        prop::collection::vec(any::<u8>(), 0..60).prop_map(Value::MimePart),
+        ".{0,40}".prop_map(ItemValue::Text),
+        prop::collection::vec(".{0,9}", 0..5).prop_map(ItemValue::TextList),
+        number().prop_map(ItemValue::Number),
+        prop::collection::vec(number(), 0..5).prop_map(ItemValue::NumberList),
+        time().prop_map(ItemValue::Time),
+        prop::collection::vec(time(), 0..5).prop_map(ItemValue::TimeList),
+        ".{0,40}".prop_map(ItemValue::RichText),
+        prop::collection::vec(any::<u8>(), 0..60).prop_map(ItemValue::MimePart),
         (".{0,9}", ".{0,9}", any::<u64>(), any::<[u8; 32]>()).prop_map(|(file_name, media_type, length, blob)| {
-            Value::Object { file_name, media_type, length, blob: BlobId(blob) }
+            ItemValue::Object { file_name, media_type, length, blob: BlobId(blob) }
         }),
-        prop::collection::vec(unid(), 0..4).prop_map(Value::NoteReferences),
+        prop::collection::vec(unid(), 0..4).prop_map(ItemValue::NoteReferences),
     ]
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::item::blobs_of;
 use notes::{
-    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteClass, NoteFlags, OnConflict, SaveOptions,
-    SaveOutcome, Value, Writer,
+    AclLevel, Database, Error, Item, ItemFlags, ItemValue, NewNote, Note, NoteClass, NoteFlags, OnConflict,
+    SaveOptions, SaveOutcome, Writer,
 };
 
 use crate::fixture::{TestServer, assert_sound, reader};
@@ -120,7 +120,7 @@ fn merge_drops_unreferenced_content() {
         let file_name = name.to_owned();
         let media_type = String::new();
         let length = name.len() as u64;
-        Item::summary("$FILE", Value::Object { file_name, media_type, length, blob })
+        Item::summary("$FILE", ItemValue::Object { file_name, media_type, length, blob })
     };
     let first = items("$ConflictAction=1 a=1");
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first))).unwrap();
@@ -179,7 +179,7 @@ fn editors_are_recorded_on_request() {
     }
     assert_eq!(names(note).unwrap(), "CN=Ann/O=Acme CN=Bob/O=Acme CN=Ann/O=Acme");
     let revisions = read(&database, note).item("$Revisions").map(|item| item.value.clone());
-    assert!(matches!(revisions, Some(Value::TimeList(times)) if times.len() == 4));
+    assert!(matches!(revisions, Some(ItemValue::TimeList(times)) if times.len() == 4));
     let plain = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items("a=1")))).unwrap();
     assert_eq!(names(plain), None);
     assert_sound(&database);

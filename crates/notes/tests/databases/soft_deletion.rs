@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use notes::change_log::{ChangeCursor, NoteChange};
 use notes::soft_deletion::purge_deleted;
-use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
+use notes::{Access, AclLevel, Database, DatabaseOptions, Item, ItemValue, Marks, NewNote, level};
 
 use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
@@ -38,7 +38,7 @@ fn case(bob: AclLevel, more: Vec<Item>) -> Case {
     let created = world.write(&database, ANN, |writer| {
         let folders = [writer.folder_create("F", &[])?, writer.folder_create("G", &[])?];
         let blob = writer.blob_put(&[7; 5_000])?;
-        let body = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
+        let body = vec![Item::text("Subject", "x"), Item::body("Body", ItemValue::RichText("text".into()))];
         let note = writer.note_create(NewNote {
             folders: folders.to_vec(),
             parent: Some(PARENT),

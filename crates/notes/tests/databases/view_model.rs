@@ -16,7 +16,7 @@ use notes::view::reader::{Tumbler, ViewReader, ViewRow, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
-use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, NewNote, Value, level};
+use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemValue, NewNote, level};
 
 use crate::fixture::{TestServer, identity, reader, server};
 
@@ -48,10 +48,10 @@ impl Document {
     fn items(&self) -> Vec<Item> {
         let mut items = vec![
             Item::text("Take", if self.take { "yes" } else { "no" }),
-            Item::summary("Kind", Value::TextList(self.kinds.iter().map(|kind| (*kind).to_owned()).collect())),
+            Item::summary("Kind", ItemValue::TextList(self.kinds.iter().map(|kind| (*kind).to_owned()).collect())),
             Item::text("Name", self.name),
         ];
-        items.extend(self.price.map(|price| Item::summary("Price", Value::Number(price))));
+        items.extend(self.price.map(|price| Item::summary("Price", ItemValue::Number(price))));
         items.extend(self.readers.map(|name| Item::readers("Readers", vec![name.to_owned()])));
         items
     }

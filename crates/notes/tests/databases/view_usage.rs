@@ -14,7 +14,7 @@ use notes::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryR
 use notes::view::reader::{Tumbler, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
-use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
+use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, ItemValue, NewNote, NoteClass, level};
 
 use crate::fixture::{TestServer, assert_sound, column, identity, reader, sorted};
 
@@ -41,7 +41,7 @@ const ORDERS: [(&str, &str, f64); 6] = [
 ];
 
 fn order(customer: &str, article: &str, price: f64) -> Vec<Item> {
-    let price = Item::summary("Price", Value::Number(price));
+    let price = Item::summary("Price", ItemValue::Number(price));
     vec![Item::text("Form", "Order"), Item::text("Customer", customer), Item::text("Article", article), price]
 }
 
@@ -365,8 +365,8 @@ fn calendar_lists_the_entries_of_a_range_of_days() {
     let time = |hours: i64| Timestamp::from_seconds(hours * 3_600);
     for (article, from, to) in [("trip", 20, 60), ("lunch", 36, 37), ("party", 47, 49), ("review", 80, 81)] {
         let mut items = order("", article, 0.0);
-        items.push(Item::summary("Begin", Value::Time(time(from))));
-        items.push(Item::summary("End", Value::Time(time(to))));
+        items.push(Item::summary("Begin", ItemValue::Time(time(from))));
+        items.push(Item::summary("End", ItemValue::Time(time(to))));
         world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("created");
     }
     let mut calendar = view("Calendar", vec![sorted("Begin"), column("End"), column("Article")]);
@@ -508,7 +508,7 @@ fn rows_of_a_large_document_have_bounded_size() {
     let kinds: Vec<String> = (0..1_024).map(|number| format!("kind {number:04}")).collect();
     let items = || {
         let mut items = order("", &"long ".repeat(40_000), 2.5);
-        items.push(Item::summary("Kinds", Value::TextList(kinds.clone())));
+        items.push(Item::summary("Kinds", ItemValue::TextList(kinds.clone())));
         items
     };
     let category = Column { categorized: true, multi_value: true, ..sorted("Kinds") };

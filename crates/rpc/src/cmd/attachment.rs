@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use notes::item::{blobs_of, drop_unused_blobs};
-use notes::{DatabaseSnapshot, Item, ItemFlags, NoteClass, NoteFlags, Value, level};
+use notes::{DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, level};
 use proto::v1;
 use store::blob::BlobId;
 
@@ -122,8 +122,8 @@ fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range:
     };
     let item = item.ok_or_else(|| notes::Error::not_found(format!("the item {:?}", request.name)))?;
     let bytes = match item.value {
-        Value::Text(text) | Value::RichText(text) => text.into_bytes(),
-        Value::MimePart(bytes) => bytes,
+        ItemValue::Text(text) | ItemValue::RichText(text) => text.into_bytes(),
+        ItemValue::MimePart(bytes) => bytes,
         _ => return Err(Error::invalid("only text, rich text and MIME items can be streamed")),
     };
     let total = bytes.len() as u64;
@@ -134,7 +134,7 @@ fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range:
 /// Returns the content and the length of the attachment in an item if it has the given file name, and `None` otherwise.
 fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
     match &item.value {
-        Value::Object { file_name, length, blob, .. } if file_name == name => Some((*blob, *length)),
+        ItemValue::Object { file_name, length, blob, .. } if file_name == name => Some((*blob, *length)),
         _ => None,
     }
 }
@@ -202,7 +202,7 @@ pub(crate) fn attach(
             let file_name = header.file_name;
             let media_type = header.media_type;
             let length = content.len() as u64;
-            let value = Value::Object { file_name, media_type, length, blob };
+            let value = ItemValue::Object { file_name, media_type, length, blob };
             note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
             drop_unused_blobs(&mut note.blobs, &before, &note.items);
             if !note.blobs.contains(&blob) {

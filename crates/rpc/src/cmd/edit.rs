@@ -7,8 +7,8 @@
 use base::{NoteId, Unid, ViewId};
 use notes::item::{blobs_of, drop_unused_blobs};
 use notes::{
-    Access, Database, DatabaseKind, Item, ItemFlags, NewNote, Note, NoteClass, NoteHeader, OnConflict, SaveOptions,
-    SaveOutcome, Value, Writer, level,
+    Access, Database, DatabaseKind, Item, ItemFlags, ItemValue, NewNote, Note, NoteClass, NoteHeader, OnConflict,
+    SaveOptions, SaveOutcome, Writer, level,
 };
 use proto::v1;
 use proto::v1::saved_note::Outcome;
@@ -28,7 +28,7 @@ pub(crate) fn create(context: &CallContext, request: v1::CreateNoteRequest) -> R
         return Err(Error::invalid("access control lists, views and folders can only be created with their own calls"));
     }
     let items = items_in(request.items)?;
-    if items.iter().any(|item| matches!(item.value, Value::Object { .. })) {
+    if items.iter().any(|item| matches!(item.value, ItemValue::Object { .. })) {
         return Err(Error::invalid("add attachments with AttachFile after the note has been created"));
     }
     let new = NewNote {
@@ -220,7 +220,7 @@ pub(crate) fn change(
 /// Returns the items that make a note a message: `$Head` and `$MIME` with their ordinals, and its attachments. Returns
 /// `None` if the note is not a message. Mail clients rely on these items never changing.
 fn message_of(items: &[Item]) -> Option<Vec<Item>> {
-    let is_part = |item: &&Item| matches!(item.value, Value::MimePart(_) | Value::Object { .. });
+    let is_part = |item: &&Item| matches!(item.value, ItemValue::MimePart(_) | ItemValue::Object { .. });
     let has = |name: &str| items.iter().any(|item| item.is_named(name) && !item.flags.contains(ItemFlags::SUMMARY));
     let is_message = mail::message::BODY_ITEMS.iter().all(|name| has(name));
     is_message.then(|| items.iter().filter(is_part).cloned().collect())

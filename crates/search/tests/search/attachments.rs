@@ -4,7 +4,7 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 
 use base::NoteId;
-use notes::{Database, Item, NewNote, Value};
+use notes::{Database, Item, ItemValue, NewNote};
 use search::extract::{FileKind, IsolatedReader, text};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX, ATTACHMENTS_MAX, PDFS_MAX};
 use search::{FullTextIndex, FullTextOptions};
@@ -19,7 +19,7 @@ fn items(writer: &mut notes::Writer<'_, '_>, files: &[File<'_>]) -> notes::Resul
     let mut blobs = Vec::new();
     for (name, media_type, content) in files {
         let blob = writer.blob_put(content)?;
-        let value = Value::Object {
+        let value = ItemValue::Object {
             file_name: (*name).to_owned(),
             media_type: (*media_type).to_owned(),
             length: content.len() as u64,

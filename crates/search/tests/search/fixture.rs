@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Notes,
     Writer, level,
 };
 use search::{FullTextIndex, HitOrder, PageRequest, Query, QueryResult};
@@ -74,7 +74,10 @@ impl Fixture {
 
     /// Creates a document with a subject and a body.
     pub fn document(&self, database: &Arc<Database>, subject: &str, body: &str) -> NoteId {
-        self.create(database, vec![Item::text("Subject", subject), Item::body("Body", Value::RichText(body.into()))])
+        self.create(
+            database,
+            vec![Item::text("Subject", subject), Item::body("Body", ItemValue::RichText(body.into()))],
+        )
     }
 
     /// Changes the items of a document.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Item, Marks, NewDatabase, NewNote,
-    Notes, Value, level,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Item, ItemValue, Marks, NewDatabase,
+    NewNote, Notes, level,
 };
 use proptest::prelude::*;
 use search::{FullTextIndex, HitOrder, PageRequest, Query};
@@ -176,7 +176,7 @@ impl Model {
         match step {
             Step::Create { subject, body, is_restricted } => {
                 let mut items = items(subject, *is_restricted);
-                items.push(Item::body("Body", Value::RichText(text(body))));
+                items.push(Item::body("Body", ItemValue::RichText(text(body))));
                 self.write(|writer| writer.note_create(NewNote::document(items)).map(|_| ()));
             }
             Step::Edit { which, subject, is_restricted } => {
@@ -307,7 +307,7 @@ impl Document {
     fn read(reading: &DatabaseSnapshot<'_>, header: &notes::NoteHeader) -> Self {
         let note = reading.note(header.note).expect("a sound database").expect("the note exists");
         let body = match note.item("Body").map(|item| &item.value) {
-            Some(Value::RichText(text)) => search::words::all(text),
+            Some(ItemValue::RichText(text)) => search::words::all(text),
             _ => Vec::new(),
         };
         Self { sequence: header.sequence, subject: search::words::all(note.text("Subject").unwrap_or_default()), body }

@@ -1,7 +1,7 @@
 //! Tests of the documents that queries find.
 
 use base::Timestamp;
-use notes::{Item, Value};
+use notes::{Item, ItemValue};
 use search::{HitOrder, PageRequest};
 
 use crate::fixture::Fixture;
@@ -65,14 +65,14 @@ fn numbers_and_times_are_compared() {
     let database = world.database("docs.nsf", &[]);
     let item = |amount: f64, due: i64| {
         vec![
-            Item::summary("Amount", Value::Number(amount)),
-            Item::summary("Due", Value::Time(Timestamp::from_seconds(due))),
+            Item::summary("Amount", ItemValue::Number(amount)),
+            Item::summary("Due", ItemValue::Time(Timestamp::from_seconds(due))),
         ]
     };
     let a = world.create(&database, item(-1.5, 0)).0;
     let b = world.create(&database, item(0.0, 86_399)).0;
     let c = world.create(&database, item(-0.0, 86_400)).0;
-    let d = world.create(&database, vec![Item::summary("Amount", Value::NumberList(vec![7.0, 1000.0]))]).0;
+    let d = world.create(&database, vec![Item::summary("Amount", ItemValue::NumberList(vec![7.0, 1000.0]))]).0;
     world.index(&database);
     let check = |query: &str, expected: &[u32]| assert_eq!(world.hits(&database, query), expected, "{query}");
     check("[Amount]<0", &[a]);

@@ -4,7 +4,7 @@
 use base::Timestamp;
 
 use super::*;
-use crate::item::{Item, Value};
+use crate::item::{Item, ItemValue};
 use crate::view::index_record::ROW_RULES;
 use crate::view::sort_key::SortDirection;
 
@@ -26,9 +26,12 @@ fn items(number: usize) -> Vec<Item> {
     vec![
         Item::text("Form", if number.is_multiple_of(3) { "Memo" } else { "Order" }),
         Item::text("Subject", text),
-        Item::summary("Price", Value::Number(number as f64 * 1.25 - 7.0)),
-        Item::summary("Date", Value::Time(Timestamp::from_seconds(1_600_000_000 + number as i64 * 90_000))),
-        Item::summary("Categories", Value::TextList(vec![text.to_owned(), TEXTS[(number + 5) % TEXTS.len()].into()])),
+        Item::summary("Price", ItemValue::Number(number as f64 * 1.25 - 7.0)),
+        Item::summary("Date", ItemValue::Time(Timestamp::from_seconds(1_600_000_000 + number as i64 * 90_000))),
+        Item::summary(
+            "Categories",
+            ItemValue::TextList(vec![text.to_owned(), TEXTS[(number + 5) % TEXTS.len()].into()]),
+        ),
         Item::text("From", format!("CN=Ann {number}/OU=Sales/O=Acme")),
     ]
 }
