@@ -58,7 +58,7 @@ pub struct BuildReport {
 
 /// A progress callback. It receives the number of evaluated documents and their total number, and stops the build by
 /// returning `ControlFlow::Break`.
-pub type BuildProgress<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
+pub type BuildProgressCallback<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
 
 impl<L: AtLeast<level::Designer>> Access<L> {
     /// Rebuilds the index of a view from all documents.
@@ -68,7 +68,7 @@ impl<L: AtLeast<level::Designer>> Access<L> {
         &self,
         view: NoteId,
         options: &BuildOptions,
-        report: &mut BuildProgress<'_>,
+        report: &mut BuildProgressCallback<'_>,
     ) -> Result<Option<BuildReport>> {
         let view = self.database().view_with_index(view, &*self.grant()?)?;
         build(self.database(), &view, options, report)
@@ -81,7 +81,12 @@ impl<L: AtLeast<level::Reader>> Access<L> {
     /// A new index over many documents is built in bulk; in all other cases the changes are applied. `report` receives
     /// the progress and may stop the update; a later update then does the rest. Returns `true` if the index is up to
     /// date.
-    pub fn view_update(&self, view: NoteId, options: &BuildOptions, report: &mut BuildProgress<'_>) -> Result<bool> {
+    pub fn view_update(
+        &self,
+        view: NoteId,
+        options: &BuildOptions,
+        report: &mut BuildProgressCallback<'_>,
+    ) -> Result<bool> {
         let grant = self.grant()?;
         let database = self.database();
         let view = database.view_with_index(view, &grant)?;
@@ -108,7 +113,7 @@ fn build(
     database: &Database,
     view: &OpenView,
     options: &BuildOptions,
-    report: &mut BuildProgress<'_>,
+    report: &mut BuildProgressCallback<'_>,
 ) -> Result<Option<BuildReport>> {
     let Some(turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
     let note = view.info.note;
@@ -200,7 +205,7 @@ fn fill(
     index: &ViewIndex,
     formulas: &CompiledView,
     options: &BuildOptions,
-    report: &mut BuildProgress<'_>,
+    report: &mut BuildProgressCallback<'_>,
 ) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
     let counters = records::load_counters(&snapshot, database.number())?;
@@ -265,7 +270,7 @@ impl<'s> BuildPass<'s> {
         })
     }
 
-    fn all_documents(&mut self, total: u64, report: &mut BuildProgress<'_>) -> Result<ControlFlow<()>> {
+    fn all_documents(&mut self, total: u64, report: &mut BuildProgressCallback<'_>) -> Result<ControlFlow<()>> {
         let range = KeyRange::prefix(&self.database.number().to_key());
         let mut cursor = self.reader.scan(Table::Summary, &range, Direction::Forward)?;
         let mut header: Option<NoteHeader> = None;
