@@ -17,7 +17,7 @@ use crate::error::QueryError;
 /// A parsed query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    pub(crate) root: Node,
+    pub(crate) root: QueryNode,
 }
 
 impl Query {
@@ -33,7 +33,7 @@ impl Query {
     /// Returns the query that matches every document.
     #[must_use]
     pub fn all() -> Self {
-        Self { root: Node::All }
+        Self { root: QueryNode::All }
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Range {
 
 /// A node of a query.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum QueryNode {
     /// Matches every document.
     All,
     /// Matches the words one after the other.
@@ -84,9 +84,9 @@ pub(crate) enum Node {
     /// Matches a property whose value is in a range.
     Property { property: NoteProperty, range: Range },
     /// Matches if all nodes match.
-    And(Vec<Node>),
+    And(Vec<QueryNode>),
     /// Matches if any node matches.
-    Or(Vec<Node>),
+    Or(Vec<QueryNode>),
     /// Matches if the node does not match.
-    Not(Box<Node>),
+    Not(Box<QueryNode>),
 }

@@ -17,7 +17,7 @@ use tantivy::{Searcher, Term};
 use crate::error::{Error, QueryError, Result};
 use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX};
 use crate::proximity::NearQuery;
-use crate::query::{Node, NoteProperty, Range, Scope};
+use crate::query::{NoteProperty, QueryNode, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
 
 /// Translates the nodes of a query into queries of the index.
@@ -35,30 +35,30 @@ impl<'p> QueryTranslator<'p> {
     }
 
     /// Translates a node and all nodes below it. The parser has limited their depth.
-    pub(crate) fn translate(&mut self, node: &Node) -> Result<Box<dyn TantivyQuery>> {
+    pub(crate) fn translate(&mut self, node: &QueryNode) -> Result<Box<dyn TantivyQuery>> {
         Ok(match node {
-            Node::All => self.match_all(),
-            Node::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
-            Node::Near { scope, words, distance } => {
+            QueryNode::All => self.match_all(),
+            QueryNode::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
+            QueryNode::Near { scope, words, distance } => {
                 self.in_scope(scope, |field, prefix| near(field, prefix, words, *distance))
             }
-            Node::Pattern { scope, pattern } => self.translate_pattern(scope, pattern)?,
-            Node::Item { name, range } => self.translate_item(name, *range),
-            Node::Property { property, range } => self.translate_property(*property, *range)?,
-            Node::And(nodes) => self.translate_and(nodes)?,
-            Node::Or(nodes) => {
+            QueryNode::Pattern { scope, pattern } => self.translate_pattern(scope, pattern)?,
+            QueryNode::Item { name, range } => self.translate_item(name, *range),
+            QueryNode::Property { property, range } => self.translate_property(*property, *range)?,
+            QueryNode::And(nodes) => self.translate_and(nodes)?,
+            QueryNode::Or(nodes) => {
                 let queries: Result<Vec<_>> = nodes.iter().map(|node| self.translate(node)).collect();
                 Box::new(BooleanQuery::union(queries?))
             }
-            Node::Not(_) => self.translate_and(std::slice::from_ref(node))?,
+            QueryNode::Not(_) => self.translate_and(std::slice::from_ref(node))?,
         })
     }
 
-    fn translate_and(&mut self, nodes: &[Node]) -> Result<Box<dyn TantivyQuery>> {
+    fn translate_and(&mut self, nodes: &[QueryNode]) -> Result<Box<dyn TantivyQuery>> {
         let mut clauses = Vec::with_capacity(nodes.len() + 1);
         for node in nodes {
             clauses.push(match node {
-                Node::Not(node) => (Occur::MustNot, self.translate(node)?),
+                QueryNode::Not(node) => (Occur::MustNot, self.translate(node)?),
                 node => (Occur::Must, self.translate(node)?),
             });
         }

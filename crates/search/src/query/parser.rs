@@ -11,8 +11,8 @@
 //! ```
 
 use super::scan::{Case, Scanner};
-use super::value::{Comparison, Value};
-use super::{Node, NoteProperty, Scope};
+use super::value::{Comparison, QueryValue};
+use super::{NoteProperty, QueryNode, Scope};
 use crate::error::QueryError;
 use crate::limits::{DISTANCE_DEFAULT, DISTANCE_MAX, QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_PARTS_MAX};
 use crate::words;
@@ -20,7 +20,7 @@ use crate::words;
 type Result<T> = std::result::Result<T, QueryError>;
 
 /// Parses a whole query.
-pub(super) fn parse(text: &str) -> Result<Node> {
+pub(super) fn parse(text: &str) -> Result<QueryNode> {
     let mut parser = Parser { scan: Scanner::new(text), scope: Scope::Any, depth: 0, parts: 0 };
     if text.len() > QUERY_BYTES_MAX {
         return Err(parser.scan.error(format!("longer than {QUERY_BYTES_MAX} bytes")));
@@ -45,7 +45,7 @@ struct Parser<'q> {
 }
 
 /// A part of the query. `None` if the text has no characters that belong to words.
-type OptionalNode = Option<Node>;
+type OptionalNode = Option<QueryNode>;
 
 impl<'q> Parser<'q> {
     fn parse_or(&mut self) -> Result<OptionalNode> {
@@ -59,7 +59,7 @@ impl<'q> Parser<'q> {
             }
             nodes.extend(node);
             if !more {
-                return Ok(join_nodes(nodes, Node::Or));
+                return Ok(join_nodes(nodes, QueryNode::Or));
             }
         }
     }
@@ -78,7 +78,7 @@ impl<'q> Parser<'q> {
                 if wanted {
                     return Err(self.scan.error("AND needs a search term on each side"));
                 }
-                return Ok(join_nodes(nodes, Node::And));
+                return Ok(join_nodes(nodes, QueryNode::And));
             }
             if self.scan.take("&&") || self.scan.take("&") || self.scan.take_keyword("AND", Case::Any) {
                 if nodes.is_empty() || wanted {
@@ -113,7 +113,7 @@ impl<'q> Parser<'q> {
         self.scan.skip_blanks();
         let node = self.parse_nested(Self::parse_not)?;
         match node {
-            Some(node) => self.count_node(Node::Not(Box::new(node))).map(Some),
+            Some(node) => self.count_node(QueryNode::Not(Box::new(node))).map(Some),
             None => Err(place.error("NOT must be followed by a search term")),
         }
     }
@@ -134,7 +134,7 @@ impl<'q> Parser<'q> {
             let both = right.and_then(|right| words_of(&node, &right));
             let (scope, words) =
                 both.ok_or_else(|| place.error("NEAR needs a word or phrase of the same field on each side"))?;
-            node = Node::Near { scope, words, distance };
+            node = QueryNode::Near { scope, words, distance };
         }
     }
 
@@ -203,20 +203,20 @@ impl<'q> Parser<'q> {
         if is_quoted && !self.scan.take("\"") {
             return Err(place.error("the quotation mark is not closed"));
         }
-        let Some(value) = Value::parse(text) else {
+        let Some(value) = QueryValue::parse(text) else {
             if comparison == Comparison::Equal {
                 self.scan = place;
                 return self.parse_in_item(name);
             }
             return Err(place.error(format!("{text:?} is neither a number nor a date such as 2024-01-31")));
         };
-        let by_value = Node::Item { name: name.to_ascii_lowercase(), range: value.range(comparison) };
+        let by_value = QueryNode::Item { name: name.to_ascii_lowercase(), range: value.range(comparison) };
         let words = words::all(text);
         if comparison != Comparison::Equal || words.is_empty() {
             return self.count_node(by_value).map(Some);
         }
-        let by_word = Node::Phrase { scope: Scope::of(name), words };
-        self.count_node(Node::Or(vec![by_value, by_word])).map(Some)
+        let by_word = QueryNode::Phrase { scope: Scope::of(name), words };
+        self.count_node(QueryNode::Or(vec![by_value, by_word])).map(Some)
     }
 
     /// Parses the operand that is searched in one item.
@@ -260,18 +260,19 @@ impl<'q> Parser<'q> {
         let place = self.scan;
         let text = self.scan.take_while(is_value);
         let wrong = |what: &str| place.error(format!("{text:?} is not a {what}"));
-        let value = Value::parse(text);
+        let value = QueryValue::parse(text);
         match (property, value) {
-            (NoteProperty::Size, Some(Value::Number(_)))
-            | (NoteProperty::Received | NoteProperty::Created | NoteProperty::Modified, Some(Value::Time(..))) => {}
+            (NoteProperty::Size, Some(QueryValue::Number(_)))
+            | (NoteProperty::Received | NoteProperty::Created | NoteProperty::Modified, Some(QueryValue::Time(..))) => {
+            }
             (NoteProperty::Size, _) => return Err(wrong("number of bytes")),
             _ => return Err(wrong("date such as 2024-01-31")),
         }
         let range = value.map(|value| value.range(comparison)).ok_or_else(|| wrong("value"))?;
-        self.count_node(Node::Property { property, range }).map(Some)
+        self.count_node(QueryNode::Property { property, range }).map(Some)
     }
 
-    fn parse_quoted(&mut self, place: Scanner<'q>) -> Result<Node> {
+    fn parse_quoted(&mut self, place: Scanner<'q>) -> Result<QueryNode> {
         let text = self.scan.take_while(|character| character != '"');
         if !self.scan.take("\"") {
             return Err(place.error("the quotation mark is not closed"));
@@ -283,9 +284,9 @@ impl<'q> Parser<'q> {
         let scope = self.scope.clone();
         if self.scan.take("~") {
             let distance = self.parse_number()?;
-            return self.count_words(Node::Near { scope, words, distance });
+            return self.count_words(QueryNode::Near { scope, words, distance });
         }
-        self.count_words(Node::Phrase { scope, words })
+        self.count_words(QueryNode::Phrase { scope, words })
     }
 
     fn parse_word(&mut self) -> Result<OptionalNode> {
@@ -303,8 +304,8 @@ impl<'q> Parser<'q> {
         let scope = self.scope.clone();
         if text == "*" {
             return match scope {
-                Scope::Any => self.count_node(Node::All).map(Some),
-                _ => self.count_node(Node::Pattern { scope, pattern: text.to_owned() }).map(Some),
+                Scope::Any => self.count_node(QueryNode::All).map(Some),
+                _ => self.count_node(QueryNode::Pattern { scope, pattern: text.to_owned() }).map(Some),
             };
         }
         if text.contains(['*', '?']) {
@@ -312,13 +313,13 @@ impl<'q> Parser<'q> {
                 fold_pattern(text).ok_or_else(|| place.error("wildcards can only be used in single words"))?;
             // A question mark at the end of a word could be punctuation, as in `really?`. It is read as a wildcard,
             // because queries are not written this way.
-            return self.count_node(Node::Pattern { scope, pattern }).map(Some);
+            return self.count_node(QueryNode::Pattern { scope, pattern }).map(Some);
         }
         let words = words::all(text);
         if words.is_empty() {
             return Ok(None);
         }
-        self.count_words(Node::Phrase { scope, words }).map(Some)
+        self.count_words(QueryNode::Phrase { scope, words }).map(Some)
     }
 
     fn parse_number(&mut self) -> Result<u32> {
@@ -341,13 +342,13 @@ impl<'q> Parser<'q> {
         found
     }
 
-    fn count_node(&mut self, node: Node) -> Result<Node> {
+    fn count_node(&mut self, node: QueryNode) -> Result<QueryNode> {
         self.count_by(1).map(|()| node)
     }
 
-    fn count_words(&mut self, node: Node) -> Result<Node> {
+    fn count_words(&mut self, node: QueryNode) -> Result<QueryNode> {
         let words = match &node {
-            Node::Phrase { words, .. } | Node::Near { words, .. } => words.len(),
+            QueryNode::Phrase { words, .. } | QueryNode::Near { words, .. } => words.len(),
             _ => 1,
         };
         self.count_by(words).map(|()| node)
@@ -369,15 +370,17 @@ impl Scope {
     }
 }
 
-fn join_nodes(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> OptionalNode {
+fn join_nodes(mut nodes: Vec<QueryNode>, join: impl FnOnce(Vec<QueryNode>) -> QueryNode) -> OptionalNode {
     if nodes.len() > 1 { Some(join(nodes)) } else { nodes.pop() }
 }
 
 /// Returns the scope and the words of two operands that must be near each other. Returns `None` if their scopes differ
 /// or an operand has no words.
-fn words_of(left: &Node, right: &Node) -> Option<(Scope, Vec<String>)> {
-    let of = |node: &Node| match node {
-        Node::Phrase { scope, words } | Node::Near { scope, words, .. } => Some((scope.clone(), words.clone())),
+fn words_of(left: &QueryNode, right: &QueryNode) -> Option<(Scope, Vec<String>)> {
+    let of = |node: &QueryNode| match node {
+        QueryNode::Phrase { scope, words } | QueryNode::Near { scope, words, .. } => {
+            Some((scope.clone(), words.clone()))
+        }
         _ => None,
     };
     let (scope, mut words) = of(left)?;

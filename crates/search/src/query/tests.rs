@@ -2,24 +2,24 @@
 
 use super::*;
 
-fn show(node: &Node) -> String {
+fn show(node: &QueryNode) -> String {
     let many =
-        |name: &str, nodes: &[Node]| format!("({name} {})", nodes.iter().map(show).collect::<Vec<_>>().join(" "));
+        |name: &str, nodes: &[QueryNode]| format!("({name} {})", nodes.iter().map(show).collect::<Vec<_>>().join(" "));
     let at = |scope: &Scope| match scope {
         Scope::Any => String::new(),
         Scope::Body => "body:".to_owned(),
         Scope::Item(name) => format!("{name}:"),
     };
     match node {
-        Node::All => "*".to_owned(),
-        Node::Phrase { scope, words } => format!("{}{}", at(scope), words.join("_")),
-        Node::Near { scope, words, distance } => format!("{}near{distance}[{}]", at(scope), words.join(" ")),
-        Node::Pattern { scope, pattern } => format!("{}~{pattern}", at(scope)),
-        Node::Item { name, range } => format!("{name}{}", show_range(*range)),
-        Node::Property { property, range } => format!("{property:?}{}", show_range(*range)),
-        Node::And(nodes) => many("and", nodes),
-        Node::Or(nodes) => many("or", nodes),
-        Node::Not(node) => format!("(not {})", show(node)),
+        QueryNode::All => "*".to_owned(),
+        QueryNode::Phrase { scope, words } => format!("{}{}", at(scope), words.join("_")),
+        QueryNode::Near { scope, words, distance } => format!("{}near{distance}[{}]", at(scope), words.join(" ")),
+        QueryNode::Pattern { scope, pattern } => format!("{}~{pattern}", at(scope)),
+        QueryNode::Item { name, range } => format!("{name}{}", show_range(*range)),
+        QueryNode::Property { property, range } => format!("{property:?}{}", show_range(*range)),
+        QueryNode::And(nodes) => many("and", nodes),
+        QueryNode::Or(nodes) => many("or", nodes),
+        QueryNode::Not(node) => format!("(not {})", show(node)),
     }
 }
 

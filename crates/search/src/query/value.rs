@@ -17,7 +17,7 @@ pub(super) enum Comparison {
 
 /// A value as written in a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum QueryValue {
     Number(f64),
     /// A day, minute or second, as its first moment and the first moment after it.
     Time(Timestamp, Timestamp),
@@ -25,7 +25,7 @@ pub(super) enum Value {
 
 const DAY: i64 = 86_400;
 
-impl Value {
+impl QueryValue {
     /// Parses a number (`12`, `-3.5`) or a date in UTC (`2024-01-31`, `2024-01-31T12:00`, `2024-01-31T12:00:30`).
     pub(super) fn parse(text: &str) -> Option<Self> {
         time(text).or_else(|| number(text))
@@ -58,12 +58,12 @@ impl Value {
     }
 }
 
-fn number(text: &str) -> Option<Value> {
+fn number(text: &str) -> Option<QueryValue> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
-    text.parse().ok().filter(|number: &f64| is_plain && number.is_finite()).map(Value::Number)
+    text.parse().ok().filter(|number: &f64| is_plain && number.is_finite()).map(QueryValue::Number)
 }
 
-fn time(text: &str) -> Option<Value> {
+fn time(text: &str) -> Option<QueryValue> {
     let (date, clock) = match text.split_once(['T', 't']) {
         Some((date, clock)) => (date, Some(clock.trim_end_matches(['Z', 'z']))),
         None => (text, None),
@@ -77,7 +77,7 @@ fn time(text: &str) -> Option<Value> {
         Some(clock) => (seconds(clock)?, 1),
     };
     let start = start.checked_add(seconds)?;
-    Some(Value::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start.checked_add(length)?)))
+    Some(QueryValue::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start.checked_add(length)?)))
 }
 
 fn three_numbers(text: &str, separator: char) -> Option<(i64, i64, i64)> {
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn dates_are_days_minutes_or_seconds() {
         let check = |text: &str, start: i64, length: i64| {
-            let expected = Value::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start + length));
-            assert_eq!(Value::parse(text), Some(expected), "{text}");
+            let expected = QueryValue::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start + length));
+            assert_eq!(QueryValue::parse(text), Some(expected), "{text}");
         };
         check("1970-01-01", 0, DAY);
         check("2024-02-29", 1_709_164_800, DAY);
@@ -121,16 +121,16 @@ mod tests {
         for wrong in
             ["2023-02-29", "2024-13-01", "2024-00-01", "2024-01", "2024-01-01T25:00", "2024-1-1-1", "T", "99999-01-01"]
         {
-            assert_eq!(Value::parse(wrong), None, "{wrong}");
+            assert_eq!(QueryValue::parse(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn numbers_are_finite() {
-        assert_eq!(Value::parse("-3.5"), Some(Value::Number(-3.5)));
-        assert_eq!(Value::parse("1e3"), Some(Value::Number(1000.0)));
+        assert_eq!(QueryValue::parse("-3.5"), Some(QueryValue::Number(-3.5)));
+        assert_eq!(QueryValue::parse("1e3"), Some(QueryValue::Number(1000.0)));
         for wrong in ["inf", "NaN", "1e999", "", "x1", "1 2"] {
-            assert_eq!(Value::parse(wrong), None, "{wrong}");
+            assert_eq!(QueryValue::parse(wrong), None, "{wrong}");
         }
     }
 }
