@@ -217,7 +217,7 @@ impl Database {
     /// Drops the old versions of notes for all changes that every open view has already followed.
     pub(crate) fn drop_old_versions(&self) {
         let followed = self.views.followed_modseq();
-        self.recent.lock().forget_versions(followed);
+        self.recent.lock().drop_versions(followed);
     }
 
     /// Drops the changes kept in memory, because the change log was rewritten up to `modseq`.

@@ -37,7 +37,7 @@ impl Keywords {
 
     /// Returns a copy with at least `count` names, up to the limit of a database. Lost names are replaced by
     /// `damaged-N`.
-    pub(crate) fn filled_up_to(&self, count: usize) -> Self {
+    pub(crate) fn padded_to(&self, count: usize) -> Self {
         let mut filled = self.clone();
         for number in self.names.len()..count.min(KEYWORDS_PER_DATABASE_MAX) {
             let mut name = format!("damaged-{number}");
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn replacement_names_are_unique() {
-        let filled = keywords(&["Work", "Damaged-2"]).filled_up_to(4);
+        let filled = keywords(&["Work", "Damaged-2"]).padded_to(4);
         assert_eq!(filled, keywords(&["Work", "Damaged-2", "damaged-2_", "damaged-3"]));
-        assert_eq!(filled.filled_up_to(0), filled);
-        assert_eq!(Keywords::default().filled_up_to(usize::MAX).names.len(), KEYWORDS_PER_DATABASE_MAX);
+        assert_eq!(filled.padded_to(0), filled);
+        assert_eq!(Keywords::default().padded_to(usize::MAX).names.len(), KEYWORDS_PER_DATABASE_MAX);
     }
 }

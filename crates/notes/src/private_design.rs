@@ -78,7 +78,7 @@ impl Writer<'_, '_> {
     }
 
     /// Checks that the caller may add documents to a folder: Authors in all folders, Readers only in their own.
-    pub(crate) fn require_filing(&self, folder: base::ViewId) -> Result<()> {
+    pub(crate) fn require_may_file(&self, folder: base::ViewId) -> Result<()> {
         if self.part.grant.level() == AclLevel::Reader && self.design_is_owned_by_caller(NoteId(folder.0))? {
             return Ok(());
         }

@@ -136,7 +136,7 @@ impl RecentChanges {
     }
 
     /// Drops the previous versions that belong to changes up to `until`.
-    pub(crate) fn forget_versions(&mut self, until: Modseq) {
+    pub(crate) fn drop_versions(&mut self, until: Modseq) {
         while self.changes.get(self.stripped_count).is_some_and(|change| change.modseq <= until) {
             self.strip_oldest();
         }
@@ -209,9 +209,9 @@ mod tests {
         }
         let expected = vec![(1, 7, false), (2, 7, false), (3, 7, true), (4, 7, true)];
         assert_eq!(summarized(recent.after(Modseq(0), 10)), Some(expected));
-        recent.forget_versions(Modseq(3));
+        recent.drop_versions(Modseq(3));
         assert_eq!(summarized(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
-        recent.forget_versions(Modseq(9));
+        recent.drop_versions(Modseq(9));
         assert_eq!((recent.version_bytes, recent.stripped_count), (0, 4));
         // A single version may exceed the budget.
         recent.add(vec![change(5, 7, Some(version(RECENT_VERSIONS_BYTES_MAX))), change(5, 8, None)]);

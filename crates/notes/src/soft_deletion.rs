@@ -115,7 +115,7 @@ impl DatabaseSnapshot<'_> {
             let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
             page.next = Some(note);
             looks += 1;
-            if let Some((header, _)) = self.restorable(note)? {
+            if let Some((header, _)) = self.load_restorable(note)? {
                 page.notes.push(DeletedNote { header, deletion });
             }
         }
@@ -129,7 +129,7 @@ impl DatabaseSnapshot<'_> {
         note: NoteId,
         wants: &mut dyn FnMut(&BodyDirectoryEntry) -> bool,
     ) -> Result<Option<Note>> {
-        let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
+        let Some((header, summary)) = self.load_restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
         for body in summary.body.iter().filter(|body| wants(body)) {
             let item = records::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
@@ -138,7 +138,7 @@ impl DatabaseSnapshot<'_> {
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
-    fn restorable(&self, note: NoteId) -> Result<Option<(NoteHeader, Summary)>> {
+    fn load_restorable(&self, note: NoteId) -> Result<Option<(NoteHeader, Summary)>> {
         let Some(header) = self.header(note)?.filter(NoteHeader::is_soft_deleted) else { return Ok(None) };
         let summary = records::load_summary(&self.snapshot, self.database(), note)?;
         let summary = summary.ok_or_else(|| records::damaged_note(self.database(), note, "summary"))?;
@@ -167,7 +167,7 @@ impl Writer<'_, '_> {
             self.delete_contents(note, &summary)?;
             return Ok(true);
         }
-        let Some(summary) = self.deleted(note)? else { return Ok(false) };
+        let Some(summary) = self.deleted_summary(note)? else { return Ok(false) };
         if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
@@ -185,7 +185,7 @@ impl Writer<'_, '_> {
 
     /// Restores a deleted document, into those of its former folders that still exist.
     pub fn note_restore(&mut self, note: NoteId) -> Result<()> {
-        let summary = self.deleted(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+        let summary = self.deleted_summary(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
@@ -240,7 +240,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the summary of a deleted document that the caller would be allowed to see.
-    fn deleted(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+    fn deleted_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let summary = self.part.stored_summary(note)?;
         let found = self.part.pending_header_or_stub(note)?.map(|pending| &pending.after);
         let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {

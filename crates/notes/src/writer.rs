@@ -273,7 +273,7 @@ impl Writer<'_, '_> {
 
     /// Adds a note to a folder and returns its UID there. A note that is in the folder already keeps its UID.
     pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
-        self.require_filing(folder)?;
+        self.require_may_file(folder)?;
         self.require_folder_visible(folder)?;
         if !self.is_visible(note)? {
             self.drop_unchanged(note);
@@ -291,7 +291,7 @@ impl Writer<'_, '_> {
 
     /// Removes a note from a folder without deleting the note. Returns `true` if the note was in the folder.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
-        self.require_filing(folder)?;
+        self.require_may_file(folder)?;
         if !self.is_visible(note)? || self.is_folder_hidden(folder)? {
             self.drop_unchanged(note);
             return Ok(false);
@@ -453,7 +453,7 @@ impl Writer<'_, '_> {
             return self.require_level(AclLevel::Manager);
         }
         // A caller who may not see folders may neither file notes in them nor find out this way which folders exist.
-        new.folders.iter().try_for_each(|folder| self.require_filing(*folder))?;
+        new.folders.iter().try_for_each(|folder| self.require_may_file(*folder))?;
         self.check_may_design(class)
     }
 

@@ -148,7 +148,7 @@ impl Survey<'_> {
     /// Returns the keywords, with a name for each keyword number in use.
     pub(super) fn correct_keywords(&self) -> Keywords {
         let count = self.used_keyword_numbers().last().map_or(0, |greatest| greatest + 1);
-        self.keywords.filled_up_to(count)
+        self.keywords.padded_to(count)
     }
 
     fn used_keyword_numbers(&self) -> BTreeSet<usize> {
