@@ -43,7 +43,7 @@ pub use options::BlobOptions;
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
-use crate::engine::{Engine, TableReader};
+use crate::engine::{Engine, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
 use chunk::Codec;

@@ -58,7 +58,7 @@ pub struct EntriesRequest {
     pub mask: ReadMask,
 }
 
-impl Request {
+impl EntriesRequest {
     /// Checks the maximum number of rows. Fails if it exceeds [`VIEW_REPLY_ROWS_MAX`].
     pub(crate) fn check_limit(&self) -> Result<()> {
         if self.limit > VIEW_REPLY_ROWS_MAX {
@@ -70,7 +70,7 @@ impl Request {
     /// Returns the number of steps by which the first row or the last one is reached: 1 from before the first row or
     /// behind the last one, unless there are no steps to make.
     pub(crate) fn steps_to_start(&self) -> u64 {
-        u64::from(matches!(self.start, Start::Beginning | Start::End) && self.skip.1 > 0)
+        u64::from(matches!(self.start, StartPosition::Beginning | StartPosition::End) && self.skip.1 > 0)
     }
 }
 

@@ -158,7 +158,7 @@ impl CompiledView {
 
     /// Evaluates the selection and the columns for a document.
     #[must_use]
-    pub fn answer(&self, subject: &Subject<'_>) -> ViewRowValues {
+    pub fn evaluate(&self, subject: &Subject<'_>) -> ViewRowValues {
         let selected = self.is_selected(subject);
         if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
             return ViewRowValues { selected, cells: Vec::new() };
@@ -178,7 +178,7 @@ impl CompiledView {
     /// Returns `true` if the same document always gives the same result, that is if the result depends on nothing that
     /// can change without the document.
     #[must_use]
-    pub fn is_steady(&self) -> bool {
+    pub fn is_deterministic(&self) -> bool {
         // The time of evaluation is fixed for an index, but the names of the database may change.
         !self.formulas().any(|formula| formula.analysis().uses_host())
     }

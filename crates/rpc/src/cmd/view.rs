@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::ViewId;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
-use notes::view::navigate::RowExpansion;
+use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::open::UpdateMethod;
 use notes::view::read_entries::{EntriesRequest, EntryContents, EntryRow, ReadMask, StartPosition};
 use notes::view::reader::{Tumbler, ViewRowContents};

@@ -11,7 +11,7 @@ use super::*;
 use crate::batch::Batch;
 use crate::blob::{BlobId, BlobOwner};
 use crate::engine::tests::{scan_all, small};
-use crate::engine::{Direction, KeyRange, TableReader};
+use crate::engine::{Direction, KeyRange, Table, TableReader};
 use crate::memory::MemoryEngine;
 use crate::rocks::StoreOptions;
 

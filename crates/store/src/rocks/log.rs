@@ -11,9 +11,9 @@
 //! voucher for it.
 //!
 //! The engine writes a new log over the file of a log that is no longer needed, because a sync within a file of fixed
-//! size is cheaper than one that also makes the file longer. So records of the older log follow the last record of a log.
-//! Each record contains the number of its log, by which the two are distinguished. [`remove_older_tails`] cuts off what
-//! follows the last record before the engine opens the log.
+//! size is cheaper than one that also makes the file longer. So records of the older log follow the last record of a
+//! log. Each record contains the number of its log, by which the two are distinguished. [`remove_older_tails`] cuts off
+//! what follows the last record before the engine opens the log.
 //!
 //! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1), number of the
 //! log (4; missing in logs of older stores) and payload, split at block ends into first, middle and last pieces. The
@@ -136,15 +136,15 @@ struct LogScanner {
 }
 
 impl LogScanner {
-    fn scan_file(&mut self, scan_file: &LogFile, input: &mut dyn Read) -> Result<()> {
+    fn scan_file(&mut self, file: &LogFile, input: &mut dyn Read) -> Result<()> {
         self.file_end = 0;
         self.is_numbered = false;
         self.has_tail = false;
         let mut block = vec![0; BLOCK_BYTES];
         let mut offset = 0;
         loop {
-            let length = read_block(&file.path, input, &mut scan_block)?;
-            self.scan_block(file, offset, &scan_block[..length]);
+            let length = read_block(&file.path, input, &mut block)?;
+            self.scan_block(file, offset, &block[..length]);
             offset += length as u64;
             if length < BLOCK_BYTES {
                 break;
@@ -160,7 +160,7 @@ impl LogScanner {
         Ok(())
     }
 
-    fn scan_block(&mut self, file: &LogFile, offset: u64, scan_block: &[u8]) {
+    fn scan_block(&mut self, file: &LogFile, offset: u64, block: &[u8]) {
         let mut rest = block;
         loop {
             let at = offset + (block.len() - rest.len()) as u64;
@@ -174,9 +174,9 @@ impl LogScanner {
                 }
                 NextRecord::Older => {
                     self.is_numbered = true;
-                    return self.note_tail(file, at);
+                    return self.record_tail(file, at);
                 }
-                NextRecord::Damaged if self.is_numbered => return self.note_tail(file, at),
+                NextRecord::Damaged if self.is_numbered => return self.record_tail(file, at),
                 NextRecord::Damaged | NextRecord::Torn => return self.record_damage(file, at),
                 NextRecord::None => return,
             }
@@ -231,8 +231,8 @@ impl LogScanner {
         self.is_loss_proved |= voucher.is_some_and(|voucher| voucher >= lost);
     }
 
-    /// Notes that bytes follow that are not a record of this log. If a batch is incomplete, this is damage.
-    fn note_tail(&mut self, file: &LogFile, offset: u64) {
+    /// Records that bytes follow that are not a record of this log. If a batch is incomplete, this is damage.
+    fn record_tail(&mut self, file: &LogFile, offset: u64) {
         self.has_tail = true;
         if self.batch.is_some() {
             return self.record_damage(file, offset);
@@ -240,7 +240,7 @@ impl LogScanner {
         self.end.get_or_insert_with(|| LogEnd { position: file.at(offset), is_damage: false });
     }
 
-    fn note_damage(&mut self, file: &LogFile, offset: u64) {
+    fn record_damage(&mut self, file: &LogFile, offset: u64) {
         self.batch = None;
         self.end.get_or_insert_with(|| LogEnd { position: file.at(offset), is_damage: true }).is_damage = true;
     }
@@ -280,7 +280,7 @@ fn next_record(rest: &[u8], log_number: u32, is_whole_block: bool) -> NextRecord
     }
     let Some(kind) = rest.get(HEADER_BYTES - 1).copied() else { return NextRecord::Damaged };
     if !(FULL + NUMBERED..=LAST + NUMBERED).contains(&kind) {
-        return record(rest).map_or(NextRecord::Damaged, |(kind, payload)| NextRecord::Own {
+        return parse_record(rest).map_or(NextRecord::Damaged, |(kind, payload)| NextRecord::Own {
             kind,
             payload,
             size: HEADER_BYTES + payload.len(),
@@ -469,8 +469,8 @@ mod tests {
                 }
             }
             let number = index as u32 + 1;
-            let scan_file = LogFile { path: format!("{number}.log").into(), number };
-            examination.scan_file(&scan_file, &mut bytes.as_slice()).expect("no input fails");
+            let file = LogFile { path: format!("{number}.log").into(), number };
+            examination.scan_file(&file, &mut bytes.as_slice()).expect("no input fails");
         }
         examination.finish()
     }
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(condition.batches, batches);
         assert_eq!(condition.torn.is_some(), is_torn);
         let tail = |(number, length): &(u32, usize)| LogPosition {
-            scan_file: format!("{number}.log").into(),
+            file: format!("{number}.log").into(),
             offset: *length as u64,
         };
         assert_eq!(condition.older_tails, tails.iter().map(tail).collect::<Vec<_>>());

@@ -277,7 +277,7 @@ fn set_files(database: &mut rocksdb::Options, options: &StoreOptions) {
 /// Maximum number of logs that are kept to be written over. Each has the size of the largest memtable, or less.
 const RECYCLED_LOGS_MAX: usize = 3;
 
-fn set_log(database: &mut rocksdb::StoreOptions, options: &StoreOptions) {
+fn set_log(database: &mut rocksdb::Options, options: &StoreOptions) {
     if let Some(folder) = &options.wal_folder {
         database.set_wal_dir(folder);
     }

@@ -282,7 +282,7 @@ fn a_torn_tail_of_the_log_is_dropped() {
 
 /// Writes and flushes until the engine writes a new log over an older one. Returns the number of batches.
 fn recycle_logs(rocks: &RocksEngine) -> u32 {
-    for round in 0..6 {
+    for round in 0..6_u32 {
         for number in 0..50 {
             put(rocks, Table::Body, &(round * 50 + number).to_be_bytes(), &[7; 10_000]);
         }
