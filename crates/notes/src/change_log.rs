@@ -87,10 +87,44 @@ pub struct ChangeEntry {
     pub(crate) kind: u8,
 }
 
-pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId, folders: &[Membership]) {
-    let mut out = Encoder::with_capacity(1 + folders.len() * 8);
-    encode_memberships(&mut out, folders);
-    batch.put(Table::ByModseq, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
+impl ChangeEntry {
+    /// Creates the entry of a note's last change in a transaction, or of the first folder that it left.
+    pub(crate) fn new(modseq: Modseq, note: NoteId, change: Change) -> Self {
+        let kind = match change {
+            Change::Changed { .. } => CHANGED,
+            Change::Deleted { .. } => DELETED,
+            Change::Left { .. } => LEFT,
+        };
+        Self { modseq, note, change, kind }
+    }
+
+    /// Numbers a *left* entry. If a note leaves several folders in one transaction, their records share modseq and
+    /// note, so each gets its own kind number, from [`LEFT`] up.
+    pub(crate) fn numbered(self, index: u8) -> Self {
+        assert!(self.kind == LEFT, "only departures from folders are numbered");
+        Self { kind: LEFT.saturating_add(index), ..self }
+    }
+}
+
+/// Writes the record of an entry.
+pub(crate) fn put(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
+    let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
+    batch.put(Table::ByModseq, &key, &encode(&entry.change));
+}
+
+fn encode(change: &Change) -> Vec<u8> {
+    let mut out = Encoder::with_capacity(32);
+    match change {
+        Change::Changed { folders } => encode_memberships(&mut out, folders),
+        Change::Deleted { at, folders } => {
+            out.i64(at.0);
+            encode_memberships(&mut out, folders);
+        }
+        Change::Left { at, from } => {
+            out.i64(at.0).u32(from.folder.0).u32(from.uid.0);
+        }
+    }
+    out.finish()
 }
 
 /// Deletes the record of a note's last change.
@@ -106,27 +140,6 @@ pub(crate) fn delete_any(batch: &mut Batch, database: DbNumber, modseq: Modseq, 
     }
 }
 
-/// The note that a record is about, and the transaction that changed it.
-#[derive(Clone, Copy)]
-pub(crate) struct RecordKey {
-    pub(crate) database: DbNumber,
-    pub(crate) modseq: Modseq,
-    pub(crate) note: NoteId,
-}
-
-impl RecordKey {
-    fn stored(self, kind: u8) -> Vec<u8> {
-        keys::bymod(self.database, self.modseq, self.note, kind).to_vec()
-    }
-}
-
-pub(crate) fn put_deleted(batch: &mut Batch, key: RecordKey, at: Timestamp, folders: &[Membership]) {
-    let mut out = Encoder::with_capacity(9 + folders.len() * 8);
-    out.i64(at.0);
-    encode_memberships(&mut out, folders);
-    batch.put(Table::ByModseq, &key.stored(DELETED), &out.finish());
-}
-
 /// Deletes one record.
 pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
@@ -137,15 +150,6 @@ pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &Change
 pub(crate) fn entry_exists(reader: &dyn TableReader, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
     Ok(reader.get(Table::ByModseq, &key)?.is_some())
-}
-
-/// Writes a *left* record. If a note leaves several folders in one transaction, their records share modseq and note, so
-/// each gets its own kind number, from [`LEFT`] up.
-pub(crate) fn put_left(batch: &mut Batch, key: RecordKey, at: Timestamp, membership: Membership, index: u8) {
-    let mut out = Encoder::with_capacity(16);
-    out.i64(at.0).u32(membership.folder.0).u32(membership.uid.0);
-    let kind = LEFT.saturating_add(index);
-    batch.put(Table::ByModseq, &key.stored(kind), &out.finish());
 }
 
 /// Calls `each` for every change after `since`, in order.

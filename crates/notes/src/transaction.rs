@@ -20,7 +20,7 @@ use store::{Batch, Store, Table, TableReader, Ticket};
 
 use crate::access::{Access, level};
 use crate::acl::Acl;
-use crate::change_log::{self, RecordKey};
+use crate::change_log::{self, Change, ChangeEntry};
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -384,12 +384,12 @@ impl<'t> DatabaseChanges<'t> {
             change_log::delete_last(batch, number, before);
         }
         let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
-        let record_key = RecordKey { database: number, modseq: self.modseq, note: after.note };
-        if after.is_stub() {
-            change_log::put_deleted(batch, record_key, self.now, old);
+        let change = if after.is_stub() {
+            Change::Deleted { at: self.now, folders: old.to_vec() }
         } else {
-            change_log::put_changed(batch, number, self.modseq, after.note, &after.folders);
-        }
+            Change::Changed { folders: after.folders.clone() }
+        };
+        change_log::put(batch, number, &ChangeEntry::new(self.modseq, after.note, change));
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
             let folder = self.folder(place.folder)?;
@@ -397,7 +397,8 @@ impl<'t> DatabaseChanges<'t> {
             folder.change.entries.push((place.uid, None));
             assert!(removed.is_some(), "every folder membership has an entry");
             if !after.is_stub() {
-                change_log::put_left(batch, record_key, self.now, *place, left);
+                let change = Change::Left { at: self.now, from: *place };
+                change_log::put(batch, number, &ChangeEntry::new(self.modseq, after.note, change).numbered(left));
                 self.counters.stubs += 1;
                 left += 1;
             }

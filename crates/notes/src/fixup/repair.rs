@@ -10,7 +10,7 @@ use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::acl::{ACL_NOTE_ID, acl_item};
-use crate::change_log::{self, NoteChange, RecordKey};
+use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
@@ -139,12 +139,12 @@ impl Survey<'_> {
             })?;
         }
         for header in self.headers.values() {
-            if header.is_stub() {
-                let key = RecordKey { database: self.number, modseq: header.modseq, note: header.note };
-                change_log::put_deleted(batch, key, header.modified, &[]);
+            let change = if header.is_stub() {
+                Change::Deleted { at: header.modified, folders: Vec::new() }
             } else {
-                change_log::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
-            }
+                Change::Changed { folders: header.folders.clone() }
+            };
+            change_log::put(batch, self.number, &ChangeEntry::new(header.modseq, header.note, change));
         }
         Ok(())
     }
