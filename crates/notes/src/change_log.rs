@@ -2,7 +2,8 @@
 //!
 //! Every note has exactly one *changed* or *deleted* record in the table `bymod`, at the modseq of its last change. An
 //! update removes the earlier record. In addition, a note that leaves a folder without being deleted leaves a *left*
-//! record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this log.
+//! record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this log. Its last entries are also in memory
+//! ([`crate::change_log_tail`]).
 //!
 //! Deleted and left records are purged with the deletion stubs.
 //! [`crate::database_reader::DatabaseSnapshot::is_complete_since`] returns `false` for a modseq before the purge.
@@ -104,6 +105,11 @@ impl ChangeEntry {
         assert!(self.kind == LEFT, "only departures from folders are numbered");
         Self { kind: LEFT.saturating_add(index), ..self }
     }
+
+    /// Returns `true` if the entry stays when the note changes again: a note that left a folder.
+    pub(crate) fn is_departure(&self) -> bool {
+        matches!(self.change, Change::Left { .. })
+    }
 }
 
 /// Writes the record of an entry.
@@ -169,8 +175,17 @@ pub(crate) fn scan_transactions(
     since: Modseq,
     limit: usize,
 ) -> Result<Vec<ChangeEntry>> {
+    take_transactions(limit, |each| scan_while(reader, database, since, each))
+}
+
+/// Returns about `limit` of the changes that `scan` passes to a function until it returns `false`, in order. Each
+/// transaction is returned completely or not at all.
+pub(crate) fn take_transactions(
+    limit: usize,
+    scan: impl FnOnce(&mut dyn FnMut(ChangeEntry) -> Result<bool>) -> Result<()>,
+) -> Result<Vec<ChangeEntry>> {
     let mut found: Vec<ChangeEntry> = Vec::new();
-    scan_while(reader, database, since, &mut |entry| {
+    scan(&mut |entry: ChangeEntry| {
         let is_enough = found.len() >= limit && found.last().is_some_and(|last| last.modseq != entry.modseq);
         if !is_enough {
             found.push(entry);
@@ -180,17 +195,15 @@ pub(crate) fn scan_transactions(
     Ok(found)
 }
 
-/// Returns up to `limit` changes after a position, in order, and the position after them. That position is `None` if no
-/// changes are left.
-pub(crate) fn scan_page(
-    reader: &dyn TableReader,
-    database: DbNumber,
-    place: ChangeCursor,
+/// Returns up to `limit` of the changes that `scan` passes to a function until it returns `false`, in order, and the
+/// position after them. That position is `None` if no changes are left.
+pub(crate) fn take_page(
     limit: usize,
+    scan: impl FnOnce(&mut dyn FnMut(ChangeEntry) -> Result<bool>) -> Result<()>,
 ) -> Result<(Vec<ChangeEntry>, Option<ChangeCursor>)> {
     let mut found: Vec<ChangeEntry> = Vec::new();
     let mut next = None;
-    scan_from(reader, database, place, &mut |entry| {
+    scan(&mut |entry: ChangeEntry| {
         if let Some(last) = found.last().filter(|_| found.len() >= limit) {
             let is_same = last.modseq == entry.modseq;
             next = Some(if is_same { ChangeCursor::after_entry(last) } else { ChangeCursor::after(last.modseq) });
@@ -212,7 +225,8 @@ pub(crate) fn scan_while(
     scan_from(reader, database, ChangeCursor::after(since), each)
 }
 
-fn scan_from(
+/// Calls `each` for every change after a position, in order, until it returns `false`.
+pub(crate) fn scan_from(
     reader: &dyn TableReader,
     database: DbNumber,
     place: ChangeCursor,

@@ -18,6 +18,8 @@ use store::{Store, Ticket};
 
 use crate::acl::Acl;
 use crate::catalog::DatabaseRecord;
+use crate::change_log::{ChangeCursor, ChangeEntry};
+use crate::change_log_tail::ChangeLogTail;
 use crate::change_subscription::ChangeSubscribers;
 use crate::counters::Counters;
 use crate::error::{Error, Result};
@@ -54,6 +56,8 @@ pub struct Database {
     pub(crate) views: ViewCache,
     /// The last changes, for indexes that follow them.
     recent: Mutex<RecentChanges>,
+    /// The last entries of the change log, for readers that follow it.
+    log_tail: Mutex<ChangeLogTail>,
     /// The lock of the single writer. It guards the counters as the last transaction left them.
     writer: Mutex<Counters>,
     /// Modseq of the last transaction, and the ticket with which to wait for its durability.
@@ -91,6 +95,7 @@ impl Database {
             designs: Mutex::default(),
             views: ViewCache::default(),
             recent: Mutex::new(RecentChanges::since(counters.modseq)),
+            log_tail: Mutex::new(ChangeLogTail::starting_after(counters.modseq)),
             writer: Mutex::new(counters),
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
@@ -214,6 +219,24 @@ impl Database {
         self.recent.lock().add(changes);
     }
 
+    /// Records in memory the entries that a transaction has written to the change log. Must be called after its commit
+    /// and before it is published.
+    pub(crate) fn add_log_entries(&self, modseq: Modseq, entries: Vec<ChangeEntry>) {
+        self.log_tail.lock().add(modseq, entries);
+    }
+
+    /// Drops the entries of the change log up to a modseq that are kept in memory. Must be called before the commit
+    /// that removes such records from the log.
+    pub(crate) fn drop_log_entries(&self, until: Modseq) {
+        self.log_tail.lock().drop_until(until);
+    }
+
+    /// Returns the entries of the change log after a position that a snapshot with this modseq shows, or `None` if they
+    /// may not all be in memory.
+    pub(crate) fn log_entries(&self, from: ChangeCursor, modseq: Modseq) -> Option<Vec<ChangeEntry>> {
+        self.log_tail.lock().after(from, modseq)
+    }
+
     /// Drops the old versions of notes for all changes that every open view has already followed.
     pub(crate) fn drop_old_versions(&self) {
         let followed = self.views.followed_modseq();
@@ -222,8 +245,8 @@ impl Database {
 
     /// Drops the changes kept in memory, because the change log was rewritten up to `modseq`.
     pub(crate) fn reset_recent_changes(&self, modseq: Modseq) {
-        let mut recent = self.recent.lock();
-        *recent = RecentChanges::since(modseq);
+        *self.recent.lock() = RecentChanges::since(modseq);
+        *self.log_tail.lock() = ChangeLogTail::starting_after(modseq);
     }
 
     /// Returns about `limit` notes that were changed after a modseq, in the order of the changes. Each transaction is

@@ -178,8 +178,11 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Calls `each` for every change after `since`. Changes before [`Counters::purged_modseq`] may be missing.
     pub fn changes(&self, since: Modseq, each: &mut dyn FnMut(ChangeEntry) -> Result<()>) -> Result<()> {
-        change_log::scan(&self.snapshot, self.database.number, since, &mut |entry| {
-            if self.is_hidden(entry.note)? { Ok(()) } else { each(entry) }
+        self.scan_changes(ChangeCursor::after(since), &mut |entry| {
+            if !self.is_hidden(entry.note)? {
+                each(entry)?;
+            }
+            Ok(true)
         })
     }
 
@@ -189,7 +192,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Fails unless the reader is the server itself.
     pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         records::require_server_itself(self.database, &self.grant)?;
-        change_log::scan_transactions(&self.snapshot, self.database.number, since, limit)
+        change_log::take_transactions(limit, |each| self.scan_changes(ChangeCursor::after(since), each))
     }
 
     /// Returns up to `limit` changes after a place.
@@ -197,7 +200,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// A caller that continues from [`ChangePage::next`] misses nothing, in a later snapshot too; a note that changed
     /// again is returned again. No changes are left when that place is behind [`DatabaseSnapshot::modseq`].
     pub fn changes_page(&self, from: ChangeCursor, limit: usize) -> Result<ChangePage> {
-        let (mut entries, next) = change_log::scan_page(&self.snapshot, self.database.number, from, limit)?;
+        let (mut entries, next) = change_log::take_page(limit, |each| self.scan_changes(from, each))?;
         let next = next.unwrap_or(ChangeCursor::after(self.modseq().max(from.modseq)));
         let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
         entries.retain(|entry| !hidden.contains(&entry.note));
@@ -282,6 +285,24 @@ impl<'d> DatabaseSnapshot<'d> {
     /// the reader is the server itself.
     pub fn snapshot(&self) -> Result<&Snapshot<'d>> {
         records::require_server_itself(self.database, &self.grant).map(|()| &self.snapshot)
+    }
+
+    /// Calls `each` for every change after a position, in order, until it returns `false`. Changes of hidden notes are
+    /// included. The last changes come from memory.
+    pub(crate) fn scan_changes(
+        &self,
+        from: ChangeCursor,
+        each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(entries) = self.database.log_entries(from, self.modseq()) else {
+            return change_log::scan_from(&self.snapshot, self.database.number, from, each);
+        };
+        for entry in entries {
+            if !each(entry)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Returns `true` if Readers items hide the note with this header.

@@ -6,7 +6,7 @@
 use base::Modseq;
 use formula::Formula;
 
-use crate::change_log;
+use crate::change_log::ChangeCursor;
 use crate::database::Database;
 use crate::database_reader::DatabaseSnapshot;
 use crate::error::Result;
@@ -58,7 +58,7 @@ impl DatabaseSnapshot<'_> {
     ) -> Result<SearchStats> {
         let context = self.evaluation_context();
         let mut searched = SearchStats { up_to: since, examined: 0, over_limit: 0 };
-        change_log::scan_while(&self.snapshot, self.database().number(), since, &mut |entry| {
+        self.scan_changes(ChangeCursor::after(since), &mut |entry| {
             let Some(header) = self.header(entry.note)? else { return Ok(true) };
             if header.is_stub() || header.class != NoteClass::DOCUMENT || header.modseq != entry.modseq {
                 return Ok(true);

@@ -57,6 +57,7 @@ pub mod unread;
 pub mod view;
 pub mod writer;
 
+mod change_log_tail;
 mod database_delete;
 mod design_edit;
 mod folder_cache;

@@ -154,6 +154,10 @@ pub const VIEW_HIDDEN_CHANGES_MAX: usize = 4_096;
 /// readers.
 pub const VIEW_READERS_CACHE_MAX: usize = 65_536;
 
+/// Maximum number of entries at the end of a database's change log that are kept in memory, for readers that follow it.
+/// An entry takes about 100 bytes.
+pub const CHANGE_LOG_TAIL_ENTRIES_MAX: usize = 256;
+
 /// Number of changes of a database that are kept in memory, for the indexes that follow it.
 pub const RECENT_CHANGES_MAX: usize = 512;
 

@@ -75,6 +75,8 @@ pub fn purge(database: &Database) -> Result<usize> {
     assert!(after.purged_modseq >= counters.purged_modseq, "purged_modseq never decreases");
     assert!(removed <= RECORDS_MAX, "each step is short, so that the lock is held only briefly");
     batch.put(Table::Meta, &keys::counters(database.number), &after.encode());
+    // A snapshot of the state after this batch must not get the removed entries from memory.
+    database.drop_log_entries(last);
     let ticket = store.commit(&batch)?;
     *counters = after;
     database.publish(after.modseq, ticket);

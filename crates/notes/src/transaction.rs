@@ -128,6 +128,8 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) folders: HashMap<ViewId, FolderIndexWriter<'t>>,
     /// The changes of notes, filled when they are in the batch.
     changed: Vec<RecentChange>,
+    /// The entries of the change log, filled when they are in the batch.
+    log_entries: Vec<ChangeEntry>,
     /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
     replaced: HashMap<NoteId, PreviousState>,
     keeps_versions: bool,
@@ -218,6 +220,7 @@ impl<'t> DatabaseChanges<'t> {
             made: HashMap::new(),
             folders: HashMap::new(),
             changed: Vec::new(),
+            log_entries: Vec::new(),
             replaced: HashMap::new(),
             keeps_versions: database.views.is_any_open(),
             folder_changes: Vec::new(),
@@ -389,7 +392,7 @@ impl<'t> DatabaseChanges<'t> {
         } else {
             Change::Changed { folders: after.folders.clone() }
         };
-        change_log::put(batch, number, &ChangeEntry::new(self.modseq, after.note, change));
+        self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change));
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
             let folder = self.folder(place.folder)?;
@@ -398,7 +401,7 @@ impl<'t> DatabaseChanges<'t> {
             assert!(removed.is_some(), "every folder membership has an entry");
             if !after.is_stub() {
                 let change = Change::Left { at: self.now, from: *place };
-                change_log::put(batch, number, &ChangeEntry::new(self.modseq, after.note, change).numbered(left));
+                self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change).numbered(left));
                 self.counters.stubs += 1;
                 left += 1;
             }
@@ -407,6 +410,11 @@ impl<'t> DatabaseChanges<'t> {
             self.put_entry(pending, *place)?;
         }
         Ok(())
+    }
+
+    fn append_to_log(&mut self, batch: &mut Batch, entry: ChangeEntry) {
+        change_log::put(batch, self.database.number, &entry);
+        self.log_entries.push(entry);
     }
 
     fn put_entry(&mut self, pending: &PendingHeader, place: Membership) -> Result<()> {
@@ -440,6 +448,7 @@ impl<'t> DatabaseChanges<'t> {
             self.database.folder_images.apply_transaction(view, self.counters.modseq, change);
         }
         self.database.add_recent_changes(self.changed);
+        self.database.add_log_entries(self.counters.modseq, self.log_entries);
         self.database.publish(self.counters.modseq, ticket);
     }
 }

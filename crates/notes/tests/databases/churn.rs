@@ -154,6 +154,24 @@ fn change_reads_cost_only_changed_documents() {
 }
 
 #[test]
+fn last_changes_are_read_without_the_engine() {
+    let mut fixture = Fixture::new(10);
+    let since = fixture.steps_modseq();
+    for round in 0..20 {
+        for note in &fixture.alive {
+            let marks = if round % 2 == 0 { Marks::SEEN } else { Marks::default() };
+            fixture.write(|writer| writer.marks_set(*note, marks, &[]));
+        }
+    }
+    assert_eq!(fixture.read_changes(since), 0, "a scan would step over the earlier changes of the notes");
+    // The same store, opened again: nothing is in memory.
+    let store = Arc::clone(fixture.notes.store());
+    let reopened = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(2)));
+    fixture.database = reopened.database_open("mail.nsf").expect("it exists");
+    assert!(fixture.read_changes(since) > 0, "the changes before the opening are scanned");
+}
+
+#[test]
 fn folder_reads_cost_only_entries_left_after_deletion() {
     let mut fixture = Fixture::new(2_000);
     (0..1_000).for_each(|_| fixture.expunge(0));

@@ -2,6 +2,7 @@
 
 mod access;
 mod batched_changes;
+mod change_log;
 mod churn;
 mod concurrency;
 mod damaged_files;
