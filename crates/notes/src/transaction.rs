@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
 
 use base::sync::MutexGuard;
-use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
+use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use collection::CollectionWriter;
 use store::blob::BlobWriter;
 use store::{Batch, Store, Table, TableReader, Ticket};
@@ -196,13 +196,15 @@ impl PendingHeader {
 pub(crate) struct FolderIndexWriter<'t> {
     pub(crate) entries: CollectionWriter<'t>,
     pub(crate) state: FolderState,
+    /// The first UID that this transaction allocates. No stored entry has this UID or a later one.
+    first_new_uid: Uid,
     change: FolderChange,
 }
 
 impl<'t> FolderIndexWriter<'t> {
     pub(crate) fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
-        Self { entries, state, change }
+        Self { entries, state, first_new_uid: state.uid_next, change }
     }
 }
 
@@ -422,11 +424,15 @@ impl<'t> DatabaseChanges<'t> {
         let key = place.uid.to_key();
         let folder = self.folder(place.folder)?;
         assert!(place.uid < folder.state.uid_next, "the UID was allocated by the folder");
-        let stored = folder.entries.find(&key)?;
-        if let Some(old) = stored.and_then(|value| FolderEntry::decode(place.uid, &value).ok()) {
-            entry.saved = old.saved;
+        if place.uid >= folder.first_new_uid {
+            folder.entries.insert(&key, &entry.encode())?;
+        } else {
+            let stored = folder.entries.find(&key)?;
+            if let Some(old) = stored.and_then(|value| FolderEntry::decode(place.uid, &value).ok()) {
+                entry.saved = old.saved;
+            }
+            folder.entries.put(&key, &entry.encode())?;
         }
-        folder.entries.put(&key, &entry.encode())?;
         folder.change.entries.push((place.uid, Some(entry)));
         Ok(())
     }
