@@ -47,7 +47,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
             write_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
         let meant = uids_of_ranges(stretches);
-        let changed = changes.changed.iter().map(|entry| entry.uid.0);
+        let changed = changes.changed.iter().map(|message| message.uid.0);
         let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
         stretches = uids.ranges().map(UidRange::from).collect();
     }

@@ -95,7 +95,7 @@ fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qre
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
     }
-    let changed = changes.changed.iter().map(|entry| entry.uid.0);
+    let changed = changes.changed.iter().map(|message| message.uid.0);
     selected.queue_flag_updates(changed.filter(|uid| known.contains(*uid)));
     Ok(())
 }

@@ -9,8 +9,7 @@
 //! read from the entries when they are reported.
 
 use base::{DbNumber, Uid};
-use mail::mailbox::MailSnapshot;
-use notes::FolderEntry;
+use mail::mailbox::{ChangedMessage, MailSnapshot};
 
 use super::{Session, fetch_response, is_full, selected};
 use crate::codec::ast::Numbering;
@@ -121,8 +120,8 @@ impl Session {
         selected.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
         let known = selected.sequence_numbers.uid_next();
         let own = std::mem::take(&mut selected.own);
-        let news = |entry: &&FolderEntry| entry.uid.0 < known && !own.contains(&entry.modseq);
-        selected.queue_flag_updates(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
+        let news = |message: &&ChangedMessage| message.uid.0 < known && !own.contains(&message.modseq);
+        selected.queue_flag_updates(changes.changed.iter().filter(news).map(|message| message.uid.0));
         selected.scanned_modseq = changes.modseq;
         selected.reported_modseq = changes.modseq;
         Ok(())

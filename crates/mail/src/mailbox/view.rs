@@ -96,13 +96,22 @@ pub struct FolderStatus {
     pub mailbox_id: String,
 }
 
+/// A message that is new or has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChangedMessage {
+    /// The UID.
+    pub uid: Uid,
+    /// The modseq of the last change.
+    pub modseq: Modseq,
+}
+
 /// The changes in a mailbox since a modseq.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Changes {
     /// UIDs of the messages that were removed.
     pub vanished: UidSet,
     /// New and changed messages, ascending by UID.
-    pub changed: Vec<FolderEntry>,
+    pub changed: Vec<ChangedMessage>,
     /// The modseq up to which the changes are included.
     pub modseq: Modseq,
     /// `false` if the requested modseq is so old that the removals since then are no longer fully known.
@@ -227,14 +236,14 @@ impl<'f> MailSnapshot<'f> {
         if reader.state().highest_modseq <= since {
             return Ok(changes);
         }
-        let mut changed = Vec::new();
         let mut vanished = Vec::new();
         self.reading.changes(since, &mut |entry| {
             let of_folder = |places: &[notes::Membership]| {
                 places.iter().find(|place| place.folder == folder).map(|place| place.uid)
             };
+            let changed = |uid| ChangedMessage { uid, modseq: entry.modseq };
             match &entry.change {
-                NoteChange::Changed { folders } => changed.extend(of_folder(folders)),
+                NoteChange::Changed { folders } => changes.changed.extend(of_folder(folders).map(changed)),
                 NoteChange::Deleted { folders, .. } => vanished.extend(of_folder(folders)),
                 NoteChange::Left { from, .. } if from.folder == folder => vanished.push(from.uid),
                 NoteChange::Left { .. } => {}
@@ -242,10 +251,7 @@ impl<'f> MailSnapshot<'f> {
             Ok(())
         })?;
         changes.vanished = vanished.into_iter().collect();
-        changed.sort_unstable();
-        for uid in changed {
-            changes.changed.extend(reader.entry(uid)?);
-        }
+        changes.changed.sort_unstable();
         Ok(changes)
     }
 
