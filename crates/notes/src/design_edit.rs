@@ -6,14 +6,14 @@ use collection::CollectionWriter;
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::error::{Error, Result};
-use crate::folder::{self, FolderDesign, FolderState, FolderWeights};
+use crate::folder::{self, FolderDesign, FolderState};
+use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
 use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
 use crate::private_design;
 use crate::records;
-use crate::transaction::FolderIndexWriter;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
@@ -53,10 +53,8 @@ impl Writer<'_, '_> {
         let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
-        let id = folder::collection_id(self.number(), view);
-        let mut entries = CollectionWriter::open(self.part.database.store.as_ref(), id, &FolderWeights)?;
-        entries.set_state(&state.encode());
-        self.part.folders.insert(view, FolderIndexWriter::new(entries, state));
+        let open = FolderIndexWriter::create(self.part.database, view, state)?;
+        self.part.folders.insert(view, open);
         Ok(view)
     }
 

@@ -61,6 +61,7 @@ mod change_log_tail;
 mod database_delete;
 mod design_edit;
 mod folder_cache;
+mod folder_index_writer;
 mod keys;
 mod private_design;
 mod readers_filter;

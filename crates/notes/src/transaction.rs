@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry as MapEntry;
 use std::sync::Arc;
 
 use base::sync::MutexGuard;
-use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
+use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use collection::CollectionWriter;
 use store::blob::BlobWriter;
 use store::{Batch, Store, Table, TableReader, Ticket};
@@ -24,8 +24,9 @@ use crate::change_log::{self, Change, ChangeEntry};
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
+use crate::folder::FolderEntry;
 use crate::folder_cache::FolderChange;
+use crate::folder_index_writer::FolderIndexWriter;
 use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
@@ -192,22 +193,6 @@ impl PendingHeader {
     }
 }
 
-/// A folder's index that changes.
-pub(crate) struct FolderIndexWriter<'t> {
-    pub(crate) entries: CollectionWriter<'t>,
-    pub(crate) state: FolderState,
-    /// The first UID that this transaction allocates. No stored entry has this UID or a later one.
-    first_new_uid: Uid,
-    change: FolderChange,
-}
-
-impl<'t> FolderIndexWriter<'t> {
-    pub(crate) fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
-        let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
-        Self { entries, state, first_new_uid: state.uid_next, change }
-    }
-}
-
 impl<'t> DatabaseChanges<'t> {
     fn new(database: &'t Database, grant: Arc<Grant>, guard: MutexGuard<'t, Counters>) -> Self {
         let counters = *guard;
@@ -309,13 +294,7 @@ impl<'t> DatabaseChanges<'t> {
     pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut FolderIndexWriter<'t>> {
         match self.folders.entry(view) {
             MapEntry::Occupied(known) => Ok(known.into_mut()),
-            MapEntry::Vacant(vacant) => {
-                let id = folder::collection_id(self.database.number, view);
-                let entries = CollectionWriter::open(self.database.store.as_ref(), id, &FolderWeights)?;
-                let state = FolderState::decode(entries.state())
-                    .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
-                Ok(vacant.insert(FolderIndexWriter::new(entries, state)))
-            }
+            MapEntry::Vacant(vacant) => Ok(vacant.insert(FolderIndexWriter::open(self.database, view)?)),
         }
     }
 
@@ -345,11 +324,8 @@ impl<'t> DatabaseChanges<'t> {
             let before = if pending.before.is_none() { Some(PreviousState::New) } else { replaced };
             self.changed.push(RecentChange { modseq: self.modseq, note, before: before.map(Arc::new) });
         }
-        for (view, mut folder) in self.folders.drain() {
-            folder.state.highest_modseq = self.modseq;
-            folder.entries.set_state(&folder.state.encode());
-            folder.entries.finish(batch)?;
-            self.folder_changes.push((view, folder.change));
+        for (view, folder) in self.folders.drain() {
+            self.folder_changes.push((view, folder.finish(self.modseq, batch)?));
         }
         if let Some(keywords) = &self.keywords {
             batch.put(Table::Meta, &keys::keywords(self.database.number), &keywords.encode());
@@ -397,10 +373,7 @@ impl<'t> DatabaseChanges<'t> {
         self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change));
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
-            let folder = self.folder(place.folder)?;
-            let removed = folder.entries.remove(&place.uid.to_key())?;
-            folder.change.entries.push((place.uid, None));
-            assert!(removed.is_some(), "every folder membership has an entry");
+            self.folder(place.folder)?.remove_entry(place.uid)?;
             if !after.is_stub() {
                 let change = Change::Left { at: self.now, from: *place };
                 self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change).numbered(left));
@@ -409,7 +382,8 @@ impl<'t> DatabaseChanges<'t> {
             }
         }
         for place in &after.folders {
-            self.put_entry(pending, *place)?;
+            let entry = FolderEntry::of(after, place.uid, self.now);
+            self.folder(place.folder)?.put_entry(entry)?;
         }
         Ok(())
     }
@@ -417,24 +391,6 @@ impl<'t> DatabaseChanges<'t> {
     fn append_to_log(&mut self, batch: &mut Batch, entry: ChangeEntry) {
         change_log::put(batch, self.database.number, &entry);
         self.log_entries.push(entry);
-    }
-
-    fn put_entry(&mut self, pending: &PendingHeader, place: Membership) -> Result<()> {
-        let mut entry = FolderEntry::of(&pending.after, place.uid, self.now);
-        let key = place.uid.to_key();
-        let folder = self.folder(place.folder)?;
-        assert!(place.uid < folder.state.uid_next, "the UID was allocated by the folder");
-        if place.uid >= folder.first_new_uid {
-            folder.entries.insert(&key, &entry.encode())?;
-        } else {
-            let stored = folder.entries.find(&key)?;
-            if let Some(old) = stored.and_then(|value| FolderEntry::decode(place.uid, &value).ok()) {
-                entry.saved = old.saved;
-            }
-            folder.entries.put(&key, &entry.encode())?;
-        }
-        folder.change.entries.push((place.uid, Some(entry)));
-        Ok(())
     }
 
     fn publish(mut self, ticket: Ticket) {
