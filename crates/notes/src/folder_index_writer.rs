@@ -3,6 +3,12 @@
 //! A [`FolderIndexWriter`] exists while the lock of its database is held, one per folder and transaction. It collects the
 //! changes of the transaction to the folder: for the index, into which they are written at the end, and for the cached
 //! folder ([`crate::folder_cache`]), which follows them when the transaction is published.
+//!
+//! The entries that it replaces or removes come from the cached folder, if that is as of the modseq that the
+//! transaction found in the index, and otherwise from the index. UIDs from the folder's next UID on are new and need no
+//! lookup.
+
+use std::sync::Arc;
 
 use base::{Modseq, Uid, ViewId};
 use collection::CollectionWriter;
@@ -11,7 +17,7 @@ use store::Batch;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
-use crate::folder_cache::FolderChange;
+use crate::folder_cache::{CachedFolder, FolderChange};
 
 /// A folder's index that changes.
 pub(crate) struct FolderIndexWriter<'t> {
@@ -19,6 +25,9 @@ pub(crate) struct FolderIndexWriter<'t> {
     pub(crate) state: FolderState,
     /// The first UID that this transaction allocates. No stored entry has this UID or a later one.
     first_new_uid: Uid,
+    /// The stored entries, if they are in memory. They are released before the transaction is published, so that the
+    /// cache can change them in place.
+    cached: Option<Arc<CachedFolder>>,
     change: FolderChange,
 }
 
@@ -29,7 +38,8 @@ impl<'t> FolderIndexWriter<'t> {
         let entries = CollectionWriter::open(database.store.as_ref(), id, &FolderWeights)?;
         let state = FolderState::decode(entries.state())
             .map_err(|_| Error::not_found(format!("folder {view} of {}", database.path())))?;
-        Ok(Self::new(entries, state))
+        let cached = database.folder_images.get(view, state.highest_modseq);
+        Ok(Self { cached, ..Self::new(entries, state) })
     }
 
     /// Creates the index of a new folder.
@@ -42,7 +52,7 @@ impl<'t> FolderIndexWriter<'t> {
 
     fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
-        Self { entries, state, first_new_uid: state.uid_next, change }
+        Self { entries, state, first_new_uid: state.uid_next, cached: None, change }
     }
 
     /// Adds an entry, or replaces the one with its UID. An entry that is replaced keeps the time at which the note was
@@ -53,6 +63,9 @@ impl<'t> FolderIndexWriter<'t> {
         assert!(uid < self.state.uid_next, "the UID was allocated by the folder");
         if uid >= self.first_new_uid {
             self.entries.insert(&key, &entry.encode())?;
+        } else if let Some(old) = self.cached.as_ref().and_then(|cached| cached.entry(uid)) {
+            entry.saved = old.saved;
+            self.entries.put_known(&key, &entry.encode(), old.weight())?;
         } else {
             let stored = self.entries.find(&key)?;
             if let Some(old) = stored.and_then(|value| FolderEntry::decode(uid, &value).ok()) {
@@ -66,8 +79,13 @@ impl<'t> FolderIndexWriter<'t> {
 
     /// Removes the stored entry with a UID.
     pub(crate) fn remove_entry(&mut self, uid: Uid) -> Result<()> {
-        let removed = self.entries.remove(&uid.to_key())?;
-        assert!(removed.is_some(), "every folder membership has an entry");
+        let key = uid.to_key();
+        if let Some(old) = self.cached.as_ref().and_then(|cached| cached.entry(uid)) {
+            self.entries.remove_known(&key, old.weight())?;
+        } else {
+            let removed = self.entries.remove(&key)?;
+            assert!(removed.is_some(), "every folder membership has an entry");
+        }
         self.change.entries.push((uid, None));
         Ok(())
     }
