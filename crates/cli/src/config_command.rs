@@ -2,7 +2,7 @@
 
 use admin::counted;
 use clap::Subcommand;
-use config::{KEYS, Source, reference};
+use config::{KEYS, ValueSource, reference};
 
 use super::{Failure, GlobalOptions, Server, print};
 
@@ -60,7 +60,7 @@ fn check(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
 
 fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
     let mut effective = place.load()?.effective();
-    effective.retain(|key| !changed_only || key.source != Source::Default);
+    effective.retain(|key| !changed_only || key.source != ValueSource::Default);
     if place.json {
         let member = |key: &config::Effective| {
             (key.name.to_owned(), serde_json::json!({ "value": key.value, "source": key.source.to_string() }))

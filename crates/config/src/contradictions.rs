@@ -75,7 +75,7 @@ impl Contradictions<'_> {
             return;
         }
         let source = self.config.sources.iter().find(|(key, _)| key == first).map(|(_, source)| *source);
-        let line = source.and_then(super::Source::line);
+        let line = source.and_then(super::ValueSource::line);
         self.problems.push(Problem { key: (*first).to_owned(), line, text: text.to_owned() });
     }
 }

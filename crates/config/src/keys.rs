@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::load::suggest;
 use super::problem::Problem;
-use super::raw::{RawValue, RawValues, Source};
+use super::raw::{RawValue, RawValues, ValueSource};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
     LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
@@ -48,7 +48,7 @@ pub struct Effective {
     /// The value, in the form that it has in the file.
     pub value: String,
     /// The origin of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 macro_rules! configuration {
@@ -63,7 +63,7 @@ macro_rules! configuration {
         pub struct Config {
             $( $(#[doc = $about])+ pub $section: $Section, )+
             /// The origin of every key that was set. Keys that are missing here have their default.
-            pub sources: Vec<(&'static str, Source)>,
+            pub sources: Vec<(&'static str, ValueSource)>,
             /// Warnings: old names of renamed keys that were used.
             pub warnings: Vec<Problem>,
         }
@@ -114,7 +114,7 @@ macro_rules! configuration {
                 let source = |name| self.sources.iter().find(|(key, _)| *key == name).map(|(_, source)| *source);
                 values
                     .into_iter()
-                    .map(|(name, value)| Effective { name, value, source: source(name).unwrap_or(Source::Default) })
+                    .map(|(name, value)| Effective { name, value, source: source(name).unwrap_or(ValueSource::Default) })
                     .collect()
             }
         }
@@ -412,7 +412,7 @@ configuration! {
 struct Checker<'a> {
     raw: &'a RawValues,
     problems: Vec<Problem>,
-    sources: Vec<(&'static str, Source)>,
+    sources: Vec<(&'static str, ValueSource)>,
 }
 
 impl Checker<'_> {

@@ -27,4 +27,4 @@ mod tests;
 pub use keys::{Config, Effective, KEYS, Key, SECTIONS, Section};
 pub use load::{ConfigSources, load};
 pub use problem::{ConfigError, Problem};
-pub use raw::Source;
+pub use raw::ValueSource;

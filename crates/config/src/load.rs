@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::keys::{Config, KEYS, Key, SECTIONS, Section};
 use crate::limits::CONFIGURATION_BYTES_MAX;
 use crate::problem::{ConfigError, Problem};
-use crate::raw::{RawValue, RawValues, Source};
+use crate::raw::{RawValue, RawValues, ValueSource};
 use crate::renamed::{RENAMED, rename_keys};
 
 /// The sources from which a configuration is loaded.
@@ -34,7 +34,7 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
         problems.extend(report.problems);
         raw.extend(values);
     };
-    let preset = assignments(&origin.preset, Source::Demo, &mut problems);
+    let preset = assignments(&origin.preset, ValueSource::Demo, &mut problems);
     add(preset, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
@@ -43,11 +43,11 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
         problems.extend(read.problems);
         problems.extend(unknown_sections(&read.empty_sections));
     }
-    let overrides = assignments(&origin.overrides, Source::CommandLine, &mut problems);
+    let overrides = assignments(&origin.overrides, ValueSource::CommandLine, &mut problems);
     add(overrides, &mut problems);
     if let Some(data) = &origin.data {
         let texts = vec![data.display().to_string()];
-        raw.insert("server.data".to_owned(), RawValue { texts, source: Source::CommandLine });
+        raw.insert("server.data".to_owned(), RawValue { texts, source: ValueSource::CommandLine });
     }
     let (mut config, wrong) = Config::check(&raw);
     config.warnings = warnings;
@@ -67,7 +67,7 @@ fn read_file(file: &Path) -> Result<String, Problem> {
 }
 
 /// Parses assignments of one source. A later assignment of a key replaces an earlier one.
-fn assignments(texts: &[String], source: Source, problems: &mut Vec<Problem>) -> RawValues {
+fn assignments(texts: &[String], source: ValueSource, problems: &mut Vec<Problem>) -> RawValues {
     let mut values = RawValues::new();
     for text in texts {
         match crate::raw::parse_assignment(text, source) {

@@ -18,12 +18,12 @@ pub struct RawValue {
     /// The value, or the members of the list.
     pub texts: Vec<String>,
     /// The origin of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ValueSource {
     /// The key is not set and has its default.
     Default,
     /// The file, with the line number.
@@ -34,7 +34,7 @@ pub enum Source {
     Demo,
 }
 
-impl Source {
+impl ValueSource {
     /// Returns the line in the file, or `None` if the value does not come from the file.
     #[must_use]
     pub fn line(self) -> Option<usize> {
@@ -45,7 +45,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Result<ParsedFile, Problem> {
 }
 
 /// Parses `key=value` as given on the command line. A comma separates list members if the key takes a list.
-pub fn parse_assignment(assignment: &str, source: Source) -> Result<(String, RawValue), Problem> {
+pub fn parse_assignment(assignment: &str, source: ValueSource) -> Result<(String, RawValue), Problem> {
     let (key, value) = assignment
         .split_once('=')
         .ok_or_else(|| Problem::general(format!("{assignment:?} is not of the form section.key=value")))?;
@@ -123,7 +123,7 @@ impl Reader<'_> {
         };
         match texts {
             Some(texts) => {
-                self.read.raw.insert(key, RawValue { texts, source: Source::File(line) });
+                self.read.raw.insert(key, RawValue { texts, source: ValueSource::File(line) });
             }
             None => {
                 let text = "the value must be a string, a number, true or false, or a list of these".to_owned();

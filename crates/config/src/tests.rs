@@ -21,7 +21,7 @@ fn check_refused(text: &str, expected: &str) {
 #[test]
 fn an_empty_file_gives_the_defaults() {
     let config = check_text("").expect("nothing is wrong");
-    assert!(config.effective().iter().all(|effective| effective.source == Source::Default));
+    assert!(config.effective().iter().all(|effective| effective.source == ValueSource::Default));
     for effective in config.effective() {
         let key = KEYS.iter().find(|key| key.name == effective.name).expect("a known key");
         assert_eq!(effective.value, key.default, "{}: the default should stand in the form that is shown", key.name);
@@ -43,8 +43,8 @@ fn values_and_sources_are_read_from_the_file() {
     assert!(config.listen.pop3.0.is_empty());
     assert_eq!(config.limits.recipients, 2_000);
     let source = |name| config.effective().into_iter().find(|it| it.name == name).map(|it| it.source);
-    assert_eq!(source("store.cache"), Some(Source::File(4)));
-    assert_eq!(source("store.favor"), Some(Source::Default));
+    assert_eq!(source("store.cache"), Some(ValueSource::File(4)));
+    assert_eq!(source("store.favor"), Some(ValueSource::Default));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use config::limits::{CONFIGURATION_BYTES_MAX, CONFIGURATION_DEPTH_MAX};
 use config::raw::{parse, parse_assignment};
-use config::{ConfigSources, Source, load};
+use config::{ConfigSources, ValueSource, load};
 
 use crate::fixture::{ConfigFile, check_problems, check_value, load_text};
 
@@ -122,9 +122,9 @@ fn unreadable_file_is_named_in_the_error() {
 
 #[test]
 fn assignments_are_split_at_the_first_equals_sign() {
-    let (key, value) =
-        parse_assignment(" log.filter = imap=debug,smtp=trace ", Source::CommandLine).expect("the assignment is valid");
+    let (key, value) = parse_assignment(" log.filter = imap=debug,smtp=trace ", ValueSource::CommandLine)
+        .expect("the assignment is valid");
     assert_eq!((key.as_str(), value.texts.as_slice()), ("log.filter", &["imap=debug,smtp=trace".to_owned()][..]));
-    let refused = parse_assignment("log.filter", Source::Demo).expect_err("it has no value");
+    let refused = parse_assignment("log.filter", ValueSource::Demo).expect_err("it has no value");
     assert_eq!(refused.to_string(), "\"log.filter\" is not of the form section.key=value");
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use config::{ConfigSources, Source, load};
+use config::{ConfigSources, ValueSource, load};
 
 use crate::fixture::{ConfigFile, check_problems, check_value, owned};
 
@@ -11,7 +11,7 @@ fn last_assignment_of_a_key_wins() {
     let overrides = owned(&["limits.recipients=200", "limits.recipients=300"]);
     let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("both are valid");
     assert_eq!(config.limits.recipients, 300);
-    assert_eq!(config.sources, [("limits.recipients", Source::CommandLine)]);
+    assert_eq!(config.sources, [("limits.recipients", ValueSource::CommandLine)]);
 }
 
 #[test]
@@ -40,7 +40,8 @@ fn each_source_overrides_the_one_before_it() {
 
 #[test]
 fn sources_are_shown_with_the_effective_values() {
-    let shown = [Source::Default, Source::File(12), Source::CommandLine, Source::Demo].map(|source| source.to_string());
+    let shown = [ValueSource::Default, ValueSource::File(12), ValueSource::CommandLine, ValueSource::Demo]
+        .map(|source| source.to_string());
     assert_eq!(shown, ["default", "file, line 12", "command line", "demo"]);
     let file = ConfigFile::new("\n[imap]\nerrors = 5\n");
     let overrides = owned(&["pop3.idle_timeout=1min"]);
@@ -49,7 +50,7 @@ fn sources_are_shown_with_the_effective_values() {
     let changed: Vec<_> = config
         .effective()
         .into_iter()
-        .filter(|effective| effective.source != Source::Default)
+        .filter(|effective| effective.source != ValueSource::Default)
         .map(|effective| format!("{} = {} ({})", effective.name, effective.value, effective.source))
         .collect();
     assert_eq!(
