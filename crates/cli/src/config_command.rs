@@ -62,7 +62,7 @@ fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
     let mut effective = place.load()?.effective();
     effective.retain(|key| !changed_only || key.source != ValueSource::Default);
     if place.json {
-        let member = |key: &config::Effective| {
+        let member = |key: &config::EffectiveValue| {
             (key.name.to_owned(), serde_json::json!({ "value": key.value, "source": key.source.to_string() }))
         };
         let object: serde_json::Map<_, _> = effective.iter().map(member).collect();
@@ -79,7 +79,7 @@ fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
 
 fn keys(place: &GlobalOptions, markdown: bool) {
     if place.json {
-        let object = |key: &config::Key| {
+        let object = |key: &config::ConfigKey| {
             serde_json::json!({
                 "name": key.name, "kind": key.kind, "default": key.default, "range": key.range,
                 "meaning": key.description.join(" ").trim(),

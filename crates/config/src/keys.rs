@@ -18,7 +18,7 @@ use super::units::{ByteSize, ConfigDuration};
 
 /// The description of a key, without its value.
 #[derive(Debug, Clone, Copy)]
-pub struct Key {
+pub struct ConfigKey {
     /// The section and the key name, separated by a dot.
     pub name: &'static str,
     /// The kind of value that the key takes.
@@ -33,7 +33,7 @@ pub struct Key {
 
 /// A section: its name and its subject.
 #[derive(Debug, Clone, Copy)]
-pub struct Section {
+pub struct ConfigSection {
     /// The name, as it stands in brackets in the file.
     pub name: &'static str,
     /// The subject that the section's keys share; one element for each source line.
@@ -42,7 +42,7 @@ pub struct Section {
 
 /// A key's effective value, as `doublet config show` prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveValue {
     /// The dotted name.
     pub name: &'static str,
     /// The value, in the form that it has in the file.
@@ -77,13 +77,13 @@ macro_rules! configuration {
         )+
 
         /// All sections, in the order of the documentation.
-        pub const SECTIONS: &[Section] = &[
-            $( Section { name: stringify!($section), meaning: &[$($about),+] }, )+
+        pub const SECTIONS: &[ConfigSection] = &[
+            $( ConfigSection { name: stringify!($section), meaning: &[$($about),+] }, )+
         ];
 
         /// All keys, in the order of the documentation.
-        pub const KEYS: &[Key] = &[
-            $( $( Key {
+        pub const KEYS: &[ConfigKey] = &[
+            $( $( ConfigKey {
                 name: concat!(stringify!($section), ".", stringify!($key)),
                 kind: <$Type as Setting>::KIND,
                 default: $default,
@@ -107,15 +107,15 @@ macro_rules! configuration {
 
             /// Returns every key with its effective value.
             #[must_use]
-            pub fn effective(&self) -> Vec<Effective> {
+            pub fn effective(&self) -> Vec<EffectiveValue> {
                 let values = [
                     $( $( (concat!(stringify!($section), ".", stringify!($key)), self.$section.$key.show()), )+ )+
                 ];
-                let source = |name| self.sources.iter().find(|(key, _)| *key == name).map(|(_, source)| *source);
-                values
-                    .into_iter()
-                    .map(|(name, value)| Effective { name, value, source: source(name).unwrap_or(ValueSource::Default) })
-                    .collect()
+                let given = |name| self.sources.iter().find(|(key, _)| *key == name).map(|(_, source)| *source);
+                let effective = |(name, value)| {
+                    EffectiveValue { name, value, source: given(name).unwrap_or(ValueSource::Default) }
+                };
+                values.into_iter().map(effective).collect()
             }
         }
     };
@@ -436,7 +436,7 @@ impl Checker<'_> {
     }
 }
 
-fn in_range<T: Setting>(value: T, key: &Key) -> Result<T, String> {
+fn in_range<T: Setting>(value: T, key: &ConfigKey) -> Result<T, String> {
     let [low, high] = key.range else {
         return Ok(value);
     };

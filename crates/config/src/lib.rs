@@ -24,7 +24,7 @@ pub mod units;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{Config, Effective, KEYS, Key, SECTIONS, Section};
+pub use keys::{Config, ConfigKey, ConfigSection, EffectiveValue, KEYS, SECTIONS};
 pub use load::{ConfigSources, load};
 pub use problem::{ConfigError, Problem};
 pub use raw::ValueSource;

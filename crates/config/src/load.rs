@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::keys::{Config, KEYS, Key, SECTIONS, Section};
+use crate::keys::{Config, ConfigKey, ConfigSection, KEYS, SECTIONS};
 use crate::limits::CONFIGURATION_BYTES_MAX;
 use crate::problem::{ConfigError, Problem};
 use crate::raw::{RawValue, RawValues, ValueSource};
@@ -86,7 +86,7 @@ fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
     let unknown = empty.iter().filter(|(name, _)| SECTIONS.iter().all(|section| section.name != name));
     unknown
         .map(|(name, line)| {
-            let near = |section: &&Section| (strsim::jaro_winkler(name, section.name) * 1_000.0) as u32;
+            let near = |section: &&ConfigSection| (strsim::jaro_winkler(name, section.name) * 1_000.0) as u32;
             let text = match SECTIONS.iter().max_by_key(near).filter(|section| near(section) > 800) {
                 Some(section) => format!("there is no such section; did you mean [{}]?", section.name),
                 None => "there is no such section; `doublet config keys` lists all".to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn suggest(name: &str) -> String {
     }
     let name = &name.to_lowercase();
     let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
-    let near = |key: &&Key| {
+    let near = |key: &&ConfigKey| {
         let whole = strsim::jaro_winkler(name, key.name);
         let part = name.rsplit('.').next().map_or(0.0, |own| strsim::jaro_winkler(own, last(key.name)) * 0.95);
         (whole.max(part) * 1_000.0) as u32

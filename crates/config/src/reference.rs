@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{KEYS, Key, SECTIONS};
+use super::keys::{ConfigKey, KEYS, SECTIONS};
 use super::renamed::RENAMED;
 
 /// Returns the tables for the documentation in Markdown.
@@ -52,11 +52,11 @@ pub fn terminal_text() -> String {
     text
 }
 
-fn keys_of(section: &'static str) -> impl Iterator<Item = &'static Key> {
+fn keys_of(section: &'static str) -> impl Iterator<Item = &'static ConfigKey> {
     KEYS.iter().filter(move |key| key.name.split('.').next() == Some(section))
 }
 
-fn range(key: &Key, between: &str) -> String {
+fn range(key: &ConfigKey, between: &str) -> String {
     key.range.join(between)
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use config::setting::{AutoCount, Bind};
 use config::units::{ByteSize, ConfigDuration};
-use config::{Config, ConfigError, ConfigSources, KEYS, Key, load};
+use config::{Config, ConfigError, ConfigKey, ConfigSources, KEYS, load};
 
 use crate::fixture::{check_problems, check_value, load_assignments, owned};
 
 /// Loads one key; the preset keeps the pauses of the router in order, whichever of the two is set.
-fn load_alone(key: &Key, value: &str) -> Result<Config, ConfigError> {
+fn load_alone(key: &ConfigKey, value: &str) -> Result<Config, ConfigError> {
     let preset = owned(&["router.retry_first=1s", "router.retry_max=1w"]);
     load(&ConfigSources { preset, overrides: vec![format!("{}={value}", key.name)], ..ConfigSources::default() })
 }
@@ -26,7 +26,7 @@ fn smallest_unit(kind: &str, text: &str) -> (u64, &'static str) {
     }
 }
 
-fn bounded_keys() -> impl Iterator<Item = (&'static Key, &'static str, &'static str)> {
+fn bounded_keys() -> impl Iterator<Item = (&'static ConfigKey, &'static str, &'static str)> {
     KEYS.iter().filter_map(|key| match key.range {
         [low, high] => Some((key, *low, *high)),
         _ => None,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use config::{Config, KEYS, Key, SECTIONS, reference};
+use config::{Config, ConfigKey, KEYS, SECTIONS, reference};
 use proptest::prelude::*;
 
 use crate::fixture::load_text;
@@ -11,7 +11,7 @@ use crate::fixture::load_text;
 const DEPENDENT_KEYS: &[&str] =
     &["tls.", "router.retry_", "router.smart_host_user", "log.filter", "server.name", "server.domain"];
 
-fn number_text(key: &Key, number: u64) -> String {
+fn number_text(key: &ConfigKey, number: u64) -> String {
     let number_within = |parse: &dyn Fn(&str) -> u64| match key.range {
         [low, high] => parse(low) + number % (parse(high) - parse(low) + 1),
         _ => number,
@@ -30,7 +30,7 @@ fn number_text(key: &Key, number: u64) -> String {
 }
 
 /// Returns a valid value for a key, which the number chooses.
-fn value_text(key: &Key, number: u64) -> String {
+fn value_text(key: &ConfigKey, number: u64) -> String {
     match key.kind {
         "true or false" => ["true", "false", "on", "no"][(number % 4) as usize].to_owned(),
         "text" | "path" => format!("some text/{number}"),
@@ -62,7 +62,7 @@ proptest! {
 
     #[test]
     fn random_values_round_trip(numbers in prop::collection::vec(any::<u64>(), KEYS.len())) {
-        let independent = |key: &&Key| !DEPENDENT_KEYS.iter().any(|name| key.name.starts_with(name));
+        let independent = |key: &&ConfigKey| !DEPENDENT_KEYS.iter().any(|name| key.name.starts_with(name));
         let chosen = KEYS.iter().filter(independent).zip(numbers).map(|(key, number)| (key.name, value_text(key, number)));
         let first = load_text(&file_text(chosen)).expect("every value is valid");
         let second = load_text(&file_text(effective_values(&first).into_iter())).expect("what is shown is valid");
