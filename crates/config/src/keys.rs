@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::load::suggest;
 use super::problem::Problem;
-use super::raw::{RawValue, RawValues, ValueSource};
+use super::raw::{RawConfig, RawValue, ValueSource};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
     LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
@@ -95,7 +95,7 @@ macro_rules! configuration {
         impl Config {
             /// Converts the given texts to values and returns all problems found. A key with a wrong value gets its
             /// default, so that the rest can be checked.
-            pub fn check(raw: &RawValues) -> (Self, Vec<Problem>) {
+            pub fn check(raw: &RawConfig) -> (Self, Vec<Problem>) {
                 let mut checker = Checker { raw, problems: unknown_keys(raw), sources: Vec::new() };
                 $(
                     let $section = $Section {
@@ -410,7 +410,7 @@ configuration! {
 
 /// The state of the second stage: the given texts, the problems found and the origins of the values.
 struct Checker<'a> {
-    raw: &'a RawValues,
+    raw: &'a RawConfig,
     problems: Vec<Problem>,
     sources: Vec<(&'static str, ValueSource)>,
 }
@@ -451,7 +451,7 @@ fn in_range<T: Setting>(value: T, key: &ConfigKey) -> Result<T, String> {
     }
 }
 
-fn unknown_keys(raw: &RawValues) -> Vec<Problem> {
+fn unknown_keys(raw: &RawConfig) -> Vec<Problem> {
     let unknown = raw.iter().filter(|(name, _)| KEYS.iter().all(|key| key.name != *name));
     unknown.map(|(name, value)| Problem { key: name.clone(), line: value.source.line(), text: suggest(name) }).collect()
 }

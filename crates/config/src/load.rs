@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::keys::{Config, ConfigKey, ConfigSection, KEYS, SECTIONS};
 use crate::limits::CONFIGURATION_BYTES_MAX;
 use crate::problem::{ConfigError, Problem};
-use crate::raw::{RawValue, RawValues, ValueSource};
+use crate::raw::{RawConfig, RawValue, ValueSource};
 use crate::renamed::{RENAMED, rename_keys};
 
 /// The sources from which a configuration is loaded.
@@ -24,11 +24,11 @@ pub struct ConfigSources {
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
 pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
-    let mut raw = RawValues::new();
+    let mut raw = RawConfig::new();
     let mut problems = Vec::new();
     let mut warnings = Vec::new();
     // Old names are replaced in each source, so that the precedence of the sources holds for both names.
-    let mut add = |mut values: RawValues, problems: &mut Vec<Problem>| {
+    let mut add = |mut values: RawConfig, problems: &mut Vec<Problem>| {
         let report = rename_keys(&mut values, RENAMED);
         warnings.extend(report.warnings);
         problems.extend(report.problems);
@@ -67,8 +67,8 @@ fn read_file(file: &Path) -> Result<String, Problem> {
 }
 
 /// Parses assignments of one source. A later assignment of a key replaces an earlier one.
-fn assignments(texts: &[String], source: ValueSource, problems: &mut Vec<Problem>) -> RawValues {
-    let mut values = RawValues::new();
+fn assignments(texts: &[String], source: ValueSource, problems: &mut Vec<Problem>) -> RawConfig {
+    let mut values = RawConfig::new();
     for text in texts {
         match crate::raw::parse_assignment(text, source) {
             Ok((key, value)) => {

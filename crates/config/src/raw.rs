@@ -57,13 +57,13 @@ impl fmt::Display for ValueSource {
 }
 
 /// All keys that were set, by dotted name.
-pub type RawValues = BTreeMap<String, RawValue>;
+pub type RawConfig = BTreeMap<String, RawValue>;
 
 /// The result of reading a file.
 #[derive(Debug, Default)]
 pub struct ParsedFile {
     /// The keys.
-    pub raw: RawValues,
+    pub raw: RawConfig,
     /// Sections without any key, and their lines.
     pub empty_sections: Vec<(String, usize)>,
     /// Problems with values of a shape that no key accepts.

@@ -4,7 +4,7 @@
 //! below do; every other unknown name is an error. A test demands that an entry is removed after its two releases.
 
 use super::Problem;
-use super::raw::RawValues;
+use super::raw::RawConfig;
 
 /// A key that has a new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct RenameReport {
 }
 
 /// Replaces the old names of keys in one source by the new ones.
-pub(super) fn rename_keys(raw: &mut RawValues, renamed: &[RenamedKey]) -> RenameReport {
+pub(super) fn rename_keys(raw: &mut RawConfig, renamed: &[RenamedKey]) -> RenameReport {
     let mut report = RenameReport::default();
     for key in renamed {
         let Some(value) = raw.remove(key.old) else { continue };
