@@ -8,7 +8,7 @@
 use super::Problem;
 use super::keys::{Config, ListenKeys};
 use super::log_filter::filter;
-use super::setting::{Bind, ListenAddresses, is_host_name};
+use super::setting::{BindAddress, ListenAddresses, is_host_name};
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
@@ -49,7 +49,7 @@ fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
         ("listen.native", &keys.native),
         ("listen.admin", &keys.admin),
     ];
-    let binds: Vec<(&'static str, Bind)> =
+    let binds: Vec<(&'static str, BindAddress)> =
         all.iter().flat_map(|(name, listen)| listen.0.iter().map(|bind| (*name, *bind))).collect();
     for (index, (name, bind)) in binds.iter().enumerate() {
         let before = binds.get(..index).unwrap_or_default();

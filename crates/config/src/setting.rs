@@ -259,18 +259,18 @@ pub fn is_host_name(text: &str) -> bool {
 
 /// The addresses at which a listener listens; empty if it is off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ListenAddresses(pub Vec<Bind>);
+pub struct ListenAddresses(pub Vec<BindAddress>);
 
 /// One address to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bind {
+pub enum BindAddress {
     /// All addresses of the machine, IPv6 and IPv4, with this port.
     AllAddresses(u16),
     /// One address and port.
     Address(SocketAddr),
 }
 
-impl Bind {
+impl BindAddress {
     fn parse(text: &str) -> Result<Self, String> {
         let complaint = || format!("{text:?} is not an address; write 127.0.0.1:25, [::1]:25, *:25 or off");
         if let Ok(address) = text.parse() {
@@ -330,13 +330,13 @@ impl Setting for ListenAddresses {
         if matches!(text, "off" | "false") {
             return Ok(Self::default());
         }
-        text.split(',').map(|part| Bind::parse(part.trim())).collect::<Result<_, _>>().map(Self)
+        text.split(',').map(|part| BindAddress::parse(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 
     fn read_list(texts: &[String]) -> Result<Self, String> {
         match texts {
             [one] => Self::read(one),
-            _ => texts.iter().map(|text| Bind::parse(text)).collect::<Result<_, _>>().map(Self),
+            _ => texts.iter().map(|text| BindAddress::parse(text)).collect::<Result<_, _>>().map(Self),
         }
     }
 
@@ -345,8 +345,8 @@ impl Setting for ListenAddresses {
             return "off".to_owned();
         }
         let shown = self.0.iter().map(|bind| match bind {
-            Bind::AllAddresses(port) => format!("*:{port}"),
-            Bind::Address(address) => address.to_string(),
+            BindAddress::AllAddresses(port) => format!("*:{port}"),
+            BindAddress::Address(address) => address.to_string(),
         });
         shown.collect::<Vec<_>>().join(", ")
     }

@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use config::keys::ListenKeys;
-use config::setting::{Bind, ListenAddresses};
+use config::setting::{BindAddress, ListenAddresses};
 use instance::data_folder::{DataError, DataFolder, write_private};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
@@ -199,7 +199,7 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundLis
     Ok(BoundListener { protocol, address: path.display().to_string(), socket: Socket::Unix(listener, file) })
 }
 
-fn bind_network(protocol: Protocol, bind: Bind) -> Result<BoundListener, ListenError> {
+fn bind_network(protocol: Protocol, bind: BindAddress) -> Result<BoundListener, ListenError> {
     let mut refused = None;
     for address in bind.socket_addresses() {
         match bind_tcp(address) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use config::setting::{AutoCount, Bind};
+use config::setting::{AutoCount, BindAddress};
 use config::units::{ByteSize, ConfigDuration};
 use config::{Config, ConfigError, ConfigKey, ConfigSources, KEYS, load};
 
@@ -111,7 +111,7 @@ fn switches_have_three_words_for_each_state() {
 fn wildcard_address_binds_ipv6_first_and_is_not_loopback() {
     let config =
         load_assignments(&["listen.smtp=*:2525", "listen.native=[::1]:1, localhost:2"]).expect("both are valid");
-    let sockets = |bind: &Bind| bind.socket_addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let sockets = |bind: &BindAddress| bind.socket_addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
     let [everywhere] = config.listen.smtp.0.as_slice() else { panic!("one address: {:?}", config.listen.smtp) };
     assert_eq!(sockets(everywhere), ["[::]:2525", "0.0.0.0:2525"]);
     assert!(!everywhere.is_loopback());
