@@ -33,11 +33,11 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
     if let Err(text) = filter(&config.log) {
         found.add(&["log.filter"], &text);
     }
-    listeners(&config.listen, &mut found);
+    check_listeners(&config.listen, &mut found);
     found.problems
 }
 
-fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
+fn check_listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
     let all: [(&'static str, &ListenAddresses); 9] = [
         ("listen.smtp", &keys.smtp),
         ("listen.submission", &keys.submission),
@@ -53,7 +53,7 @@ fn listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {
         all.iter().flat_map(|(name, listen)| listen.0.iter().map(|bind| (*name, *bind))).collect();
     for (index, (name, bind)) in binds.iter().enumerate() {
         let before = binds.get(..index).unwrap_or_default();
-        if let Some((other, _)) = before.iter().find(|(_, other)| other.collides(*bind)) {
+        if let Some((other, _)) = before.iter().find(|(_, other)| other.conflicts_with(*bind)) {
             let address = ListenAddresses(vec![*bind]);
             let text = format!("{} is already used by {other}", super::setting::Setting::show(&address));
             found.add(&[name, other], &text);

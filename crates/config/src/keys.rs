@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::load::suggest;
+use super::load::unknown_key_error;
 use super::problem::Problem;
 use super::raw::{RawConfig, RawValue, ValueSource};
 use super::setting::{
@@ -99,7 +99,7 @@ macro_rules! configuration {
                 let mut checker = Checker { raw, problems: unknown_keys(raw), sources: Vec::new() };
                 $(
                     let $section = $Section {
-                        $( $key: checker.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
+                        $( $key: checker.read_value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
                     };
                 )+
                 (Self { $($section,)+ sources: checker.sources, warnings: Vec::new() }, checker.problems)
@@ -416,7 +416,7 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn value<T: Setting>(&mut self, name: &'static str) -> T {
+    fn read_value<T: Setting>(&mut self, name: &'static str) -> T {
         let key =
             KEYS.iter().find(|key| key.name == name).expect("the macro generates the fields and `KEYS` from one table");
         let given = self.raw.get(name);
@@ -424,7 +424,7 @@ impl Checker<'_> {
             Some(RawValue { texts, .. }) => T::read_list(texts),
             None => T::read(key.default),
         };
-        let value = read.and_then(|value| in_range(value, key));
+        let value = read.and_then(|value| check_range(value, key));
         if let Some(RawValue { source, .. }) = given {
             self.sources.push((name, *source));
         }
@@ -436,12 +436,12 @@ impl Checker<'_> {
     }
 }
 
-fn in_range<T: Setting>(value: T, key: &ConfigKey) -> Result<T, String> {
+fn check_range<T: Setting>(value: T, key: &ConfigKey) -> Result<T, String> {
     let [low, high] = key.range else {
         return Ok(value);
     };
-    let bounds = (T::read(low)?.extent(), T::read(high)?.extent());
-    match (value.extent(), bounds) {
+    let bounds = (T::read(low)?.number_range(), T::read(high)?.number_range());
+    match (value.number_range(), bounds) {
         (Some((least, most)), (Some((low_value, _)), Some((_, high_value))))
             if least < low_value || most > high_value =>
         {
@@ -453,5 +453,7 @@ fn in_range<T: Setting>(value: T, key: &ConfigKey) -> Result<T, String> {
 
 fn unknown_keys(raw: &RawConfig) -> Vec<Problem> {
     let unknown = raw.iter().filter(|(name, _)| KEYS.iter().all(|key| key.name != *name));
-    unknown.map(|(name, value)| Problem { key: name.clone(), line: value.source.line(), text: suggest(name) }).collect()
+    unknown
+        .map(|(name, value)| Problem { key: name.clone(), line: value.source.line(), text: unknown_key_error(name) })
+        .collect()
 }

@@ -34,7 +34,7 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
         problems.extend(report.problems);
         raw.extend(values);
     };
-    let preset = assignments(&origin.preset, ValueSource::Demo, &mut problems);
+    let preset = parse_assignments(&origin.preset, ValueSource::Demo, &mut problems);
     add(preset, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
@@ -43,7 +43,7 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
         problems.extend(read.problems);
         problems.extend(unknown_sections(&read.empty_sections));
     }
-    let overrides = assignments(&origin.overrides, ValueSource::CommandLine, &mut problems);
+    let overrides = parse_assignments(&origin.overrides, ValueSource::CommandLine, &mut problems);
     add(overrides, &mut problems);
     if let Some(data) = &origin.data {
         let texts = vec![data.display().to_string()];
@@ -67,7 +67,7 @@ fn read_file(file: &Path) -> Result<String, Problem> {
 }
 
 /// Parses assignments of one source. A later assignment of a key replaces an earlier one.
-fn assignments(texts: &[String], source: ValueSource, problems: &mut Vec<Problem>) -> RawConfig {
+fn parse_assignments(texts: &[String], source: ValueSource, problems: &mut Vec<Problem>) -> RawConfig {
     let mut values = RawConfig::new();
     for text in texts {
         match crate::raw::parse_assignment(text, source) {
@@ -98,7 +98,7 @@ fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
 
 /// Returns the text of the error for an unknown key, with the most similar known key. Names are compared regardless of
 /// case.
-pub(crate) fn suggest(name: &str) -> String {
+pub(crate) fn unknown_key_error(name: &str) -> String {
     if SECTIONS.iter().any(|section| section.name == name) {
         return format!("this is a section, not a key; write its keys below [{name}]");
     }

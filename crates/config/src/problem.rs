@@ -36,7 +36,7 @@ impl fmt::Display for Problem {
 
 /// All problems of one configuration.
 #[derive(Debug, thiserror::Error)]
-#[error("the configuration{} is not valid:\n{}", place(.file), lines(.problems))]
+#[error("the configuration{} is not valid:\n{}", format_file(.file), format_problems(.problems))]
 pub struct ConfigError {
     /// The configuration file, or `None` if there is none.
     pub file: Option<PathBuf>,
@@ -44,10 +44,10 @@ pub struct ConfigError {
     pub problems: Vec<Problem>,
 }
 
-fn place(file: &Option<PathBuf>) -> String {
+fn format_file(file: &Option<PathBuf>) -> String {
     file.as_ref().map(|file| format!(" {}", file.display())).unwrap_or_default()
 }
 
-pub(crate) fn lines(problems: &[Problem]) -> String {
+pub(crate) fn format_problems(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n")
 }

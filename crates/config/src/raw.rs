@@ -85,7 +85,7 @@ pub fn parse(text: &str) -> Result<ParsedFile, Problem> {
         Problem { key: String::new(), line, text }
     })?;
     let mut reader = Reader { text, read: ParsedFile::default() };
-    reader.table(table.get_ref(), "", 1);
+    reader.read_table(table.get_ref(), "", 1);
     Ok(reader.read)
 }
 
@@ -103,20 +103,20 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn table(&mut self, table: &DeTable<'_>, prefix: &str, depth: usize) {
+    fn read_table(&mut self, table: &DeTable<'_>, prefix: &str, depth: usize) {
         for (name, value) in table {
             let key =
                 if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
             let line = line_of(self.text, name.span().start);
             match value.get_ref() {
                 DeValue::Table(inner) if inner.is_empty() => self.read.empty_sections.push((key, line)),
-                DeValue::Table(inner) if depth < CONFIGURATION_DEPTH_MAX => self.table(inner, &key, depth + 1),
-                value => self.entry(key, value, line),
+                DeValue::Table(inner) if depth < CONFIGURATION_DEPTH_MAX => self.read_table(inner, &key, depth + 1),
+                value => self.read_entry(key, value, line),
             }
         }
     }
 
-    fn entry(&mut self, key: String, value: &DeValue<'_>, line: usize) {
+    fn read_entry(&mut self, key: String, value: &DeValue<'_>, line: usize) {
         let texts = match value {
             DeValue::Array(members) => members.iter().map(|member| plain_text(member.get_ref())).collect(),
             value => plain_text(value).map(|text| vec![text]),

@@ -13,7 +13,7 @@ use super::renamed::RENAMED;
 pub fn markdown() -> String {
     let mut text = String::new();
     for section in SECTIONS {
-        let _ = writeln!(text, "### `[{}]`\n\n{}\n", section.name, sentence(section.meaning));
+        let _ = writeln!(text, "### `[{}]`\n\n{}\n", section.name, join_lines(section.meaning));
         text.push_str("| key | value | default | range | meaning |\n|---|---|---|---|---|\n");
         for key in keys_of(section.name) {
             let name = key.name.rsplit('.').next().unwrap_or(key.name);
@@ -22,8 +22,8 @@ pub fn markdown() -> String {
                 text,
                 "| `{name}` | {} | {default} | {} | {} |",
                 key.kind,
-                range(key, " – "),
-                sentence(key.description)
+                format_range(key, " – "),
+                join_lines(key.description)
             );
         }
         text.push('\n');
@@ -41,11 +41,11 @@ pub fn markdown() -> String {
 pub fn terminal_text() -> String {
     let mut text = String::new();
     for section in SECTIONS {
-        let _ = writeln!(text, "[{}]  {}", section.name, sentence(section.meaning));
+        let _ = writeln!(text, "[{}]  {}", section.name, join_lines(section.meaning));
         for key in keys_of(section.name) {
-            let bounds = if key.range.is_empty() { String::new() } else { format!(", {}", range(key, " to ")) };
+            let bounds = if key.range.is_empty() { String::new() } else { format!(", {}", format_range(key, " to ")) };
             let _ = writeln!(text, "  {} = {:?}  ({}{bounds})", key.name, key.default, key.kind);
-            let _ = writeln!(text, "      {}", sentence(key.description));
+            let _ = writeln!(text, "      {}", join_lines(key.description));
         }
         text.push('\n');
     }
@@ -56,11 +56,11 @@ fn keys_of(section: &'static str) -> impl Iterator<Item = &'static ConfigKey> {
     KEYS.iter().filter(move |key| key.name.split('.').next() == Some(section))
 }
 
-fn range(key: &ConfigKey, between: &str) -> String {
+fn format_range(key: &ConfigKey, between: &str) -> String {
     key.range.join(between)
 }
 
 /// Joins the lines of a doc comment with blanks.
-fn sentence(lines: &[&str]) -> String {
+fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }

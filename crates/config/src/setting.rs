@@ -1,8 +1,8 @@
 //! The types of configuration values.
 //!
 //! Each type parses one text from the file, or several texts for a list. It describes in one sentence what is wrong
-//! with them, and formats a value in the form that it parses. [`Setting::extent`] makes a value comparable with the
-//! bounds of its key.
+//! with them, and formats a value in the form that it parses. [`Setting::number_range`] makes a value comparable with
+//! the bounds of its key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub trait Setting: Sized {
     fn show(&self) -> String;
 
     /// Returns the smallest and the largest number in the value, or `None` if the value contains no number.
-    fn extent(&self) -> Option<(u128, u128)> {
+    fn number_range(&self) -> Option<(u128, u128)> {
         None
     }
 }
@@ -61,7 +61,7 @@ impl Setting for u64 {
         self.to_string()
     }
 
-    fn extent(&self) -> Option<(u128, u128)> {
+    fn number_range(&self) -> Option<(u128, u128)> {
         Some((u128::from(*self), u128::from(*self)))
     }
 }
@@ -89,7 +89,7 @@ impl Setting for ByteSize {
         self.to_string()
     }
 
-    fn extent(&self) -> Option<(u128, u128)> {
+    fn number_range(&self) -> Option<(u128, u128)> {
         Some((u128::from(self.0), u128::from(self.0)))
     }
 }
@@ -105,7 +105,7 @@ impl Setting for ConfigDuration {
         self.to_string()
     }
 
-    fn extent(&self) -> Option<(u128, u128)> {
+    fn number_range(&self) -> Option<(u128, u128)> {
         Some((self.0.as_millis(), self.0.as_millis()))
     }
 }
@@ -121,7 +121,7 @@ pub enum AutoCount {
 
 impl AutoCount {
     /// Returns the number that was set, or else the result of `decide`.
-    pub fn or_else(self, decide: impl FnOnce() -> u64) -> usize {
+    pub fn unwrap_or_else(self, decide: impl FnOnce() -> u64) -> usize {
         let count = match self {
             Self::Auto => decide(),
             Self::Set(count) => count,
@@ -144,10 +144,10 @@ impl Setting for AutoCount {
         }
     }
 
-    fn extent(&self) -> Option<(u128, u128)> {
+    fn number_range(&self) -> Option<(u128, u128)> {
         match self {
             Self::Auto => None,
-            Self::Set(count) => count.extent(),
+            Self::Set(count) => count.number_range(),
         }
     }
 }
@@ -167,8 +167,8 @@ impl Setting for AutoSize {
         self.0.map_or_else(|| "auto".to_owned(), |size| size.to_string())
     }
 
-    fn extent(&self) -> Option<(u128, u128)> {
-        self.0.and_then(|size| size.extent())
+    fn number_range(&self) -> Option<(u128, u128)> {
+        self.0.and_then(|size| size.number_range())
     }
 }
 
@@ -301,7 +301,7 @@ impl BindAddress {
 
     /// Returns `true` if the two cannot be bound at the same time.
     #[must_use]
-    pub fn collides(self, other: Self) -> bool {
+    pub fn conflicts_with(self, other: Self) -> bool {
         let port = |bind: Self| match bind {
             Self::AllAddresses(port) => port,
             Self::Address(address) => address.port(),
@@ -546,7 +546,7 @@ mod tests {
         let check = |one: &str, two: &str, expected: bool| {
             let bind = |text| ListenAddresses::read(text).expect("an address").0[0];
             assert_eq!(
-                (bind(one).collides(bind(two)), bind(two).collides(bind(one))),
+                (bind(one).conflicts_with(bind(two)), bind(two).conflicts_with(bind(one))),
                 (expected, expected),
                 "{one} {two}"
             );

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use super::problem::lines;
+use super::problem::format_problems;
 use super::*;
 
 fn check_text(text: &str) -> Result<Config, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("doublet.toml");
     std::fs::write(&file, text).expect("the folder is writable");
-    load(&ConfigSources { file: Some(file), ..ConfigSources::default() }).map_err(|error| lines(&error.problems))
+    load(&ConfigSources { file: Some(file), ..ConfigSources::default() })
+        .map_err(|error| format_problems(&error.problems))
 }
 
 fn check_refused(text: &str, expected: &str) {

@@ -24,14 +24,14 @@ const TIME_UNITS: [(&str, u64); 6] =
 impl ByteSize {
     /// Parses a size.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (number, unit) = split_number(text.trim()).ok_or_else(|| not_a_size(text))?;
+        let (number, unit) = split_number(text.trim()).ok_or_else(|| size_error(text))?;
         let factor = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 1,
             "k" | "kib" => 1 << 10,
             "m" | "mib" => 1 << 20,
             "g" | "gib" => 1 << 30,
             "t" | "tib" => 1 << 40,
-            _ => return Err(not_a_size(text)),
+            _ => return Err(size_error(text)),
         };
         number.checked_mul(factor).map(Self).ok_or_else(|| format!("{text:?} is too large"))
     }
@@ -52,16 +52,16 @@ impl ConfigDuration {
         }
         let mut total_ms: u64 = 0;
         while !rest.is_empty() {
-            let (number, after) = split_number(rest).ok_or_else(|| not_a_span(text))?;
+            let (number, after) = split_number(rest).ok_or_else(|| duration_error(text))?;
             let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
             let (unit, next) = after.split_at_checked(end).unwrap_or((after, ""));
-            let factor = time_factor(unit).ok_or_else(|| not_a_span(text))?;
+            let factor = time_factor(unit).ok_or_else(|| duration_error(text))?;
             let part = number.checked_mul(factor);
             total_ms =
                 part.and_then(|part| total_ms.checked_add(part)).ok_or_else(|| format!("{text:?} is too long"))?;
             rest = next.trim_start();
         }
-        if text.trim().is_empty() { Err(not_a_span(text)) } else { Ok(Self(Duration::from_millis(total_ms))) }
+        if text.trim().is_empty() { Err(duration_error(text)) } else { Ok(Self(Duration::from_millis(total_ms))) }
     }
 }
 
@@ -98,11 +98,11 @@ fn time_factor(unit: &str) -> Option<u64> {
     TIME_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
-fn not_a_size(text: &str) -> String {
+fn size_error(text: &str) -> String {
     format!("{text:?} is not a size; write a number and a unit, as in 256MiB")
 }
 
-fn not_a_span(text: &str) -> String {
+fn duration_error(text: &str) -> String {
     format!("{text:?} is not a duration; write numbers and units, as in 30s, 15min or 1h30min")
 }
 
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!((size.0, size.to_string().as_str()), (bytes, shown), "{text}");
     }
 
-    fn check_span(text: &str, milliseconds: u64, shown: &str) {
+    fn check_duration(text: &str, milliseconds: u64, shown: &str) {
         let span = ConfigDuration::parse(text).expect("a duration");
         assert_eq!((span.0.as_millis(), span.to_string().as_str()), (u128::from(milliseconds), shown), "{text}");
     }
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn durations_read_in_every_unit() {
-        check_span("0", 0, "0s");
-        check_span("250ms", 250, "250ms");
-        check_span("90s", 90_000, "90s");
-        check_span("15min", 900_000, "15min");
-        check_span("15m", 900_000, "15min");
-        check_span("1h30min", 5_400_000, "90min");
-        check_span("1d 12h", 129_600_000, "36h");
-        check_span("14d", 1_209_600_000, "2w");
+        check_duration("0", 0, "0s");
+        check_duration("250ms", 250, "250ms");
+        check_duration("90s", 90_000, "90s");
+        check_duration("15min", 900_000, "15min");
+        check_duration("15m", 900_000, "15min");
+        check_duration("1h30min", 5_400_000, "90min");
+        check_duration("1d 12h", 129_600_000, "36h");
+        check_duration("14d", 1_209_600_000, "2w");
     }
 
     #[test]

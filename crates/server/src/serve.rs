@@ -70,7 +70,7 @@ pub enum ServeError {
 /// bound.
 pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
     raise_file_limit();
-    let threads = instance.config.server.network_threads.or_else(|| processors().div_ceil(2));
+    let threads = instance.config.server.network_threads.unwrap_or_else(|| processors().div_ceil(2));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("network")
@@ -150,7 +150,7 @@ impl Server {
         let limits = &instance.config.limits;
         let options = PoolOptions {
             name: "worker".to_owned(),
-            workers: keys.pool_tasks.or_else(|| processors().saturating_mul(2).max(4)),
+            workers: keys.pool_tasks.unwrap_or_else(|| processors().saturating_mul(2).max(4)),
             queue_max: count(keys.pool_queue),
         };
         let pool = Pool::new(&options, Arc::clone(&instance.clock))?;

@@ -73,9 +73,9 @@ fn a_value_beyond_a_bound_is_refused_with_both_bounds() {
 fn auto_uses_the_default_of_the_caller() {
     let config = load_assignments(&["server.pool_tasks=auto", "store.log_size_max=auto"]).expect("both are valid");
     assert_eq!((config.server.pool_tasks, config.store.log_size_max.0), (AutoCount::Auto, None));
-    assert_eq!(config.server.pool_tasks.or_else(|| 12), 12);
+    assert_eq!(config.server.pool_tasks.unwrap_or_else(|| 12), 12);
     let config = load_assignments(&["server.pool_tasks=7"]).expect("it is valid");
-    assert_eq!(config.server.pool_tasks.or_else(|| panic!("the number is set")), 7);
+    assert_eq!(config.server.pool_tasks.unwrap_or_else(|| panic!("the number is set")), 7);
 }
 
 #[test]
