@@ -2,9 +2,9 @@
 //!
 //! The first stage turns the file into a flat list of keys and texts ([`raw`]). The second turns every known key into a
 //! checked value ([`keys`]). All problems are reported at once, each with its line; an unknown key is an error that
-//! names the most similar known key. The old name of a renamed key ([`renamed`]) still works, with a warning. A key
-//! that is not set has its default from the table in [`keys`]; a test compares `docs/configuration.md` with the same
-//! table.
+//! names the most similar known key. The old name of a renamed key ([`renamed_keys`]) still works, with a warning. A
+//! key that is not set has its default from the table in [`keys`]; a test compares `docs/configuration.md` with the
+//! same table.
 //!
 //! Order of precedence: the command line (`--set section.key=value`, `--data`), the file, the demo's preset, the
 //! default. Environment variables are not read.
@@ -17,7 +17,7 @@ pub mod log_filter;
 pub mod problem;
 pub mod raw;
 pub mod reference;
-pub mod renamed;
+pub mod renamed_keys;
 pub mod setting;
 pub mod units;
 

@@ -6,7 +6,7 @@ use crate::keys::{Config, ConfigKey, ConfigSection, KEYS, SECTIONS};
 use crate::limits::CONFIGURATION_BYTES_MAX;
 use crate::problem::{ConfigError, Problem};
 use crate::raw::{RawConfig, RawValue, ValueSource};
-use crate::renamed::{RENAMED, rename_keys};
+use crate::renamed_keys::{RENAMED, rename_keys};
 
 /// The sources from which a configuration is loaded.
 #[derive(Debug, Clone, Default)]

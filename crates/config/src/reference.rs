@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::keys::{ConfigKey, KEYS, SECTIONS};
-use super::renamed::RENAMED;
+use super::renamed_keys::RENAMED;
 
 /// Returns the tables for the documentation in Markdown.
 #[must_use]
