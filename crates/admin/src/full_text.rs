@@ -105,7 +105,7 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
     let began = instance.clock.monotonic();
     let is_too_long = || instance.clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
     let found = index.query(&access, &query, page, &is_too_long)?;
-    instance.full_text.counts.queries.fetch_add(1, Ordering::Relaxed);
+    instance.full_text.counters.queries.fetch_add(1, Ordering::Relaxed);
     let reading = access.read()?;
     let rows: Result<Vec<Value>, Failure> = found
         .hits

@@ -45,12 +45,12 @@ pub struct FullText {
     pub pdf: Arc<PdfReader>,
     reads_pdf: bool,
     /// Counters since the start.
-    pub counts: Counts,
+    pub counters: IndexingCounters,
 }
 
 /// Counters of indexing since the start.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct IndexingCounters {
     /// Indexed documents.
     pub indexed: AtomicU64,
     /// Documents of which only a part could be read.
@@ -69,11 +69,11 @@ impl FullText {
     pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
         let opened = Mutex::default();
-        let counts = Counts::default();
+        let counters = IndexingCounters::default();
         let pdf = Arc::new(pdf);
         let thread_bytes = keys.memory.as_usize();
         let serves_imap = keys.imap_search;
-        Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counts }
+        Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counters }
     }
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
@@ -117,11 +117,11 @@ impl FullText {
         self.pdf.end_idle_children();
         match &done {
             Ok(progress) => {
-                self.counts.indexed.fetch_add(progress.indexed as u64, Ordering::Relaxed);
-                self.counts.damaged.fetch_add(progress.damaged as u64, Ordering::Relaxed);
+                self.counters.indexed.fetch_add(progress.indexed as u64, Ordering::Relaxed);
+                self.counters.damaged.fetch_add(progress.damaged as u64, Ordering::Relaxed);
             }
             Err(_) => {
-                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                self.counters.failures.fetch_add(1, Ordering::Relaxed);
             }
         }
         done
@@ -219,7 +219,7 @@ impl Indexer {
             indexed += progress.indexed;
             if progress.complete {
                 self.done.insert(record.number, began);
-                self.full_text.counts.updates.fetch_add(1, Ordering::Relaxed);
+                self.full_text.counters.updates.fetch_add(1, Ordering::Relaxed);
                 return Ok(indexed);
             }
             if stop() {

@@ -50,12 +50,12 @@ pub struct PdfReader {
     freed: Condvar,
     clock: SystemClock,
     /// Counters since the start.
-    pub counts: Counts,
+    pub counters: PdfCounters,
 }
 
 /// Counters of extractions since the start.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct PdfCounters {
     /// Files whose text was extracted.
     pub read: AtomicU64,
     /// Files that are no PDFs, have no text, or cannot be read.
@@ -78,7 +78,14 @@ impl PdfReader {
     pub fn new(program: PathBuf) -> Self {
         let pool = Mutex::default();
         let freed = Condvar::new();
-        Self { program, time_max: PDF_TIME_MAX, pool, freed, clock: SystemClock::new(), counts: Counts::default() }
+        Self {
+            program,
+            time_max: PDF_TIME_MAX,
+            pool,
+            freed,
+            clock: SystemClock::new(),
+            counters: PdfCounters::default(),
+        }
     }
 
     /// Sets the maximum time for one file.
@@ -138,11 +145,11 @@ impl IsolatedReader for PdfReader {
         }
         let reader = self.acquire();
         let (reader, text, count) = match self.ask(reader, bytes) {
-            Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counts.read),
-            Ok((reader, None)) => (Some(reader), None, &self.counts.empty),
+            Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counters.read),
+            Ok((reader, None)) => (Some(reader), None, &self.counters.empty),
             Err(failure) => {
                 tracing::info!(target: "full_text", why = failure.0, "gave up on a PDF");
-                (None, None, &self.counts.failed)
+                (None, None, &self.counters.failed)
             }
         };
         count.fetch_add(1, Ordering::Relaxed);

@@ -142,13 +142,13 @@ impl Statistics {
     }
 
     fn write_full_text(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
-        let counts = &self.instance.full_text.counts;
+        let counters = &self.instance.full_text.counters;
         let mut count = |name, help, count: &AtomicU64| out.counter(name, help, count.load(Ordering::Relaxed));
-        count("full_text_indexed", "Indexed documents.", &counts.indexed)?;
-        count("full_text_damaged", "Documents that could be indexed only in part.", &counts.damaged)?;
-        count("full_text_updates", "Index updates of databases.", &counts.updates)?;
-        count("full_text_failures", "Failed index updates of databases.", &counts.failures)?;
-        let pdf = &self.instance.full_text.pdf.counts;
+        count("full_text_indexed", "Indexed documents.", &counters.indexed)?;
+        count("full_text_damaged", "Documents that could be indexed only in part.", &counters.damaged)?;
+        count("full_text_updates", "Index updates of databases.", &counters.updates)?;
+        count("full_text_failures", "Failed index updates of databases.", &counters.failures)?;
+        let pdf = &self.instance.full_text.pdf.counters;
         count("full_text_pdf_read", "PDFs whose text was extracted.", &pdf.read)?;
         count("full_text_pdf_empty", "PDFs that have no text or cannot be read.", &pdf.empty)?;
         count(
@@ -156,7 +156,7 @@ impl Statistics {
             "PDFs given up because the process that read them failed or took too long.",
             &pdf.failed,
         )?;
-        count("full_text_queries", "Answered queries.", &counts.queries)?;
+        count("full_text_queries", "Answered queries.", &counters.queries)?;
         let Some(status) = self.instance.full_text.status() else { return Ok(()) };
         out.gauge("full_text_documents", "Documents in the index.", status.documents)?;
         out.gauge("full_text_segments", "Segments of the index.", status.segments)?;

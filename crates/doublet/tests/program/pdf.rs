@@ -123,7 +123,7 @@ fn pdf() -> PdfReader {
 
 fn counts(pdf: &PdfReader) -> (u64, u64, u64) {
     let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-    (count(&pdf.counts.read), count(&pdf.counts.empty), count(&pdf.counts.failed))
+    (count(&pdf.counters.read), count(&pdf.counters.empty), count(&pdf.counters.failed))
 }
 
 #[test]
