@@ -211,12 +211,12 @@ impl Statistics {
     }
 
     fn write_views(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
-        let counts = &self.updater.counts;
+        let counters = &self.updater.counters;
         let counters = [
-            ("update_databases", "Databases whose views were checked for updates.", &counts.databases),
-            ("update_views", "Views updated in the background.", &counts.views),
-            ("update_failures", "Views that could not be updated in the background.", &counts.failures),
-            ("update_dropped", "View update requests dropped because the queue was full.", &counts.dropped),
+            ("update_databases", "Databases whose views were checked for updates.", &counters.databases),
+            ("update_views", "Views updated in the background.", &counters.views),
+            ("update_failures", "Views that could not be updated in the background.", &counters.failures),
+            ("update_dropped", "View update requests dropped because the queue was full.", &counters.dropped),
         ];
         for (name, help, count) in counters {
             out.counter(name, help, count.load(Ordering::Relaxed))?;

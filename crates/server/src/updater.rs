@@ -31,7 +31,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(60);
 
 /// Counters since the start.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct ViewUpdateCounters {
     /// Databases whose views were checked.
     pub databases: AtomicU64,
     /// Views that were updated.
@@ -48,7 +48,7 @@ pub struct Updater {
     queues: Mutex<Queues>,
     wake: Notify,
     /// Counters since the start.
-    pub counts: Counts,
+    pub counters: ViewUpdateCounters,
 }
 
 /// A request in the immediate queue.
@@ -81,7 +81,7 @@ impl Updater {
             follower: instance.notes.subscribe(),
             queues: Mutex::default(),
             wake: Notify::new(),
-            counts: Counts::default(),
+            counters: ViewUpdateCounters::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Updater {
     /// Adds a request to the immediate queue. Returns `false` if the queues are full.
     fn push(&self, queues: &mut Queues, wanted: UpdateRequest, instance: &Instance) -> bool {
         if queues.len() >= queue_max(instance) {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         queues.immediate.push_back(wanted);
@@ -143,7 +143,7 @@ impl Updater {
                 continue;
             }
             if queues.len() >= queue_max(instance) {
-                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             let number = queues.next;
@@ -190,7 +190,7 @@ impl Updater {
         if database.record().options.no_view_updates {
             return Ok(());
         }
-        self.counts.databases.fetch_add(1, Ordering::Relaxed);
+        self.counters.databases.fetch_add(1, Ordering::Relaxed);
         let access = authorize_server(&database)?;
         let reading = access.read()?;
         let now = instance.clock.now();
@@ -266,7 +266,7 @@ impl Updater {
         };
         match access.view_update(info.note, &instance.build_options(), &mut report) {
             Ok(true) => {
-                self.counts.views.fetch_add(1, Ordering::Relaxed);
+                self.counters.views.fetch_add(1, Ordering::Relaxed);
                 let mut queues = self.queues();
                 if matches!(info.view.design.refresh, Refresh::Hours(_)) {
                     queues.hourly.insert(key, instance.clock.now());
@@ -275,7 +275,7 @@ impl Updater {
             }
             Ok(false) => {}
             Err(error) => {
-                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                self.counters.failures.fetch_add(1, Ordering::Relaxed);
                 let path = access.database().path();
                 let view = &info.view.title;
                 tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
@@ -473,7 +473,7 @@ mod tests {
             updater.request(DbNumber(number), &sample.instance);
         }
         assert_eq!(updater.waiting(), 16, "a full queue drops new requests");
-        assert_eq!(updater.counts.dropped.load(Ordering::Relaxed), 85);
+        assert_eq!(updater.counters.dropped.load(Ordering::Relaxed), 85);
     }
 
     #[test]
