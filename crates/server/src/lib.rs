@@ -4,7 +4,7 @@
 //! ([`instance`]). Administration commands for a running server come through [`admin::control`].
 
 pub mod admin_http;
-pub mod counts;
+pub mod counters;
 pub mod database_creator;
 pub mod limits;
 pub mod listen;

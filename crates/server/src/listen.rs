@@ -232,7 +232,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Counters of one listener.
 #[derive(Debug, Default)]
-pub struct ListenerCounts {
+pub struct ListenerCounters {
     /// Accepted connections.
     pub accepted: AtomicU64,
     /// Connections that were refused because of a limit.
@@ -330,7 +330,7 @@ pub struct Acceptor {
     /// The counter of all connections of the server, which enforces the limits.
     pub connections: Arc<Connections>,
     /// The counters of this listener.
-    pub traffic: Arc<ListenerCounts>,
+    pub traffic: Arc<ListenerCounters>,
     /// The function that serves a connection.
     pub serve: ServeConnection,
     /// The signal that ends accepting.
@@ -484,7 +484,7 @@ mod tests {
         let bound = bind(folder.path(), &["imap=127.0.0.1:0"]).expect("a free port").remove(0);
         let address = bound.address.clone();
         let shutdown = Shutdown::new();
-        let traffic = Arc::new(ListenerCounts::default());
+        let traffic = Arc::new(ListenerCounters::default());
         let kept = Arc::new(Mutex::new(Vec::new()));
         let serve: ServeConnection = Arc::new({
             let kept = Arc::clone(&kept);

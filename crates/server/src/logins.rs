@@ -15,7 +15,7 @@ use sasl::{
 };
 use wire::SessionTermination;
 
-use crate::counts::LoginCounts;
+use crate::counters::LoginCounters;
 use crate::sessions::{Session, Sessions};
 
 /// Checks logins and opens mail files.
@@ -28,7 +28,7 @@ pub struct Logins {
 struct LoginCheck {
     directory: Arc<Directory>,
     sessions: Arc<Sessions>,
-    counts: LoginCounts,
+    counts: LoginCounters,
 }
 
 /// A SCRAM exchange that waits for the client's proof.
@@ -70,7 +70,8 @@ impl Logins {
     /// Creates the service.
     #[must_use]
     pub fn new(instance: &Instance, sessions: Arc<Sessions>) -> Arc<Self> {
-        let gate = LoginCheck { directory: Arc::clone(&instance.directory), sessions, counts: LoginCounts::default() };
+        let gate =
+            LoginCheck { directory: Arc::clone(&instance.directory), sessions, counts: LoginCounters::default() };
         Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&instance.mail) })
     }
 

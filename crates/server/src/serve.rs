@@ -26,9 +26,11 @@ use tokio::task::JoinSet;
 use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 use crate::admin_http::{self, AdminSources};
-use crate::counts::MailCounts;
+use crate::counters::MailCounters;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
-use crate::listen::{self, Acceptor, BoundListener, ListenerCounts, ListenerProbe, Protocol, ServeConnection, Socket};
+use crate::listen::{
+    self, Acceptor, BoundListener, ListenerCounters, ListenerProbe, Protocol, ServeConnection, Socket,
+};
 use crate::logins::Logins;
 use crate::metrics;
 use crate::sessions::{DirectoryWatch, Sessions};
@@ -130,10 +132,10 @@ struct Server {
     files: CertificateFiles,
     shutdown: Shutdown,
     connections: Arc<Connections>,
-    traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
+    traffic: BTreeMap<Protocol, Arc<ListenerCounters>>,
     sessions: Arc<Sessions>,
     logins: Arc<Logins>,
-    mail_counts: Arc<MailCounts>,
+    mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
     updater: Arc<Updater>,
 }
@@ -184,7 +186,7 @@ impl Server {
             traffic,
             sessions,
             logins,
-            mail_counts: Arc::default(),
+            mail_counters: Arc::default(),
             queued,
             updater,
         }))
@@ -260,7 +262,7 @@ impl Server {
         };
         let statistics = Arc::new(Statistics {
             instance: Arc::clone(&self.instance),
-            mail_counts: Arc::clone(&self.mail_counts),
+            mail_counters: Arc::clone(&self.mail_counters),
             pool: self.pool.clone(),
             connections: Arc::clone(&self.connections),
             traffic: self.traffic.clone(),

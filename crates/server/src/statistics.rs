@@ -1,6 +1,6 @@
 //! The data of the administration port: the readiness of the server, and its statistics.
 //!
-//! The numbers come from the reports of the other crates at the time of the request, and from [`crate::counts`];
+//! The numbers come from the reports of the other crates at the time of the request, and from [`crate::counters`];
 //! nothing is counted twice. Attachments are an exception: counting them reads all their headers, so the blob
 //! collection counts them and stores the result.
 
@@ -15,8 +15,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
-use crate::counts::{Count, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounts, ProtocolCounts};
-use crate::listen::{ListenerCounts, ListenerProbe, Protocol};
+use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
+use crate::listen::{ListenerCounters, ListenerProbe, Protocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
 use crate::sessions::Sessions;
@@ -33,11 +33,11 @@ pub struct Statistics {
     /// All connections.
     pub connections: Arc<Connections>,
     /// The counters of each listener.
-    pub traffic: BTreeMap<Protocol, Arc<ListenerCounts>>,
+    pub traffic: BTreeMap<Protocol, Arc<ListenerCounters>>,
     /// The registry of login sessions.
     pub sessions: Arc<Sessions>,
     /// The counters of incoming and outgoing mail.
-    pub mail_counts: Arc<MailCounts>,
+    pub mail_counters: Arc<MailCounters>,
     /// The counters of logins.
     pub logins: Arc<Logins>,
     /// The task that keeps views up to date.
@@ -90,7 +90,7 @@ impl fmt::Debug for Statistics {
 impl Statistics {
     fn write_listeners(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         out.gauge("connections", "Connections now.", self.connections.count())?;
-        let samples = |pick: fn(&ListenerCounts) -> &AtomicU64| {
+        let samples = |pick: fn(&ListenerCounters) -> &AtomicU64| {
             let labels = |protocol: &Protocol| [("listener", protocol.name())];
             self.traffic.iter().map(move |(protocol, of)| (labels(protocol), pick(of).load(Ordering::Relaxed)))
         };
@@ -239,9 +239,9 @@ impl Statistics {
     }
 
     fn write_transport(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
-        let counts = &self.mail_counts;
-        let by_protocol = |pick: fn(&ProtocolCounts) -> &Count| {
-            let samples = MAIL_PROTOCOLS.into_iter().zip(&counts.by_protocol);
+        let counters = &self.mail_counters;
+        let by_protocol = |pick: fn(&ProtocolCounters) -> &Counter| {
+            let samples = MAIL_PROTOCOLS.into_iter().zip(&counters.by_protocol);
             samples.map(move |(protocol, of)| ([("via", protocol)], pick(of).get()))
         };
         out.counters("mail_accepted", "Messages accepted.", by_protocol(|of| &of.accepted))?;
@@ -250,11 +250,11 @@ impl Statistics {
         let refused = by_protocol(|of| &of.refused);
         out.counters("mail_refused", "Messages refused after they were received completely.", refused)?;
         let totals = [
-            ("mail_delivered", "Local mailboxes that received a message when it was accepted.", &counts.delivered),
-            ("mail_queued", "Recipients for whom an accepted message was queued.", &counts.queued),
-            ("mail_sent", "Remote recipients whose server accepted the message.", &counts.sent),
-            ("mail_deferred", "Delivery attempts to be retried, counted per recipient.", &counts.deferred),
-            ("mail_failed", "Remote recipients whose server refused the message.", &counts.failed),
+            ("mail_delivered", "Local mailboxes that received a message when it was accepted.", &counters.delivered),
+            ("mail_queued", "Recipients for whom an accepted message was queued.", &counters.queued),
+            ("mail_sent", "Remote recipients whose server accepted the message.", &counters.sent),
+            ("mail_deferred", "Delivery attempts to be retried, counted per recipient.", &counters.deferred),
+            ("mail_failed", "Remote recipients whose server refused the message.", &counters.failed),
         ];
         for (name, help, count) in totals {
             out.counter(name, help, count.get())?;
@@ -299,7 +299,7 @@ mod tests {
             pool: Pool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
             traffic: BTreeMap::new(),
-            mail_counts: Arc::default(),
+            mail_counters: Arc::default(),
             sessions,
             logins,
             shutdown: Shutdown::new(),

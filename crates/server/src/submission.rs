@@ -14,27 +14,30 @@ use mail::router::{AcceptOutcome, Envelope};
 use mail::submission::{Origin, Refusal, SubmissionHooks, SubmissionOptions, SubmissionService};
 use tokio::sync::Notify;
 
-use crate::counts::MailCounts;
+use crate::counters::MailCounters;
 
 /// Signs, logs and counts submitted messages.
 struct ServerHooks {
     signing: Arc<Signing>,
-    counts: Arc<MailCounts>,
+    counters: Arc<MailCounters>,
     /// Notified when a message is added to the queue.
     queued: Arc<Notify>,
 }
 
-/// Creates the service that accepts messages and counts them in `counts`. `queued` is notified whenever a message is
+/// Creates the service that accepts messages and counts them in `counters`. `queued` is notified whenever a message is
 /// added to the queue.
 #[must_use]
 pub fn submission_service(
     instance: &Instance,
-    counts: &Arc<MailCounts>,
+    counters: &Arc<MailCounters>,
     queued: &Arc<Notify>,
 ) -> Arc<SubmissionService> {
     let limits = &instance.config.limits;
-    let hooks =
-        ServerHooks { signing: Arc::clone(&instance.signing), counts: Arc::clone(counts), queued: Arc::clone(queued) };
+    let hooks = ServerHooks {
+        signing: Arc::clone(&instance.signing),
+        counters: Arc::clone(counters),
+        queued: Arc::clone(queued),
+    };
     let options = SubmissionOptions {
         hostname: instance.hostname.clone(),
         senders: match instance.config.submission.sender {
@@ -72,18 +75,18 @@ impl SubmissionHooks for ServerHooks {
             queued,
             "accepted"
         );
-        let counts = self.counts.of(origin);
-        counts.accepted.add(1);
-        counts.accepted_bytes.add(size_bytes);
-        self.counts.delivered.add(delivered);
-        self.counts.queued.add(queued);
+        let counters = self.counters.of(origin);
+        counters.accepted.add(1);
+        counters.accepted_bytes.add(size_bytes);
+        self.counters.delivered.add(delivered);
+        self.counters.queued.add(queued);
         if queued > 0 {
             self.queued.notify_one();
         }
     }
 
     fn refused(&self, origin: &Origin, _refusal: &Refusal) {
-        self.counts.of(origin).refused.add(1);
+        self.counters.of(origin).refused.add(1);
     }
 
     fn failed(&self, operation: &'static str, error: &(dyn Error + 'static)) {
@@ -113,8 +116,8 @@ mod tests {
     async fn messages_are_counted_and_wake_the_agent() {
         let sample = Sample::new();
         let queued = Arc::new(Notify::new());
-        let counts = Arc::default();
-        let service = submission_service(&sample.instance, &counts, &queued);
+        let counters = Arc::default();
+        let service = submission_service(&sample.instance, &counters, &queued);
         let ann = Some("CN=ann/O=acme.test");
         let accepted = service.accept(submission("team@acme.test", ann, "ann@acme.test")).expect("a valid message");
         accepted.durable.await.expect("the disk is sound");
@@ -122,9 +125,9 @@ mod tests {
         service.accept(submission("ann@acme.test", None, "x@far.test")).expect("a valid message");
         let refused = service.accept(submission("ann@acme.test", ann, "bob@acme.test"));
         assert!(matches!(refused, Err(Refusal::Author(_))));
-        let [smtp, submission, _] = &counts.by_protocol;
+        let [smtp, submission, _] = &counters.by_protocol;
         assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 1, 1));
-        assert_eq!((counts.delivered.get(), counts.queued.get()), (3, 1));
+        assert_eq!((counters.delivered.get(), counters.queued.get()), (3, 1));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use smtp::client::{Failure, Outcome, Outgoing, Route, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
 
-use crate::counts::MailCounts;
+use crate::counters::MailCounters;
 use crate::limits::QUEUE_POLL_INTERVAL;
 
 /// Maximum number of local jobs that run at the same time.
@@ -38,7 +38,7 @@ pub struct TransferAgent {
     /// Maximum number of remote jobs that run at the same time.
     pub jobs_max: usize,
     /// The counters of outcomes.
-    pub counts: Arc<MailCounts>,
+    pub counters: Arc<MailCounters>,
 }
 
 impl TransferAgent {
@@ -157,9 +157,9 @@ impl TransferAgent {
     async fn settle(&self, job: Job, outcomes: Vec<TransferOutcome>) {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
             let (what, count, reply) = match outcome {
-                TransferOutcome::Delivered { reply, .. } => ("sent", &self.counts.sent, reply),
-                TransferOutcome::Temporary { reply } => ("put off", &self.counts.deferred, reply),
-                TransferOutcome::Permanent { reply } => ("failed", &self.counts.failed, reply),
+                TransferOutcome::Delivered { reply, .. } => ("sent", &self.counters.sent, reply),
+                TransferOutcome::Temporary { reply } => ("put off", &self.counters.deferred, reply),
+                TransferOutcome::Permanent { reply } => ("failed", &self.counters.failed, reply),
             };
             count.add(1);
             tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");

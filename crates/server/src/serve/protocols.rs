@@ -41,7 +41,7 @@ impl ProtocolServices {
     pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
         let instance = &server.instance;
         let config = &server.instance.config;
-        let submissions = submission_service(instance, &server.mail_counts, &server.queued);
+        let submissions = submission_service(instance, &server.mail_counters, &server.queued);
         let hostname = instance.hostname.as_str();
         let verifier = verifier(config)?;
         let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
@@ -109,7 +109,7 @@ impl ProtocolServices {
             queued: Arc::clone(&server.queued),
             shutdown: server.shutdown.clone(),
             jobs_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
-            counts: Arc::clone(&server.mail_counts),
+            counters: Arc::clone(&server.mail_counters),
         }))
     }
 }

@@ -8,7 +8,7 @@ use base::sync::Mutex;
 use config::{ConfigSources, load};
 use instance::data_folder::DataFolder;
 use server::listen::{
-    self, Acceptor, BoundListener, ListenError, ListenerCounts, ListenerProbe, Protocol, ServeConnection,
+    self, Acceptor, BoundListener, ListenError, ListenerCounters, ListenerProbe, Protocol, ServeConnection,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -31,7 +31,7 @@ pub struct RunningListener {
     pub address: String,
     pub probe: ListenerProbe,
     pub task: JoinHandle<()>,
-    traffic: Arc<ListenerCounts>,
+    traffic: Arc<ListenerCounters>,
     /// The admitted connections, in the order of their arrival.
     pub admitted: Arc<Mutex<Vec<(Stream, Peer, Admission)>>>,
 }
@@ -42,7 +42,7 @@ impl RunningListener {
         let (probe, probes) = ListenerProbe::new(&bound);
         let protocol = bound.protocol;
         let address = bound.address.clone();
-        let traffic = Arc::new(ListenerCounts::default());
+        let traffic = Arc::new(ListenerCounters::default());
         let admitted: Arc<Mutex<Vec<(Stream, Peer, Admission)>>> = Arc::default();
         let kept = Arc::clone(&admitted);
         let serve: ServeConnection =

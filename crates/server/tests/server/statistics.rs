@@ -13,8 +13,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use sample::{PASSWORD, Sample};
 use sasl::{Credentials, LoginOrigin, LoginProtocol, PasswordRequest};
 use server::admin_http::StatusSource;
-use server::counts::MailCounts;
-use server::listen::{ListenerCounts, Protocol};
+use server::counters::MailCounters;
+use server::listen::{ListenerCounters, Protocol};
 use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
 use server::sessions::Sessions;
@@ -32,10 +32,10 @@ fn statistics(instance: &Arc<instance::Instance>) -> Statistics {
         instance: Arc::clone(instance),
         pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
-        traffic: BTreeMap::from([(Protocol::Imap, Arc::new(ListenerCounts::default()))]),
+        traffic: BTreeMap::from([(Protocol::Imap, Arc::new(ListenerCounters::default()))]),
         logins: Logins::new(instance, Arc::clone(&sessions)),
         sessions,
-        mail_counts: Arc::default(),
+        mail_counters: Arc::default(),
         updater: Arc::new(Updater::new(instance)),
         shutdown: Shutdown::new(),
         listeners: Vec::new(),
@@ -70,8 +70,8 @@ fn statistics_follow_connections_logins_and_jobs() {
     let session = statistics.sessions.begin();
     let ann = instance.directory.person("ann").expect("a sound store").expect("the user exists");
     assert!(statistics.sessions.admit(session.number(), &ann, &instance.directory));
-    statistics.mail_counts.by_protocol[2].accepted.add(1);
-    statistics.mail_counts.by_protocol[2].accepted_bytes.add(1_234);
+    statistics.mail_counters.by_protocol[2].accepted.add(1);
+    statistics.mail_counters.by_protocol[2].accepted_bytes.add(1_234);
     let text = scrape();
     let after = samples(&text);
     for (name, expected) in [
@@ -105,7 +105,7 @@ fn a_draining_server_is_not_ready() {
 
 #[test]
 fn mail_is_counted_by_its_protocol() {
-    let counts = MailCounts::default();
+    let counters = MailCounters::default();
     let cases = [
         (MailProtocol::Smtp, None, 0),
         (MailProtocol::Esmtp, None, 0),
@@ -115,7 +115,7 @@ fn mail_is_counted_by_its_protocol() {
     ];
     for (protocol, login, expected) in cases {
         let origin = Origin { protocol, peer: None, login: login.map(str::to_owned) };
-        assert!(std::ptr::eq(counts.of(&origin), &counts.by_protocol[expected]), "{protocol:?} {login:?}");
+        assert!(std::ptr::eq(counters.of(&origin), &counters.by_protocol[expected]), "{protocol:?} {login:?}");
     }
 }
 

@@ -216,7 +216,7 @@ impl TestServer {
 
     /// Returns the number of accepted messages.
     fn taken(&self) -> u64 {
-        self.server.mail_counts.by_protocol.iter().map(|counts| counts.accepted.get()).sum()
+        self.server.mail_counters.by_protocol.iter().map(|counters| counters.accepted.get()).sum()
     }
 
     /// Starts a session and brings it to the caller's initial state.

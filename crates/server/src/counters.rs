@@ -10,9 +10,9 @@ use sasl::LoginProtocol;
 
 /// A counter that never decreases.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// Adds `more` to the counter.
     pub fn add(&self, more: usize) {
         self.0.fetch_add(more as u64, Ordering::Relaxed);
@@ -30,36 +30,36 @@ pub const MAIL_PROTOCOLS: [&str; 3] = ["smtp", "submission", "lmtp"];
 
 /// Counters of incoming mail and its delivery.
 #[derive(Debug, Default)]
-pub struct MailCounts {
+pub struct MailCounters {
     /// Counters for each protocol, in the order of [`MAIL_PROTOCOLS`].
-    pub by_protocol: [ProtocolCounts; 3],
+    pub by_protocol: [ProtocolCounters; 3],
     /// Local mailboxes to which a message was delivered when it was accepted.
-    pub delivered: Count,
+    pub delivered: Counter,
     /// Recipients for whom an accepted message was queued.
-    pub queued: Count,
+    pub queued: Counter,
     /// Remote recipients for whom another server accepted the message.
-    pub sent: Count,
+    pub sent: Counter,
     /// Delivery attempts that will be repeated, counted per recipient.
-    pub deferred: Count,
+    pub deferred: Counter,
     /// Recipients for whom delivery failed permanently.
-    pub failed: Count,
+    pub failed: Counter,
 }
 
 /// Counters of mail that arrived by one protocol.
 #[derive(Debug, Default)]
-pub struct ProtocolCounts {
+pub struct ProtocolCounters {
     /// Messages that were accepted.
-    pub accepted: Count,
+    pub accepted: Counter,
     /// Total size in bytes of the accepted messages.
-    pub accepted_bytes: Count,
+    pub accepted_bytes: Counter,
     /// Messages that were refused after they had been received completely.
-    pub refused: Count,
+    pub refused: Counter,
 }
 
-impl MailCounts {
+impl MailCounters {
     /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
-    pub fn of(&self, origin: &Origin) -> &ProtocolCounts {
+    pub fn of(&self, origin: &Origin) -> &ProtocolCounters {
         let [smtp, submission, lmtp] = &self.by_protocol;
         match (origin.protocol, &origin.login) {
             (Protocol::Lmtp, _) => lmtp,
@@ -75,12 +75,12 @@ pub const LOGIN_PROTOCOLS: [LoginProtocol; 4] =
 
 /// Counters of logins for each protocol.
 #[derive(Debug, Default)]
-pub struct LoginCounts {
+pub struct LoginCounters {
     /// Counters of successful and of failed logins, in the order of [`LoginProtocol::ALL`].
-    by_protocol: [(Count, Count); LoginProtocol::ALL.len()],
+    by_protocol: [(Counter, Counter); LoginProtocol::ALL.len()],
 }
 
-impl LoginCounts {
+impl LoginCounters {
     /// Counts a login as succeeded or failed.
     pub fn add<T, E>(&self, protocol: LoginProtocol, outcome: &Result<T, E>) {
         let (succeeded, failed) = self.at(protocol);
@@ -94,7 +94,7 @@ impl LoginCounts {
         (succeeded.get(), failed.get())
     }
 
-    fn at(&self, protocol: LoginProtocol) -> &(Count, Count) {
+    fn at(&self, protocol: LoginProtocol) -> &(Counter, Counter) {
         &self.by_protocol[protocol as usize]
     }
 }
