@@ -35,7 +35,7 @@ pub const LMTP_SOCKET_MODE: u32 = 0o666;
 
 /// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
+pub enum ListenerProtocol {
     /// SMTP from other servers.
     Smtp,
     /// SMTP from users.
@@ -58,7 +58,7 @@ pub enum Protocol {
     Admin,
 }
 
-impl Protocol {
+impl ListenerProtocol {
     /// Returns the protocol's key in `[listen]`, which is also its name in `listeners.json` and in the statistics.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -137,7 +137,7 @@ impl Drop for SocketFile {
 #[derive(Debug)]
 pub struct BoundListener {
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ListenerProtocol,
     /// The actual address or path.
     pub address: String,
     /// The socket.
@@ -146,16 +146,16 @@ pub struct BoundListener {
 
 /// Binds all listeners of the configuration.
 pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListener>, ListenError> {
-    let network: [(Protocol, &ListenAddresses); 9] = [
-        (Protocol::Smtp, &keys.smtp),
-        (Protocol::Submission, &keys.submission),
-        (Protocol::SubmissionTls, &keys.submission_tls),
-        (Protocol::Imap, &keys.imap),
-        (Protocol::ImapTls, &keys.imap_tls),
-        (Protocol::Pop3, &keys.pop3),
-        (Protocol::Pop3Tls, &keys.pop3_tls),
-        (Protocol::Native, &keys.native),
-        (Protocol::Admin, &keys.admin),
+    let network: [(ListenerProtocol, &ListenAddresses); 9] = [
+        (ListenerProtocol::Smtp, &keys.smtp),
+        (ListenerProtocol::Submission, &keys.submission),
+        (ListenerProtocol::SubmissionTls, &keys.submission_tls),
+        (ListenerProtocol::Imap, &keys.imap),
+        (ListenerProtocol::ImapTls, &keys.imap_tls),
+        (ListenerProtocol::Pop3, &keys.pop3),
+        (ListenerProtocol::Pop3Tls, &keys.pop3_tls),
+        (ListenerProtocol::Native, &keys.native),
+        (ListenerProtocol::Admin, &keys.admin),
     ];
     let mut bound = Vec::new();
     for (protocol, listen) in network {
@@ -164,7 +164,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListene
         }
     }
     if let Some(path) = &keys.lmtp.0 {
-        bound.push(bind_local(Protocol::Lmtp, &data.resolve(path), LMTP_SOCKET_MODE)?);
+        bound.push(bind_local(ListenerProtocol::Lmtp, &data.resolve(path), LMTP_SOCKET_MODE)?);
     }
     Ok(bound)
 }
@@ -180,7 +180,7 @@ pub fn write_addresses(bound: &[BoundListener], file: &Path) -> Result<(), DataE
 }
 
 /// Binds a local socket. Replaces a socket file that no server listens at.
-pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundListener, ListenError> {
+pub fn bind_local(protocol: ListenerProtocol, path: &Path, mode: u32) -> Result<BoundListener, ListenError> {
     use std::os::unix::fs::PermissionsExt;
     let refuse = |source| ListenError::Bind {
         name: protocol.name(),
@@ -199,7 +199,7 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<BoundLis
     Ok(BoundListener { protocol, address: path.display().to_string(), socket: Socket::Unix(listener, file) })
 }
 
-fn bind_network(protocol: Protocol, bind: BindAddress) -> Result<BoundListener, ListenError> {
+fn bind_network(protocol: ListenerProtocol, bind: BindAddress) -> Result<BoundListener, ListenError> {
     let mut refused = None;
     for address in bind.socket_addresses() {
         match bind_tcp(address) {
@@ -473,8 +473,8 @@ mod tests {
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the path is free"));
         assert!(path.exists());
-        let live = bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).expect("no process listens there");
-        assert!(bind_local(Protocol::Lmtp, &path, LMTP_SOCKET_MODE).is_err());
+        let live = bind_local(ListenerProtocol::Lmtp, &path, LMTP_SOCKET_MODE).expect("no process listens there");
+        assert!(bind_local(ListenerProtocol::Lmtp, &path, LMTP_SOCKET_MODE).is_err());
         drop(live);
     }
 

@@ -29,7 +29,7 @@ use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listen::{
-    self, Acceptor, BoundListener, ListenerCounters, ListenerProbe, Protocol, ServeConnection, Socket,
+    self, Acceptor, BoundListener, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
 use crate::logins::Logins;
 use crate::metrics;
@@ -105,7 +105,8 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;
     let bound = listen::bind_all(&instance.config.listen, &instance.data)?;
-    let control = listen::bind_local(Protocol::Admin, &instance.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
+    let control =
+        listen::bind_local(ListenerProtocol::Admin, &instance.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
     listen::write_addresses(&bound, &instance.data.listeners())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
@@ -132,7 +133,7 @@ struct Server {
     files: CertificateFiles,
     shutdown: Shutdown,
     connections: Arc<Connections>,
-    traffic: BTreeMap<Protocol, Arc<ListenerCounters>>,
+    traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     sessions: Arc<Sessions>,
     logins: Arc<Logins>,
     mail_counters: Arc<MailCounters>,
@@ -161,15 +162,15 @@ impl Server {
             per_address_max: count(limits.connections_per_address),
         });
         let protocols = [
-            Protocol::Smtp,
-            Protocol::Submission,
-            Protocol::SubmissionTls,
-            Protocol::Imap,
-            Protocol::ImapTls,
-            Protocol::Pop3,
-            Protocol::Pop3Tls,
-            Protocol::Native,
-            Protocol::Lmtp,
+            ListenerProtocol::Smtp,
+            ListenerProtocol::Submission,
+            ListenerProtocol::SubmissionTls,
+            ListenerProtocol::Imap,
+            ListenerProtocol::ImapTls,
+            ListenerProtocol::Pop3,
+            ListenerProtocol::Pop3Tls,
+            ListenerProtocol::Native,
+            ListenerProtocol::Lmtp,
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
@@ -219,7 +220,7 @@ impl Server {
             });
         }
         let (admin, bound): (Vec<_>, Vec<_>) =
-            bound.into_iter().partition(|listener| listener.protocol == Protocol::Admin);
+            bound.into_iter().partition(|listener| listener.protocol == ListenerProtocol::Admin);
         let mut listeners = Vec::new();
         for listener in bound {
             let (probe, probes) = ListenerProbe::new(&listener);

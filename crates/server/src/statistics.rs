@@ -16,7 +16,7 @@ use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
 use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
-use crate::listen::{ListenerCounters, ListenerProbe, Protocol};
+use crate::listen::{ListenerCounters, ListenerProbe, ListenerProtocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
 use crate::sessions::Sessions;
@@ -33,7 +33,7 @@ pub struct Statistics {
     /// All connections.
     pub connections: Arc<Connections>,
     /// The counters of each listener.
-    pub traffic: BTreeMap<Protocol, Arc<ListenerCounters>>,
+    pub traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     /// The registry of login sessions.
     pub sessions: Arc<Sessions>,
     /// The counters of incoming and outgoing mail.
@@ -91,7 +91,7 @@ impl Statistics {
     fn write_listeners(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         out.gauge("connections", "Connections now.", self.connections.count())?;
         let samples = |pick: fn(&ListenerCounters) -> &AtomicU64| {
-            let labels = |protocol: &Protocol| [("listener", protocol.name())];
+            let labels = |protocol: &ListenerProtocol| [("listener", protocol.name())];
             self.traffic.iter().map(move |(protocol, of)| (labels(protocol), pick(of).load(Ordering::Relaxed)))
         };
         out.counters("connections_accepted", "Accepted connections.", samples(|of| &of.accepted))?;

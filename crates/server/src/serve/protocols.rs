@@ -20,7 +20,7 @@ use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 use super::{ServeError, Server, encrypt};
 use crate::database_creator::TemplateDatabaseCreator;
 use crate::limits::SESSION_END_TIME_MAX;
-use crate::listen::{Protocol, ServeConnection};
+use crate::listen::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
 use crate::sessions::Sessions;
 use crate::submission::submission_service;
@@ -80,18 +80,18 @@ impl ProtocolServices {
     }
 
     /// Returns the function that serves the connections of a listener.
-    pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> ServeConnection {
+    pub(super) fn serve(&self, protocol: ListenerProtocol, server: &Server) -> ServeConnection {
         match protocol {
-            Protocol::Smtp => serve_smtp(&self.reception, &server.sessions),
-            Protocol::Submission => serve_smtp(&self.submission, &server.sessions),
-            Protocol::Lmtp => serve_smtp(&self.lmtp, &server.sessions),
-            Protocol::Pop3 => serve_pop3(&self.pop3, &server.sessions),
-            Protocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission, &server.sessions)),
-            Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3, &server.sessions)),
-            Protocol::Imap => serve_imap(&self.imap, &server.sessions),
-            Protocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
-            Protocol::Native => serve_native(&self.native, server),
-            Protocol::Admin => Arc::new(|_, _, _| {}),
+            ListenerProtocol::Smtp => serve_smtp(&self.reception, &server.sessions),
+            ListenerProtocol::Submission => serve_smtp(&self.submission, &server.sessions),
+            ListenerProtocol::Lmtp => serve_smtp(&self.lmtp, &server.sessions),
+            ListenerProtocol::Pop3 => serve_pop3(&self.pop3, &server.sessions),
+            ListenerProtocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission, &server.sessions)),
+            ListenerProtocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3, &server.sessions)),
+            ListenerProtocol::Imap => serve_imap(&self.imap, &server.sessions),
+            ListenerProtocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
+            ListenerProtocol::Native => serve_native(&self.native, server),
+            ListenerProtocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
 

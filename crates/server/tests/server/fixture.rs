@@ -8,7 +8,7 @@ use base::sync::Mutex;
 use config::{ConfigSources, load};
 use instance::data_folder::DataFolder;
 use server::listen::{
-    self, Acceptor, BoundListener, ListenError, ListenerCounters, ListenerProbe, Protocol, ServeConnection,
+    self, Acceptor, BoundListener, ListenError, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,7 +27,7 @@ pub fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<BoundListener>, L
 
 /// A listener whose connections are kept open.
 pub struct RunningListener {
-    pub protocol: Protocol,
+    pub protocol: ListenerProtocol,
     pub address: String,
     pub probe: ListenerProbe,
     pub task: JoinHandle<()>,

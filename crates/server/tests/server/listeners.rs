@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use server::listen::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, Protocol, bind_local, faults};
+use server::listen::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, ListenerProtocol, bind_local, faults};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use wire::Shutdown;
@@ -47,7 +47,7 @@ async fn listeners_share_the_limit_of_all_connections() {
     let listeners: Vec<_> =
         bound.into_iter().map(|bound| RunningListener::start(bound, &connections, &shutdown)).collect();
     let [smtp, imap] = &listeners[..] else { panic!("two listeners") };
-    assert_eq!((smtp.protocol, imap.protocol), (Protocol::Smtp, Protocol::Imap));
+    assert_eq!((smtp.protocol, imap.protocol), (ListenerProtocol::Smtp, ListenerProtocol::Imap));
     let _first = TcpStream::connect(&smtp.address).await.expect("it listens");
     smtp.wait_for(1).await;
     let _second = TcpStream::connect(&imap.address).await.expect("it listens");
@@ -75,7 +75,7 @@ async fn lmtp_socket_is_open_to_all_and_control_socket_private() {
         facts.permissions().mode() & 0o777
     };
     let lmtp = bind(folder.path(), &["lmtp=lmtp.sock"]).expect("the path is free").remove(0);
-    let control = bind_local(Protocol::Admin, &folder.path().join("control"), CONTROL_SOCKET_MODE);
+    let control = bind_local(ListenerProtocol::Admin, &folder.path().join("control"), CONTROL_SOCKET_MODE);
     assert_eq!((mode("lmtp.sock"), mode("control")), (LMTP_SOCKET_MODE, 0o600));
     drop(control);
     let shutdown = Shutdown::new();

@@ -14,7 +14,7 @@ use sample::{PASSWORD, Sample};
 use sasl::{Credentials, LoginOrigin, LoginProtocol, PasswordRequest};
 use server::admin_http::StatusSource;
 use server::counters::MailCounters;
-use server::listen::{ListenerCounters, Protocol};
+use server::listen::{ListenerCounters, ListenerProtocol};
 use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
 use server::sessions::Sessions;
@@ -32,7 +32,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> Statistics {
         instance: Arc::clone(instance),
         pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
-        traffic: BTreeMap::from([(Protocol::Imap, Arc::new(ListenerCounters::default()))]),
+        traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
         logins: Logins::new(instance, Arc::clone(&sessions)),
         sessions,
         mail_counters: Arc::default(),
@@ -61,8 +61,8 @@ fn statistics_follow_connections_logins_and_jobs() {
     assert_eq!(before["doublet_connections"], 0.0);
     assert_eq!(before["doublet_pool_workers"], 3.0);
     let admission = statistics.connections.admit(&Peer::local()).expect("within the limit");
-    statistics.traffic[&Protocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
-    statistics.traffic[&Protocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
+    statistics.traffic[&ListenerProtocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
+    statistics.traffic[&ListenerProtocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
     for password in [PASSWORD, "guess"] {
         let request = PasswordRequest::new(b"ann", password.as_bytes()).expect("well formed");
         let _ = statistics.logins.check_password(&LoginOrigin::local(LoginProtocol::Pop3), &request);
