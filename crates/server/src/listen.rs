@@ -324,7 +324,7 @@ struct AcceptFailure {
 }
 
 /// A task that accepts connections of one listener.
-pub struct Acceptor {
+pub struct ConnectionAcceptor {
     /// The listener.
     pub bound: BoundListener,
     /// The counter of all connections of the server, which enforces the limits.
@@ -339,7 +339,7 @@ pub struct Acceptor {
     pub probes: mpsc::Receiver<Probe>,
 }
 
-impl Acceptor {
+impl ConnectionAcceptor {
     /// Accepts connections and answers probes until the server drains.
     pub async fn run(mut self) {
         let mut failure = None;
@@ -495,8 +495,14 @@ mod tests {
         });
         let connections = Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 });
         let (_, probes) = ListenerProbe::new(&bound);
-        let acceptor =
-            Acceptor { bound, connections, traffic: Arc::clone(&traffic), serve, shutdown: shutdown.clone(), probes };
+        let acceptor = ConnectionAcceptor {
+            bound,
+            connections,
+            traffic: Arc::clone(&traffic),
+            serve,
+            shutdown: shutdown.clone(),
+            probes,
+        };
         let task = tokio::spawn(acceptor.run());
         let _first = TcpStream::connect(&address).await.expect("it listens");
         let mut second = TcpStream::connect(&address).await.expect("it listens");
@@ -510,13 +516,13 @@ mod tests {
     }
 
     /// Creates the task of a listener that admits no connections, and its probe.
-    fn probed(folder: &Path, assignment: &str) -> (Acceptor, ListenerProbe) {
+    fn probed(folder: &Path, assignment: &str) -> (ConnectionAcceptor, ListenerProbe) {
         let bound = bind(folder, &[assignment]).expect("a free address").remove(0);
         let (probe, probes) = ListenerProbe::new(&bound);
         let connections = Connections::new(ConnectionLimits { total_max: 0, per_address_max: 0 });
         let serve: ServeConnection = Arc::new(|_, _, _| {});
         let shutdown = Shutdown::new();
-        (Acceptor { bound, connections, traffic: Arc::default(), serve, shutdown, probes }, probe)
+        (ConnectionAcceptor { bound, connections, traffic: Arc::default(), serve, shutdown, probes }, probe)
     }
 
     async fn check_fault(probe: &ListenerProbe, expected: &str) {

@@ -29,7 +29,7 @@ use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listen::{
-    self, Acceptor, BoundListener, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
+    self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
 use crate::logins::Logins;
 use crate::metrics;
@@ -288,11 +288,11 @@ impl Server {
         bound: BoundListener,
         serve: ServeConnection,
         probes: mpsc::Receiver<listen::Probe>,
-    ) -> Acceptor {
+    ) -> ConnectionAcceptor {
         let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
         let connections = Arc::clone(&self.connections);
         let shutdown = self.shutdown.clone();
-        Acceptor { bound, connections, traffic, serve, shutdown, probes }
+        ConnectionAcceptor { bound, connections, traffic, serve, shutdown, probes }
     }
 
     /// Waits for the signal that ends the server. Reloads the certificate on SIGHUP.

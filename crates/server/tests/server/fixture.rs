@@ -8,7 +8,8 @@ use base::sync::Mutex;
 use config::{ConfigSources, load};
 use instance::data_folder::DataFolder;
 use server::listen::{
-    self, Acceptor, BoundListener, ListenError, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection,
+    self, BoundListener, ConnectionAcceptor, ListenError, ListenerCounters, ListenerProbe, ListenerProtocol,
+    ServeConnection,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -49,7 +50,8 @@ impl RunningListener {
             Arc::new(move |stream, peer, admission| kept.lock().push((stream, peer, admission)));
         let connections = Arc::clone(connections);
         let shutdown = shutdown.clone();
-        let acceptor = Acceptor { bound, connections, traffic: Arc::clone(&traffic), serve, shutdown, probes };
+        let acceptor =
+            ConnectionAcceptor { bound, connections, traffic: Arc::clone(&traffic), serve, shutdown, probes };
         Self { protocol, address, probe, task: tokio::spawn(acceptor.run()), traffic, admitted }
     }
 
