@@ -7,7 +7,7 @@ pub mod admin_http;
 pub mod counters;
 pub mod database_creator;
 pub mod limits;
-pub mod listen;
+pub mod listeners;
 pub mod logins;
 pub mod metrics;
 pub mod serve;

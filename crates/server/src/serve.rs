@@ -28,7 +28,7 @@ use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Str
 use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
 use crate::limits::SHUTDOWN_WORK_TIME_MAX;
-use crate::listen::{
+use crate::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
 use crate::logins::Logins;
@@ -53,7 +53,7 @@ pub enum ServeError {
     Certificate(#[from] instance::certificate::CertificateError),
     /// A listener cannot be bound.
     #[error(transparent)]
-    Listen(#[from] listen::ListenError),
+    Listen(#[from] listeners::ListenError),
     /// The file with the addresses cannot be written.
     #[error(transparent)]
     Data(#[from] instance::data_folder::DataError),
@@ -104,10 +104,13 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
     let tls = Arc::new(files.load()?);
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;
-    let bound = listen::bind_all(&instance.config.listen, &instance.data)?;
-    let control =
-        listen::bind_local(ListenerProtocol::Admin, &instance.data.control_socket(), listen::CONTROL_SOCKET_MODE)?;
-    listen::write_addresses(&bound, &instance.data.listeners())?;
+    let bound = listeners::bind_all(&instance.config.listen, &instance.data)?;
+    let control = listeners::bind_local(
+        ListenerProtocol::Admin,
+        &instance.data.control_socket(),
+        listeners::CONTROL_SOCKET_MODE,
+    )?;
+    listeners::write_addresses(&bound, &instance.data.listeners())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
     }
@@ -287,7 +290,7 @@ impl Server {
         &self,
         bound: BoundListener,
         serve: ServeConnection,
-        probes: mpsc::Receiver<listen::Probe>,
+        probes: mpsc::Receiver<listeners::Probe>,
     ) -> ConnectionAcceptor {
         let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
         let connections = Arc::clone(&self.connections);

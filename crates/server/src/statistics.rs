@@ -16,7 +16,7 @@ use wire::{Connections, Pool, Shutdown};
 
 use crate::admin_http::StatusSource;
 use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
-use crate::listen::{ListenerCounters, ListenerProbe, ListenerProtocol};
+use crate::listeners::{ListenerCounters, ListenerProbe, ListenerProtocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
 use crate::sessions::Sessions;

@@ -20,7 +20,7 @@ use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 use super::{ServeError, Server, encrypt};
 use crate::database_creator::TemplateDatabaseCreator;
 use crate::limits::SESSION_END_TIME_MAX;
-use crate::listen::{ListenerProtocol, ServeConnection};
+use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
 use crate::sessions::Sessions;
 use crate::submission::submission_service;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use server::admin_http::{AdminSources, StatusSource, serve};
-use server::listen::ListenerProbe;
+use server::listeners::ListenerProbe;
 use server::metrics::{MetricWriter, registry};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use base::sync::Mutex;
 use config::{ConfigSources, load};
 use instance::data_folder::DataFolder;
-use server::listen::{
+use server::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenError, ListenerCounters, ListenerProbe, ListenerProtocol,
     ServeConnection,
 };
@@ -23,7 +23,7 @@ pub fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<BoundListener>, L
     let off = ALL_OFF.split(' ').map(|name| format!("listen.{name}=off"));
     let overrides = off.chain(assignments.iter().map(|text| format!("listen.{text}"))).collect();
     let config = load(&ConfigSources { overrides, ..ConfigSources::default() }).expect("a valid configuration");
-    listen::bind_all(&config.listen, &DataFolder::new(folder))
+    listeners::bind_all(&config.listen, &DataFolder::new(folder))
 }
 
 /// A listener whose connections are kept open.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use server::listen::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, ListenerProtocol, bind_local, faults};
+use server::listeners::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, ListenerProtocol, bind_local, faults};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use wire::Shutdown;

@@ -14,7 +14,7 @@ use sample::{PASSWORD, Sample};
 use sasl::{Credentials, LoginOrigin, LoginProtocol, PasswordRequest};
 use server::admin_http::StatusSource;
 use server::counters::MailCounters;
-use server::listen::{ListenerCounters, ListenerProtocol};
+use server::listeners::{ListenerCounters, ListenerProtocol};
 use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
 use server::sessions::Sessions;
