@@ -33,9 +33,9 @@ use crate::listeners::{
 };
 use crate::logins::Logins;
 use crate::metrics;
+use crate::periodic_tasks;
 use crate::sessions::{DirectoryWatch, Sessions};
 use crate::statistics::Statistics;
-use crate::tasks;
 use crate::updater::{self, Updater};
 
 mod protocols;
@@ -210,8 +210,8 @@ impl Server {
         if self.instance.config.full_text.update {
             running.spawn(self.indexing());
         }
-        for task in tasks::all(&self.instance) {
-            running.spawn(tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
+        for task in periodic_tasks::all(&self.instance) {
+            running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
         running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {

@@ -17,7 +17,7 @@ type TaskFn = fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>,
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
-pub struct Task {
+pub struct PeriodicTask {
     /// The name of the task in the log.
     pub name: &'static str,
     /// The pause between two runs.
@@ -27,17 +27,17 @@ pub struct Task {
 
 /// Returns the tasks of a server.
 #[must_use]
-pub fn all(instance: &Instance) -> Vec<Task> {
+pub fn all(instance: &Instance) -> Vec<PeriodicTask> {
     let keys = &instance.config.tasks;
     vec![
-        Task { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
-        Task { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
-        Task { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
+        PeriodicTask { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
+        PeriodicTask { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
+        PeriodicTask { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
     ]
 }
 
 /// Runs a task periodically until the server drains.
-pub async fn run(task: Task, instance: Arc<Instance>, shutdown: Shutdown) {
+pub async fn run(task: PeriodicTask, instance: Arc<Instance>, shutdown: Shutdown) {
     loop {
         tokio::select! {
             () = shutdown.draining() => return,
@@ -136,7 +136,7 @@ mod tests {
         let sample = Sample::new();
         let shutdown = Shutdown::new();
         shutdown.drain();
-        let task = Task { name: "never", pause: Duration::from_secs(3_600), run: close_idle };
+        let task = PeriodicTask { name: "never", pause: Duration::from_secs(3_600), run: close_idle };
         run(task, Arc::new(sample.instance), shutdown).await;
     }
 }
