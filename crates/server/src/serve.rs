@@ -35,7 +35,7 @@ use crate::logins::Logins;
 use crate::metrics;
 use crate::periodic_tasks;
 use crate::sessions::{DirectoryWatch, Sessions};
-use crate::statistics::Statistics;
+use crate::statistics::ServerStatistics;
 use crate::updater::{self, Updater};
 
 mod protocols;
@@ -264,7 +264,7 @@ impl Server {
         let Socket::Tcp(listener) = bound.socket else {
             return;
         };
-        let statistics = Arc::new(Statistics {
+        let statistics = Arc::new(ServerStatistics {
             instance: Arc::clone(&self.instance),
             mail_counters: Arc::clone(&self.mail_counters),
             pool: self.pool.clone(),

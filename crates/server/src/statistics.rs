@@ -25,7 +25,7 @@ use crate::updater::Updater;
 mod figures;
 
 /// Provides the statistics of a running server.
-pub struct Statistics {
+pub struct ServerStatistics {
     /// The services of the data folder.
     pub instance: Arc<Instance>,
     /// The worker pool.
@@ -48,7 +48,7 @@ pub struct Statistics {
     pub listeners: Vec<ListenerProbe>,
 }
 
-impl StatusSource for Statistics {
+impl StatusSource for ServerStatistics {
     fn ready(&self) -> Result<(), String> {
         if self.shutdown.is_draining() {
             return Err("the server is shutting down".to_owned());
@@ -64,7 +64,7 @@ impl StatusSource for Statistics {
     }
 }
 
-impl Collector for Statistics {
+impl Collector for ServerStatistics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut MetricWriter::new(encoder);
         self.write_listeners(out)?;
@@ -81,13 +81,13 @@ impl Collector for Statistics {
     }
 }
 
-impl fmt::Debug for Statistics {
+impl fmt::Debug for ServerStatistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Statistics").finish_non_exhaustive()
+        f.debug_struct("ServerStatistics").finish_non_exhaustive()
     }
 }
 
-impl Statistics {
+impl ServerStatistics {
     fn write_listeners(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         out.gauge("connections", "Connections now.", self.connections.count())?;
         let samples = |pick: fn(&ListenerCounters) -> &AtomicU64| {
@@ -276,7 +276,7 @@ mod tests {
     use sample::Sample;
 
     /// Returns the statistics of a data folder as Prometheus reads them.
-    fn scrape(statistics: Statistics) -> String {
+    fn scrape(statistics: ServerStatistics) -> String {
         encode(&registry(statistics)).expect("writing to a string cannot fail")
     }
 
@@ -286,14 +286,14 @@ mod tests {
         families.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() }).collect()
     }
 
-    fn statistics(sample: Sample) -> (Statistics, tempfile::TempDir) {
+    fn statistics(sample: Sample) -> (ServerStatistics, tempfile::TempDir) {
         let Sample { instance, folder } = sample;
         let instance = Arc::new(instance);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let options = PoolOptions { name: "worker".to_owned(), workers: 1, queue_max: 16 };
         let sessions = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
-        let statistics = Statistics {
+        let statistics = ServerStatistics {
             updater: Arc::new(Updater::new(&instance)),
             instance,
             pool: Pool::new(&options, clock).expect("threads can be started"),

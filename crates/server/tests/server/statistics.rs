@@ -18,17 +18,17 @@ use server::listeners::{ListenerCounters, ListenerProtocol};
 use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
 use server::sessions::Sessions;
-use server::statistics::Statistics;
+use server::statistics::ServerStatistics;
 use server::updater::Updater;
 use wire::{Peer, Pool, PoolOptions, Shutdown};
 
 use crate::fixture::limited;
 
 /// Creates the statistics of a server without listeners.
-fn statistics(instance: &Arc<instance::Instance>) -> Statistics {
+fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
     let options = PoolOptions { name: "worker".to_owned(), workers: 3, queue_max: 16 };
     let sessions: Arc<Sessions> = Arc::default();
-    Statistics {
+    ServerStatistics {
         instance: Arc::clone(instance),
         pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
