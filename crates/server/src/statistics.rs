@@ -22,7 +22,7 @@ use crate::metrics::{MetricWriter, write_process};
 use crate::sessions::Sessions;
 use crate::updater::Updater;
 
-mod figures;
+mod engine_metrics;
 
 /// Provides the statistics of a running server.
 pub struct ServerStatistics {
@@ -181,7 +181,7 @@ impl ServerStatistics {
             u32::from(refused),
         )?;
         out.gauge("databases_open", "Open databases.", self.instance.notes.open_count())?;
-        figures::write(out, &self.instance.store.engine().metrics())
+        engine_metrics::write(out, &self.instance.store.engine().metrics())
     }
 
     fn write_blobs(&self, out: &mut MetricWriter<'_>) -> fmt::Result {

@@ -1,8 +1,8 @@
-//! The figures of the storage engine as Prometheus families.
+//! The metrics of the storage engine as Prometheus families.
 //!
-//! The engine names a figure with words separated by hyphens, with the unit last; the name of a figure of one table
+//! The engine names a metric with words separated by hyphens, with the unit last; the name of a metric of one table
 //! starts with the table's name and a dot. This module converts them to Prometheus names with base units (bytes,
-//! seconds) at the end; the format adds `_total` to those of counters. Unknown figures are reported as gauges, so that
+//! seconds) at the end; the format adds `_total` to those of counters. Unknown metrics are reported as gauges, so that
 //! new ones are not lost.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::fmt;
 
 use crate::metrics::MetricWriter;
 
-/// The labels of a figure of one table, and its value.
+/// The labels of a metric of one table, and its value.
 type TableSample<'a> = (Vec<(&'static str, &'a str)>, u64);
 
-/// Figures that never decrease: the engine's name, the Prometheus name, and the help text.
+/// Metrics that never decrease: the engine's name, the Prometheus name, and the help text.
 const COUNTERS: [(&str, &str, &str); 12] = [
     ("cache-hits-count", "store_cache_hits", "Blocks found in the block cache."),
     ("cache-misses-count", "store_cache_misses", "Blocks read from the disk."),
@@ -33,10 +33,10 @@ const COUNTERS: [(&str, &str, &str); 12] = [
     ("writes-stalled-microseconds", STALLED_SECONDS, "Total time that writers waited for flushes and compactions."),
 ];
 
-/// The only figure whose unit is converted.
+/// The only metric whose unit is converted.
 const STALLED_SECONDS: &str = "store_writes_stalled_seconds";
 
-/// Figures that rise and fall and whose names need an explanation: the engine's name and the help text.
+/// Metrics that rise and fall and whose names need an explanation: the engine's name and the help text.
 const GAUGES: [(&str, &str); 8] = [
     ("memtables-bytes", "Memory used by changes that are not yet in a sorted file."),
     ("cache-bytes", "Memory used by the block cache."),
@@ -48,21 +48,21 @@ const GAUGES: [(&str, &str); 8] = [
     ("background-errors-count", "Errors of flushes and compactions."),
 ];
 
-/// Writes all figures.
-pub(super) fn write(out: &mut MetricWriter<'_>, figures: &[(String, u64)]) -> fmt::Result {
+/// Writes all metrics.
+pub(super) fn write(out: &mut MetricWriter<'_>, metrics: &[(String, u64)]) -> fmt::Result {
     let mut tables: BTreeMap<String, Vec<TableSample<'_>>> = BTreeMap::new();
-    for (name, value) in figures {
+    for (name, value) in metrics {
         if let Some((table, rest)) = name.split_once('.') {
             let (family, level) = table_family(rest);
             let labels = std::iter::once(("table", table)).chain(level.map(|level| ("level", level))).collect();
             tables.entry(family).or_default().push((labels, *value));
             continue;
         }
-        match COUNTERS.iter().find(|(figure, _, _)| figure == name) {
+        match COUNTERS.iter().find(|(metric, _, _)| metric == name) {
             Some((_, STALLED_SECONDS, help)) => out.counter(STALLED_SECONDS, help, *value as f64 / 1_000_000.0)?,
             Some((_, family, help)) => out.counter(family, help, *value)?,
             None => {
-                let known = GAUGES.iter().find(|(figure, _)| figure == name);
+                let known = GAUGES.iter().find(|(metric, _)| metric == name);
                 let help = known.map_or("Metric of the storage engine.", |(_, help)| help);
                 out.gauge(&format!("store_{}", prometheus_name(name)), help, *value)?;
             }
@@ -74,18 +74,18 @@ pub(super) fn write(out: &mut MetricWriter<'_>, figures: &[(String, u64)]) -> fm
     Ok(())
 }
 
-/// Returns the family of a table's figure, and the level if the name contains one.
-fn table_family(figure: &str) -> (String, Option<&str>) {
-    let level = figure.strip_prefix("level-").and_then(|rest| rest.split_once('-'));
+/// Returns the family of a table's metric, and the level if the name contains one.
+fn table_family(metric: &str) -> (String, Option<&str>) {
+    let level = metric.strip_prefix("level-").and_then(|rest| rest.split_once('-'));
     match level {
         Some((level, rest)) => (format!("store_table_{}", prometheus_name(rest)), Some(level)),
-        None => (format!("store_table_{}", prometheus_name(figure)), None),
+        None => (format!("store_table_{}", prometheus_name(metric)), None),
     }
 }
 
 /// Converts hyphens and dots to underscores and removes the suffix `-count`.
-fn prometheus_name(figure: &str) -> String {
-    figure.trim_end_matches("-count").replace(['-', '.'], "_")
+fn prometheus_name(metric: &str) -> String {
+    metric.trim_end_matches("-count").replace(['-', '.'], "_")
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn figures_get_units_and_labels() {
-        let figures = [
+        let metrics = [
             ("log-written-bytes", 7),
             ("writes-stalled-microseconds", 2_500_000),
             ("disk-free-bytes", 9),
@@ -103,8 +103,8 @@ mod tests {
             ("summary.level-0-files-count", 4),
             ("body.level-0-files-count", 5),
         ];
-        let figures: Vec<(String, u64)> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        let text = written(move |out| write(out, &figures));
+        let metrics: Vec<(String, u64)> = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let text = written(move |out| write(out, &metrics));
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "doublet_store_log_written_bytes_total 7",
