@@ -12,7 +12,7 @@ pub mod logins;
 pub mod metrics;
 pub mod periodic_tasks;
 pub mod serve;
-pub mod sessions;
+pub mod session_registry;
 pub mod statistics;
 pub mod submission;
 pub mod transfer_agent;

@@ -16,7 +16,7 @@ use sasl::{
 use wire::SessionTermination;
 
 use crate::counters::LoginCounters;
-use crate::sessions::{Session, Sessions};
+use crate::session_registry::{SessionRegistration, SessionRegistry};
 
 /// Checks logins and opens mail files.
 pub struct Logins {
@@ -27,7 +27,7 @@ pub struct Logins {
 /// The check that every login passes.
 struct LoginCheck {
     directory: Arc<Directory>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<SessionRegistry>,
     counts: LoginCounters,
 }
 
@@ -69,7 +69,7 @@ impl LoginCheck {
 impl Logins {
     /// Creates the service.
     #[must_use]
-    pub fn new(instance: &Instance, sessions: Arc<Sessions>) -> Arc<Self> {
+    pub fn new(instance: &Instance, sessions: Arc<SessionRegistry>) -> Arc<Self> {
         let gate =
             LoginCheck { directory: Arc::clone(&instance.directory), sessions, counts: LoginCounters::default() };
         Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&instance.mail) })
@@ -202,7 +202,7 @@ impl rpc::backend::Accounts for Logins {
 
 /// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it
 /// may outlive one, and one connection may carry many sessions.
-struct NativeSession(Session);
+struct NativeSession(SessionRegistration);
 
 impl rpc::backend::SessionSlot for NativeSession {
     fn number(&self) -> u64 {

@@ -34,7 +34,7 @@ use crate::listeners::{
 use crate::logins::Logins;
 use crate::metrics;
 use crate::periodic_tasks;
-use crate::sessions::{DirectoryWatch, Sessions};
+use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::updater::{self, Updater};
 
@@ -137,7 +137,7 @@ struct Server {
     shutdown: Shutdown,
     connections: Arc<Connections>,
     traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<SessionRegistry>,
     logins: Arc<Logins>,
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
@@ -177,7 +177,7 @@ impl Server {
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
-        let sessions: Arc<Sessions> = Arc::default();
+        let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let updater = Arc::new(Updater::new(&instance));
         Ok(Arc::new(Self {

@@ -19,7 +19,7 @@ use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, Pr
 use crate::listeners::{ListenerCounters, ListenerProbe, ListenerProtocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
-use crate::sessions::Sessions;
+use crate::session_registry::SessionRegistry;
 use crate::updater::Updater;
 
 mod engine_metrics;
@@ -35,7 +35,7 @@ pub struct ServerStatistics {
     /// The counters of each listener.
     pub traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     /// The registry of login sessions.
-    pub sessions: Arc<Sessions>,
+    pub sessions: Arc<SessionRegistry>,
     /// The counters of incoming and outgoing mail.
     pub mail_counters: Arc<MailCounters>,
     /// The counters of logins.

@@ -22,7 +22,7 @@ use crate::database_creator::TemplateDatabaseCreator;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
-use crate::sessions::Sessions;
+use crate::session_registry::SessionRegistry;
 use crate::submission::submission_service;
 use crate::transfer_agent::TransferAgent;
 use crate::updater::UpdateRequests;
@@ -203,7 +203,7 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
     })
 }
 
-fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
+fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -212,7 +212,7 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> ServeCo
     })
 }
 
-fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<Sessions>) -> ServeConnection {
+fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -223,7 +223,7 @@ fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<
     })
 }
 
-fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeConnection {
+fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -236,7 +236,7 @@ fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> ServeCo
 /// the session has [`SESSION_END_TIME_MAX`] to end. The task also ends when the server closes, because every protocol
 /// crate observes the shutdown.
 fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
-    sessions: &Arc<Sessions>,
+    sessions: &Arc<SessionRegistry>,
     peer: Peer,
     admission: Admission,
     serve: impl FnOnce(Peer, SessionTermination) -> F,

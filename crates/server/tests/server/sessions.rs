@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use directory::UserChange;
 use sample::Sample;
-use server::sessions::{DirectoryWatch, Sessions};
+use server::session_registry::{DirectoryWatch, SessionRegistry};
 use wire::Shutdown;
 
-fn watch(sample: &Sample, sessions: &Arc<Sessions>) -> DirectoryWatch {
+fn watch(sample: &Sample, sessions: &Arc<SessionRegistry>) -> DirectoryWatch {
     let access = admin::people::open_as_manager(&sample.instance, "names.nsf").expect("the directory exists");
     DirectoryWatch::new(Arc::clone(sessions), Arc::clone(&sample.instance.directory), access.downgrade())
 }
@@ -16,7 +16,7 @@ fn watch(sample: &Sample, sessions: &Arc<Sessions>) -> DirectoryWatch {
 fn connections_have_unique_numbers_and_count_after_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
-    let sessions: Arc<Sessions> = Arc::default();
+    let sessions: Arc<SessionRegistry> = Arc::default();
     let first = sessions.begin();
     let second = sessions.begin();
     assert!(first.number() != 0 && first.number() != second.number());
@@ -35,7 +35,7 @@ fn connections_have_unique_numbers_and_count_after_login() {
 fn refused_login_keeps_the_previous_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
-    let sessions: Arc<Sessions> = Arc::default();
+    let sessions: Arc<SessionRegistry> = Arc::default();
     let session = sessions.begin();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
     let eve = directory.person("eve").expect("a sound store").expect("the user exists");
@@ -58,7 +58,7 @@ fn refused_login_keeps_the_previous_login() {
 fn changes_without_effect_on_an_account_end_no_session() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
-    let sessions: Arc<Sessions> = Arc::default();
+    let sessions: Arc<SessionRegistry> = Arc::default();
     let session = sessions.begin();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
     assert!(sessions.admit(session.number(), &ann, directory));
@@ -75,7 +75,7 @@ fn changes_without_effect_on_an_account_end_no_session() {
 #[tokio::test(start_paused = true)]
 async fn the_watch_ends_sessions_until_the_server_drains() {
     let sample = Sample::new();
-    let sessions: Arc<Sessions> = Arc::default();
+    let sessions: Arc<SessionRegistry> = Arc::default();
     let session = sessions.begin();
     let ann = sample.instance.directory.person("ann").expect("a sound store").expect("the user exists");
     assert!(sessions.admit(session.number(), &ann, &sample.instance.directory));

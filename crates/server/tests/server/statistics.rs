@@ -17,7 +17,7 @@ use server::counters::MailCounters;
 use server::listeners::{ListenerCounters, ListenerProtocol};
 use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
-use server::sessions::Sessions;
+use server::session_registry::SessionRegistry;
 use server::statistics::ServerStatistics;
 use server::updater::Updater;
 use wire::{Peer, Pool, PoolOptions, Shutdown};
@@ -27,7 +27,7 @@ use crate::fixture::limited;
 /// Creates the statistics of a server without listeners.
 fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
     let options = PoolOptions { name: "worker".to_owned(), workers: 3, queue_max: 16 };
-    let sessions: Arc<Sessions> = Arc::default();
+    let sessions: Arc<SessionRegistry> = Arc::default();
     ServerStatistics {
         instance: Arc::clone(instance),
         pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),

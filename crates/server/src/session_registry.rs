@@ -25,7 +25,7 @@ use crate::limits::SESSION_CHECK_INTERVAL_MIN;
 
 /// All connections that may log in.
 #[derive(Default)]
-pub struct Sessions {
+pub struct SessionRegistry {
     next: AtomicU64,
     open: Mutex<HashMap<u64, Entry>>,
 }
@@ -65,13 +65,13 @@ impl Account {
 }
 
 /// A registered connection; dropping it removes the registration.
-pub struct Session {
-    sessions: Arc<Sessions>,
+pub struct SessionRegistration {
+    sessions: Arc<SessionRegistry>,
     number: u64,
     termination: SessionTermination,
 }
 
-impl Session {
+impl SessionRegistration {
     /// Returns the number of the connection.
     #[must_use]
     pub fn number(&self) -> u64 {
@@ -85,20 +85,20 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for SessionRegistration {
     fn drop(&mut self) {
         self.sessions.lock().remove(&self.number);
     }
 }
 
-impl Sessions {
+impl SessionRegistry {
     /// Registers a connection.
     #[must_use]
-    pub fn begin(self: &Arc<Self>) -> Session {
+    pub fn begin(self: &Arc<Self>) -> SessionRegistration {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let termination = SessionTermination::default();
         self.lock().insert(number, Entry { account: None, termination: termination.clone() });
-        Session { sessions: Arc::clone(self), number, termination }
+        SessionRegistration { sessions: Arc::clone(self), number, termination }
     }
 
     /// Registers a login. Returns `false` if the account was changed since `person` was read; the login must then be
@@ -155,7 +155,7 @@ impl Sessions {
 
 /// Follows the changes of the directory and ends sessions.
 pub struct DirectoryWatch {
-    sessions: Arc<Sessions>,
+    sessions: Arc<SessionRegistry>,
     directory: Arc<Directory>,
     access: Access<level::Reader>,
     /// The modseq up to which changes have been examined.
@@ -165,7 +165,7 @@ pub struct DirectoryWatch {
 impl DirectoryWatch {
     /// Creates a watch that starts with the present state of the directory.
     #[must_use]
-    pub fn new(sessions: Arc<Sessions>, directory: Arc<Directory>, access: Access<level::Reader>) -> Self {
+    pub fn new(sessions: Arc<SessionRegistry>, directory: Arc<Directory>, access: Access<level::Reader>) -> Self {
         let seen = directory.database().modseq();
         Self { sessions, directory, access, seen }
     }
@@ -229,14 +229,14 @@ mod tests {
     /// A sample server with the registry of its sessions and the watch that ends them.
     struct World {
         sample: Sample,
-        sessions: Arc<Sessions>,
+        sessions: Arc<SessionRegistry>,
         watch: DirectoryWatch,
     }
 
     impl World {
         fn new() -> Self {
             let sample = Sample::new();
-            let sessions = Arc::new(Sessions::default());
+            let sessions = Arc::new(SessionRegistry::default());
             let access = admin::people::open_as_manager(&sample.instance, "names.nsf")
                 .expect("the directory exists")
                 .downgrade();
@@ -248,7 +248,7 @@ mod tests {
             self.sample.instance.directory.person(who).expect("a lookup").expect("the user exists")
         }
 
-        fn log_in(&self, who: &str) -> Session {
+        fn log_in(&self, who: &str) -> SessionRegistration {
             let session = self.sessions.begin();
             assert!(self.sessions.admit(session.number(), &self.person(who), &self.sample.instance.directory));
             session
