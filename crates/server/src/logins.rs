@@ -58,7 +58,7 @@ impl LoginCheck {
             tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %name, identity, "refused to act as another identity");
             return Err(LoginError::NotAuthorized);
         }
-        if self.sessions.admit(origin.connection, person, &self.directory) {
+        if self.sessions.register_login(origin.connection, person, &self.directory) {
             return Ok(Login::new(name.canonical()));
         }
         tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %name, "refused a login: the account was changed in the meantime");
@@ -196,7 +196,7 @@ impl pop3::backend::Accounts for Logins {
 
 impl rpc::backend::Accounts for Logins {
     fn register_session(&self) -> Box<dyn rpc::backend::SessionSlot> {
-        Box::new(NativeSession(self.gate.sessions.begin()))
+        Box::new(NativeSession(self.gate.sessions.register()))
     }
 }
 

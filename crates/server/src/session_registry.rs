@@ -52,13 +52,13 @@ impl Account {
 
     /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
     fn is_valid(&self, directory: &Directory) -> bool {
-        self.still_stands(directory).unwrap_or_else(|error| {
+        self.is_unchanged(directory).unwrap_or_else(|error| {
             tracing::error!(target: "login", %error, login = self.name, "cannot check whether an account has changed");
             true
         })
     }
 
-    fn still_stands(&self, directory: &Directory) -> directory::Result<bool> {
+    fn is_unchanged(&self, directory: &Directory) -> directory::Result<bool> {
         let Some(person) = directory.person(&self.name)? else { return Ok(false) };
         Ok(*self == Self::of(&person) && directory.may_log_in(&person)?)
     }
@@ -94,7 +94,7 @@ impl Drop for SessionRegistration {
 impl SessionRegistry {
     /// Registers a connection.
     #[must_use]
-    pub fn begin(self: &Arc<Self>) -> SessionRegistration {
+    pub fn register(self: &Arc<Self>) -> SessionRegistration {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let termination = SessionTermination::default();
         self.lock().insert(number, Entry { account: None, termination: termination.clone() });
@@ -104,7 +104,7 @@ impl SessionRegistry {
     /// Registers a login. Returns `false` if the account was changed since `person` was read; the login must then be
     /// refused.
     #[must_use]
-    pub fn admit(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
+    pub fn register_login(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
         let account = Account::of(person);
         let Some(known) =
             self.lock().get_mut(&connection).map(|entry| entry.account.replace(Box::new(account.clone())))
@@ -121,13 +121,13 @@ impl SessionRegistry {
 
     /// Returns the number of connections that are logged in.
     #[must_use]
-    pub fn logged_in(&self) -> usize {
+    pub fn logged_in_count(&self) -> usize {
         self.lock().values().filter(|entry| entry.account.is_some()).count()
     }
 
     /// Dismisses the sessions of accounts that may no longer log in or have changed, and returns their number.
     /// `changed` limits the check to accounts with these notes; `None` checks all.
-    fn end_changed(&self, directory: &Directory, changed: Option<&HashSet<NoteId>>) -> usize {
+    fn end_invalid(&self, directory: &Directory, changed: Option<&HashSet<NoteId>>) -> usize {
         let concerned = |account: &Account| changed.is_none_or(|changed| changed.contains(&account.note));
         let accounts: HashMap<u64, Account> = self
             .lock()
@@ -171,7 +171,7 @@ impl DirectoryWatch {
     }
 
     /// Ends the sessions affected by changes since the last call, and returns their number.
-    pub fn look(&mut self) -> Result<usize, directory::Error> {
+    pub fn apply_changes(&mut self) -> Result<usize, directory::Error> {
         let reading = self.access.read()?;
         let mut changed = HashSet::new();
         let is_complete = reading.is_complete_since(self.seen);
@@ -184,7 +184,7 @@ impl DirectoryWatch {
         let seen = reading.modseq();
         drop(reading);
         let is_about_some = is_complete && !self.directory.contains_group_or_domain(&changed)?;
-        let ended = self.sessions.end_changed(&self.directory, is_about_some.then_some(&changed));
+        let ended = self.sessions.end_invalid(&self.directory, is_about_some.then_some(&changed));
         self.seen = seen;
         Ok(ended)
     }
@@ -193,13 +193,13 @@ impl DirectoryWatch {
     pub async fn run(mut self, shutdown: Shutdown) {
         loop {
             let change = self.directory.database().listen();
-            let looked = tokio::task::spawn_blocking(move || {
-                if let Err(error) = self.look() {
+            let applied = tokio::task::spawn_blocking(move || {
+                if let Err(error) = self.apply_changes() {
                     tracing::error!(target: "login", %error, "cannot check the directory for changes");
                 }
                 self
             });
-            self = match looked.await {
+            self = match applied.await {
                 Ok(watch) => watch,
                 Err(error) => {
                     tracing::error!(target: "login", %error, "stopped watching the directory; sessions of changed accounts are no longer ended");
@@ -249,8 +249,8 @@ mod tests {
         }
 
         fn log_in(&self, who: &str) -> SessionRegistration {
-            let session = self.sessions.begin();
-            assert!(self.sessions.admit(session.number(), &self.person(who), &self.sample.instance.directory));
+            let session = self.sessions.register();
+            assert!(self.sessions.register_login(session.number(), &self.person(who), &self.sample.instance.directory));
             session
         }
 
@@ -259,8 +259,8 @@ mod tests {
         }
 
         /// Examines the changes and returns the number of ended sessions.
-        fn look(&mut self) -> usize {
-            self.watch.look().expect("a sound store")
+        fn apply_changes(&mut self) -> usize {
+            self.watch.apply_changes().expect("a sound store")
         }
     }
 
@@ -272,17 +272,17 @@ mod tests {
     fn sessions_end_when_their_account_is_disabled_or_removed() {
         let mut world = World::new();
         let (ann, again, bob, _stranger) =
-            (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.begin());
-        assert_eq!((world.look(), world.sessions.logged_in()), (0, 3));
+            (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.register());
+        assert_eq!((world.apply_changes(), world.sessions.logged_in_count()), (0, 3));
         world.set("ann", UserChange { quota_bytes: Some(Some(1)), ..UserChange::default() });
-        assert_eq!(world.look(), 0, "a change unrelated to logins ends no session");
+        assert_eq!(world.apply_changes(), 0, "a change unrelated to logins ends no session");
         world.set("ann", disable(true));
-        assert_eq!(world.look(), 2);
+        assert_eq!(world.apply_changes(), 2);
         assert!(ann.termination().is_terminated() && again.termination().is_terminated());
         drop((ann, again));
-        assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
+        assert_eq!((world.apply_changes(), world.sessions.logged_in_count()), (0, 1));
         world.sample.instance.directory.user_remove("bob").expect("the user exists");
-        assert_eq!(world.look(), 1);
+        assert_eq!(world.apply_changes(), 1);
         assert!(bob.termination().is_terminated());
     }
 
@@ -292,12 +292,12 @@ mod tests {
         let old = world.log_in("ann");
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
         let new = world.log_in("ann");
-        assert_eq!(world.look(), 1);
+        assert_eq!(world.apply_changes(), 1);
         assert!(old.termination().is_terminated());
         drop(old);
-        assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
+        assert_eq!((world.apply_changes(), world.sessions.logged_in_count()), (0, 1));
         drop(new);
-        assert_eq!(world.sessions.logged_in(), 0);
+        assert_eq!(world.sessions.logged_in_count(), 0);
     }
 
     #[test]
@@ -307,18 +307,18 @@ mod tests {
         let bob = world.log_in("bob");
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
         world.sample.instance.directory.group_add(&new).expect("it is free");
-        assert_eq!(world.look(), 0);
+        assert_eq!(world.apply_changes(), 0);
         let gone = ["ann", "staff"].map(str::to_owned).to_vec();
         let new = NewGroup { name: "gone".to_owned(), members: gone, ..NewGroup::default() };
         world.sample.instance.directory.group_add(&new).expect("it is free");
-        assert_eq!(world.look(), 0, "a group of another kind");
+        assert_eq!(world.apply_changes(), 0, "a group of another kind");
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
         world.sample.instance.directory.group_set("gone", &deny).expect("the group exists");
-        assert_eq!(world.look(), 2);
+        assert_eq!(world.apply_changes(), 2);
         assert!(ann.termination().is_terminated() && bob.termination().is_terminated());
-        let session = world.sessions.begin();
+        let session = world.sessions.register();
         let ann = world.person("ann");
-        assert!(!world.sessions.admit(session.number(), &ann, &world.sample.instance.directory));
+        assert!(!world.sessions.register_login(session.number(), &ann, &world.sample.instance.directory));
     }
 
     #[test]
@@ -327,9 +327,9 @@ mod tests {
         let before = world.person("ann");
         world.set("ann", disable(true));
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..disable(false) });
-        let session = world.sessions.begin();
-        assert!(!world.sessions.admit(session.number(), &before, &world.sample.instance.directory));
-        assert_eq!(world.sessions.logged_in(), 0);
+        let session = world.sessions.register();
+        assert!(!world.sessions.register_login(session.number(), &before, &world.sample.instance.directory));
+        assert_eq!(world.sessions.logged_in_count(), 0);
     }
 
     #[test]
@@ -340,6 +340,6 @@ mod tests {
         world.sample.instance.directory.user_remove("ann").expect("the user exists");
         let new = NewUser { full_name: Some(ann.name.canonical().to_owned()), ..NewUser::new("ann@acme.test") };
         world.sample.instance.directory.user_add(&new).expect("it is free");
-        assert_eq!(world.look(), 1);
+        assert_eq!(world.apply_changes(), 1);
     }
 }

@@ -231,8 +231,8 @@ impl ServerStatistics {
                 .map(|(outcome, count)| ([("protocol", protocol.name()), ("outcome", outcome)], count))
         });
         out.counters("logins", "Successful and failed logins.", samples)?;
-        let logged_in = self.sessions.logged_in();
-        out.gauge("sessions_logged_in", "Connections with a logged-in user.", logged_in)?;
+        let logged_in_count = self.sessions.logged_in_count();
+        out.gauge("sessions_logged_in", "Connections with a logged-in user.", logged_in_count)?;
         let directory = self.instance.directory.login_statistics();
         out.counter("logins_throttled", "Logins deferred after too many failures.", directory.throttled)?;
         out.counter("password_hashes", "Computed password hashes.", directory.hashes)

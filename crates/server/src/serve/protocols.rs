@@ -241,7 +241,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
     admission: Admission,
     serve: impl FnOnce(Peer, SessionTermination) -> F,
 ) {
-    let session = sessions.begin();
+    let session = sessions.register();
     let serving = serve(peer.numbered(session.number()), session.termination().clone());
     tokio::spawn(async move {
         tokio::select! {

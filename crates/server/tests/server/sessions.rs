@@ -17,17 +17,20 @@ fn connections_have_unique_numbers_and_count_after_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
     let sessions: Arc<SessionRegistry> = Arc::default();
-    let first = sessions.begin();
-    let second = sessions.begin();
+    let first = sessions.register();
+    let second = sessions.register();
     assert!(first.number() != 0 && first.number() != second.number());
-    assert_eq!(sessions.logged_in(), 0);
+    assert_eq!(sessions.logged_in_count(), 0);
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(sessions.admit(first.number(), &ann, directory) && sessions.admit(second.number(), &ann, directory));
-    assert!(sessions.admit(second.number(), &ann, directory), "a second login over a connection");
-    assert_eq!(sessions.logged_in(), 2);
+    assert!(
+        sessions.register_login(first.number(), &ann, directory)
+            && sessions.register_login(second.number(), &ann, directory)
+    );
+    assert!(sessions.register_login(second.number(), &ann, directory), "a second login over a connection");
+    assert_eq!(sessions.logged_in_count(), 2);
     drop(first);
-    assert_eq!(sessions.logged_in(), 1);
-    let third = sessions.begin();
+    assert_eq!(sessions.logged_in_count(), 1);
+    let third = sessions.register();
     assert!(third.number() > second.number(), "numbers are not used again");
 }
 
@@ -36,21 +39,21 @@ fn refused_login_keeps_the_previous_login() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
     let sessions: Arc<SessionRegistry> = Arc::default();
-    let session = sessions.begin();
+    let session = sessions.register();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
     let eve = directory.person("eve").expect("a sound store").expect("the user exists");
-    assert!(!sessions.admit(session.number(), &eve, directory), "the account is disabled");
-    assert_eq!(sessions.logged_in(), 0);
-    assert!(sessions.admit(session.number(), &ann, directory));
-    assert!(!sessions.admit(session.number(), &eve, directory));
-    assert_eq!(sessions.logged_in(), 1);
+    assert!(!sessions.register_login(session.number(), &eve, directory), "the account is disabled");
+    assert_eq!(sessions.logged_in_count(), 0);
+    assert!(sessions.register_login(session.number(), &ann, directory));
+    assert!(!sessions.register_login(session.number(), &eve, directory));
+    assert_eq!(sessions.logged_in_count(), 1);
     let mut watch = watch(&sample, &sessions);
     let change = UserChange { disabled: Some(false), ..UserChange::default() };
     directory.user_set("eve", &change).expect("the user exists");
-    assert_eq!(watch.look().expect("a sound store"), 0, "the session is still that of Ann");
+    assert_eq!(watch.apply_changes().expect("a sound store"), 0, "the session is still that of Ann");
     let change = UserChange { disabled: Some(true), ..UserChange::default() };
     directory.user_set("ann", &change).expect("the user exists");
-    assert_eq!(watch.look().expect("a sound store"), 1);
+    assert_eq!(watch.apply_changes().expect("a sound store"), 1);
     assert!(session.termination().is_terminated());
 }
 
@@ -59,16 +62,16 @@ fn changes_without_effect_on_an_account_end_no_session() {
     let sample = Sample::new();
     let directory = &sample.instance.directory;
     let sessions: Arc<SessionRegistry> = Arc::default();
-    let session = sessions.begin();
+    let session = sessions.register();
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(sessions.admit(session.number(), &ann, directory));
+    assert!(sessions.register_login(session.number(), &ann, directory));
     let mut watch = watch(&sample, &sessions);
-    assert_eq!(watch.look().expect("a sound store"), 0, "nothing has changed");
+    assert_eq!(watch.apply_changes().expect("a sound store"), 0, "nothing has changed");
     let quota = UserChange { quota_bytes: Some(Some(5 << 20)), ..UserChange::default() };
     directory.user_set("ann", &quota).expect("the user exists");
     let other = UserChange { disabled: Some(true), ..UserChange::default() };
     directory.user_set("bob", &other).expect("the user exists");
-    assert_eq!(watch.look().expect("a sound store"), 0);
+    assert_eq!(watch.apply_changes().expect("a sound store"), 0);
     assert!(!session.termination().is_terminated());
 }
 
@@ -76,9 +79,9 @@ fn changes_without_effect_on_an_account_end_no_session() {
 async fn the_watch_ends_sessions_until_the_server_drains() {
     let sample = Sample::new();
     let sessions: Arc<SessionRegistry> = Arc::default();
-    let session = sessions.begin();
+    let session = sessions.register();
     let ann = sample.instance.directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(sessions.admit(session.number(), &ann, &sample.instance.directory));
+    assert!(sessions.register_login(session.number(), &ann, &sample.instance.directory));
     let shutdown = Shutdown::new();
     let task = tokio::spawn(watch(&sample, &sessions).run(shutdown.clone()));
     let change = UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() };

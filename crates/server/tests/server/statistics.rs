@@ -67,9 +67,9 @@ fn statistics_follow_connections_logins_and_jobs() {
         let request = PasswordRequest::new(b"ann", password.as_bytes()).expect("well formed");
         let _ = statistics.logins.check_password(&LoginOrigin::local(LoginProtocol::Pop3), &request);
     }
-    let session = statistics.sessions.begin();
+    let session = statistics.sessions.register();
     let ann = instance.directory.person("ann").expect("a sound store").expect("the user exists");
-    assert!(statistics.sessions.admit(session.number(), &ann, &instance.directory));
+    assert!(statistics.sessions.register_login(session.number(), &ann, &instance.directory));
     statistics.mail_counters.by_protocol[2].accepted.add(1);
     statistics.mail_counters.by_protocol[2].accepted_bytes.add(1_234);
     let text = scrape();
