@@ -16,4 +16,4 @@ pub mod session_registry;
 pub mod statistics;
 pub mod submission;
 pub mod transfer_agent;
-pub mod updater;
+pub mod view_updater;

@@ -36,7 +36,7 @@ use crate::metrics;
 use crate::periodic_tasks;
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
-use crate::updater::{self, Updater};
+use crate::view_updater::{self, ViewUpdater};
 
 mod protocols;
 
@@ -141,7 +141,7 @@ struct Server {
     logins: Arc<Logins>,
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
-    updater: Arc<Updater>,
+    updater: Arc<ViewUpdater>,
 }
 
 impl Server {
@@ -179,7 +179,7 @@ impl Server {
         let queued = Arc::new(Notify::new());
         let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
-        let updater = Arc::new(Updater::new(&instance));
+        let updater = Arc::new(ViewUpdater::new(&instance));
         Ok(Arc::new(Self {
             instance,
             pool,
@@ -213,7 +213,7 @@ impl Server {
         for task in periodic_tasks::all(&self.instance) {
             running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
-        running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
+        running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
             let shutdown = self.shutdown.clone();

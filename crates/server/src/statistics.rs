@@ -20,7 +20,7 @@ use crate::listeners::{ListenerCounters, ListenerProbe, ListenerProtocol};
 use crate::logins::Logins;
 use crate::metrics::{MetricWriter, write_process};
 use crate::session_registry::SessionRegistry;
-use crate::updater::Updater;
+use crate::view_updater::ViewUpdater;
 
 mod engine_metrics;
 
@@ -41,7 +41,7 @@ pub struct ServerStatistics {
     /// The counters of logins.
     pub logins: Arc<Logins>,
     /// The task that keeps views up to date.
-    pub updater: Arc<Updater>,
+    pub updater: Arc<ViewUpdater>,
     /// The state of the shutdown.
     pub shutdown: Shutdown,
     /// The probes of all listeners except the administration port.
@@ -294,7 +294,7 @@ mod tests {
         let sessions = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let statistics = ServerStatistics {
-            updater: Arc::new(Updater::new(&instance)),
+            updater: Arc::new(ViewUpdater::new(&instance)),
             instance,
             pool: Pool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),

@@ -25,7 +25,7 @@ use crate::logins::Logins;
 use crate::session_registry::SessionRegistry;
 use crate::submission::submission_service;
 use crate::transfer_agent::TransferAgent;
-use crate::updater::UpdateRequests;
+use crate::view_updater::BackgroundViewIndexer;
 
 /// The services of all protocols.
 pub(super) struct ProtocolServices {
@@ -173,7 +173,10 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
             let full_text = Arc::clone(&instance.full_text);
             Box::new(move || full_text.open_existing())
         },
-        indexer: Arc::new(UpdateRequests { updater: Arc::clone(&server.updater), instance: Arc::clone(instance) }),
+        indexer: Arc::new(BackgroundViewIndexer {
+            updater: Arc::clone(&server.updater),
+            instance: Arc::clone(instance),
+        }),
         database_creator: Arc::new(TemplateDatabaseCreator::new(instance)),
         submissions,
         pool: server.pool.clone(),

@@ -19,7 +19,7 @@ use server::logins::Logins;
 use server::metrics::{MetricWriter, encode, registry};
 use server::session_registry::SessionRegistry;
 use server::statistics::ServerStatistics;
-use server::updater::Updater;
+use server::view_updater::ViewUpdater;
 use wire::{Peer, Pool, PoolOptions, Shutdown};
 
 use crate::fixture::limited;
@@ -36,7 +36,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         logins: Logins::new(instance, Arc::clone(&sessions)),
         sessions,
         mail_counters: Arc::default(),
-        updater: Arc::new(Updater::new(instance)),
+        updater: Arc::new(ViewUpdater::new(instance)),
         shutdown: Shutdown::new(),
         listeners: Vec::new(),
     }

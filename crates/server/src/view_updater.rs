@@ -27,7 +27,7 @@ use tokio::sync::{Notify, watch};
 use wire::Shutdown;
 
 /// Maximum time between two checks of the queues.
-const LOOK_PAUSE: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Counters since the start.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub struct ViewUpdateCounters {
 }
 
 /// The queues of databases and views to update.
-pub struct Updater {
+pub struct ViewUpdater {
     follower: Arc<ChangeSubscriber>,
     queues: Mutex<Queues>,
     wake: Notify,
@@ -73,7 +73,7 @@ struct Queues {
     hourly: HashMap<(DbNumber, NoteId), Timestamp>,
 }
 
-impl Updater {
+impl ViewUpdater {
     /// Creates an updater that follows the changes of all databases.
     #[must_use]
     pub fn new(instance: &Instance) -> Self {
@@ -167,8 +167,8 @@ impl Updater {
                 queues.waiting.remove(&database);
                 Ok(UpdateRequest::Database(database))
             }
-            Some((key, _)) => Err(key.0.since(now).min(LOOK_PAUSE)),
-            None => Err(LOOK_PAUSE),
+            Some((key, _)) => Err(key.0.since(now).min(CHECK_INTERVAL_MAX)),
+            None => Err(CHECK_INTERVAL_MAX),
         }
     }
 
@@ -297,7 +297,7 @@ impl Updater {
 
 /// Ends the wait of the callers that requested a view, when dropped.
 struct ProgressGuard<'u> {
-    updater: &'u Updater,
+    updater: &'u ViewUpdater,
     key: (DbNumber, NoteId),
 }
 
@@ -314,14 +314,14 @@ impl Queues {
 }
 
 /// Passes views whose index is to be built to the Update task.
-pub struct UpdateRequests {
+pub struct BackgroundViewIndexer {
     /// The task.
-    pub updater: Arc<Updater>,
+    pub updater: Arc<ViewUpdater>,
     /// The services that the task works with.
     pub instance: Arc<Instance>,
 }
 
-impl Indexer for UpdateRequests {
+impl Indexer for BackgroundViewIndexer {
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
         self.updater.request_view(database, view, &self.instance)
     }
@@ -340,7 +340,7 @@ fn queue_max(instance: &Instance) -> usize {
 }
 
 /// Runs the task until the server drains.
-pub async fn run(updater: Arc<Updater>, instance: Arc<Instance>, shutdown: Shutdown) {
+pub async fn run(updater: Arc<ViewUpdater>, instance: Arc<Instance>, shutdown: Shutdown) {
     loop {
         let changed = updater.follower.listen();
         updater.collect(&instance);
@@ -372,7 +372,7 @@ pub async fn run(updater: Arc<Updater>, instance: Arc<Instance>, shutdown: Shutd
     }
 }
 
-async fn work(updater: &Arc<Updater>, wanted: UpdateRequest, instance: &Arc<Instance>, shutdown: &Shutdown) {
+async fn work(updater: &Arc<ViewUpdater>, wanted: UpdateRequest, instance: &Arc<Instance>, shutdown: &Shutdown) {
     let updater = Arc::clone(updater);
     let instance = Arc::clone(instance);
     let stop = shutdown.clone();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     /// Performs all requests that are due.
-    fn perform_due_requests(updater: &Updater, instance: &Instance) {
+    fn perform_due_requests(updater: &ViewUpdater, instance: &Instance) {
         updater.collect(instance);
         while let Ok(wanted) = updater.next(instance.clock.now()) {
             updater.work(wanted, instance, &|| false).expect("sound");
@@ -413,7 +413,7 @@ mod tests {
     fn refresh_option_determines_updates() {
         let check = |refresh, options, expected| {
             let sample = Sample::with(&["views.suppression_time=0s"]);
-            let updater = Updater::new(&sample.instance);
+            let updater = ViewUpdater::new(&sample.instance);
             let database = database_with_view(&sample.instance, refresh, options);
             perform_due_requests(&updater, &sample.instance);
             assert_eq!(rows(&database), expected, "{refresh:?}");
@@ -432,7 +432,7 @@ mod tests {
         let mut sample = Sample::with(&["views.suppression_time=0s"]);
         sample.instance.clock = clock.clone();
         let instance = &sample.instance;
-        let updater = Arc::new(Updater::new(instance));
+        let updater = Arc::new(ViewUpdater::new(instance));
         let database = database_with_view(instance, Refresh::Hours(2), DatabaseOptions::default());
         perform_due_requests(&updater, instance);
         let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
@@ -446,7 +446,7 @@ mod tests {
         clock.advance(Duration::from_secs(3_600));
         perform_due_requests(&updater, instance);
         assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
-        let requests = UpdateRequests { updater: Arc::clone(&updater), instance: Arc::new(sample.instance) };
+        let requests = BackgroundViewIndexer { updater: Arc::clone(&updater), instance: Arc::new(sample.instance) };
         let view =
             authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
         assert!(requests.is_recent(database.number(), view, 2) && !requests.is_recent(database.number(), view, 0));
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn changes_are_coalesced_and_the_queue_is_bounded() {
         let sample = Sample::with(&["views.suppression_time=1h", "views.queue=16"]);
-        let updater = Updater::new(&sample.instance);
+        let updater = ViewUpdater::new(&sample.instance);
         let database = database_with_view(&sample.instance, Refresh::Automatic, DatabaseOptions::default());
         perform_due_requests(&updater, &sample.instance);
         updater.collect(&sample.instance);
@@ -480,13 +480,14 @@ mod tests {
     fn awaited_view_is_updated_regardless_of_its_design() {
         let sample = Sample::with(&["views.queue=16"]);
         let instance = &sample.instance;
-        let updater = Updater::new(instance);
+        let updater = ViewUpdater::new(instance);
         let options = DatabaseOptions { no_view_updates: true, ..DatabaseOptions::default() };
         let database = database_with_view(instance, Refresh::Manual, options);
         let note =
             authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
-        let view =
-            |updater: &Updater| updater.request_view(database.number(), note, instance).expect("the queue has space");
+        let view = |updater: &ViewUpdater| {
+            updater.request_view(database.number(), note, instance).expect("the queue has space")
+        };
         let first = view(&updater);
         let second = view(&updater);
         assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
@@ -513,6 +514,6 @@ mod tests {
         let shutdown = Shutdown::new();
         shutdown.drain();
         let instance = Arc::new(sample.instance);
-        run(Arc::new(Updater::new(&instance)), instance, shutdown).await;
+        run(Arc::new(ViewUpdater::new(&instance)), instance, shutdown).await;
     }
 }
