@@ -221,7 +221,7 @@ impl ServerStatistics {
         for (name, help, count) in counters {
             out.counter(name, help, count.load(Ordering::Relaxed))?;
         }
-        out.gauge("update_waiting", "Databases waiting for an update of their views.", self.updater.waiting())
+        out.gauge("update_waiting", "Databases waiting for an update of their views.", self.updater.waiting_count())
     }
 
     fn write_logins(&self, out: &mut MetricWriter<'_>) -> fmt::Result {

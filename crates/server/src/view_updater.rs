@@ -89,7 +89,7 @@ impl ViewUpdater {
     pub fn request(&self, database: DbNumber, instance: &Instance) {
         let mut queues = self.queues();
         if !queues.immediate.contains(&UpdateRequest::Database(database)) {
-            self.push(&mut queues, UpdateRequest::Database(database), instance);
+            self.enqueue(&mut queues, UpdateRequest::Database(database), instance);
         }
     }
 
@@ -105,7 +105,7 @@ impl ViewUpdater {
         if let Some(awaited) = queues.awaited.get(&(database, view)) {
             return Some(awaited.subscribe());
         }
-        if !self.push(&mut queues, UpdateRequest::View(database, view), instance) {
+        if !self.enqueue(&mut queues, UpdateRequest::View(database, view), instance) {
             return None;
         }
         let (sender, receiver) = watch::channel(BuildProgress::default());
@@ -114,7 +114,7 @@ impl ViewUpdater {
     }
 
     /// Adds a request to the immediate queue. Returns `false` if the queues are full.
-    fn push(&self, queues: &mut Queues, wanted: UpdateRequest, instance: &Instance) -> bool {
+    fn enqueue(&self, queues: &mut Queues, wanted: UpdateRequest, instance: &Instance) -> bool {
         if queues.len() >= queue_max(instance) {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -124,18 +124,18 @@ impl ViewUpdater {
         true
     }
 
-    fn is_somebody_waiting(&self) -> bool {
+    fn has_immediate_requests(&self) -> bool {
         !self.queues().immediate.is_empty()
     }
 
     /// Returns the number of waiting requests.
     #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         self.queues().len()
     }
 
     /// Moves changed databases into the deferred queue.
-    fn collect(&self, instance: &Instance) {
+    fn collect_changes(&self, instance: &Instance) {
         let due = instance.clock.now().after(instance.config.views.suppression_time.0);
         let mut queues = self.queues();
         for database in self.follower.take() {
@@ -154,7 +154,7 @@ impl ViewUpdater {
     }
 
     /// Removes and returns the next request. If none is due, returns the time to wait.
-    fn next(&self, now: Timestamp) -> Result<UpdateRequest, Duration> {
+    fn next_request(&self, now: Timestamp) -> Result<UpdateRequest, Duration> {
         let mut queues = self.queues();
         if let Some(wanted) = queues.immediate.pop_front() {
             return Ok(wanted);
@@ -173,9 +173,9 @@ impl ViewUpdater {
     }
 
     /// Performs a request.
-    fn work(&self, wanted: UpdateRequest, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+    fn perform(&self, wanted: UpdateRequest, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         match wanted {
-            UpdateRequest::Database(database) => self.update(database, instance, stop),
+            UpdateRequest::Database(database) => self.update_database(database, instance, stop),
             UpdateRequest::View(database, view) => {
                 // Whatever the outcome, waiting callers are notified of the end.
                 let _end = ProgressGuard { updater: self, key: (database, view) };
@@ -185,7 +185,7 @@ impl ViewUpdater {
     }
 
     /// Updates the views of a database that are due according to their designs.
-    fn update(&self, number: DbNumber, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+    fn update_database(&self, number: DbNumber, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         let Some(database) = instance.notes.database_open_number(number)? else { return Ok(()) };
         if database.record().options.no_view_updates {
             return Ok(());
@@ -203,7 +203,7 @@ impl ViewUpdater {
                 Refresh::Automatic => true,
                 Refresh::AfterFirstUse => reading.view(info.note).is_ok(),
                 Refresh::Manual => false,
-                Refresh::Hours(hours) => match self.due_again((number, info.note), hours).filter(|due| *due > now) {
+                Refresh::Hours(hours) => match self.next_due((number, info.note), hours).filter(|due| *due > now) {
                     Some(due) => {
                         later = Some(later.map_or(due, |first: Timestamp| first.min(due)));
                         false
@@ -285,7 +285,7 @@ impl ViewUpdater {
 
     /// Returns the time at which a view that is updated every `hours` hours is due. Returns `None` if it has not been
     /// updated since the start.
-    fn due_again(&self, key: (DbNumber, NoteId), hours: u16) -> Option<Timestamp> {
+    fn next_due(&self, key: (DbNumber, NoteId), hours: u16) -> Option<Timestamp> {
         let last = self.queues().hourly.get(&key).copied()?;
         Some(last.after(Duration::from_secs(u64::from(hours) * 3_600)))
     }
@@ -327,7 +327,7 @@ impl Indexer for BackgroundViewIndexer {
     }
 
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool {
-        self.updater.due_again((database, view), hours).is_some_and(|due| due > self.instance.clock.now())
+        self.updater.next_due((database, view), hours).is_some_and(|due| due > self.instance.clock.now())
     }
 
     fn record_refresh(&self, database: DbNumber, view: NoteId) {
@@ -343,10 +343,10 @@ fn queue_max(instance: &Instance) -> usize {
 pub async fn run(updater: Arc<ViewUpdater>, instance: Arc<Instance>, shutdown: Shutdown) {
     loop {
         let changed = updater.follower.listen();
-        updater.collect(&instance);
-        let rest = match updater.next(instance.clock.now()) {
+        updater.collect_changes(&instance);
+        let rest = match updater.next_request(instance.clock.now()) {
             Ok(wanted) => {
-                work(&updater, wanted, &instance, &shutdown).await;
+                perform(&updater, wanted, &instance, &shutdown).await;
                 instance.config.views.idle_time.0
             }
             Err(wait) => {
@@ -359,24 +359,24 @@ pub async fn run(updater: Arc<ViewUpdater>, instance: Arc<Instance>, shutdown: S
                 continue;
             }
         };
-        let somebody_waits = async {
-            while !updater.is_somebody_waiting() {
+        let immediate_request = async {
+            while !updater.has_immediate_requests() {
                 updater.wake.notified().await;
             }
         };
         tokio::select! {
             () = shutdown.draining() => return,
-            () = somebody_waits => {}
+            () = immediate_request => {}
             () = tokio::time::sleep(rest) => {}
         }
     }
 }
 
-async fn work(updater: &Arc<ViewUpdater>, wanted: UpdateRequest, instance: &Arc<Instance>, shutdown: &Shutdown) {
+async fn perform(updater: &Arc<ViewUpdater>, wanted: UpdateRequest, instance: &Arc<Instance>, shutdown: &Shutdown) {
     let updater = Arc::clone(updater);
     let instance = Arc::clone(instance);
     let stop = shutdown.clone();
-    let done = tokio::task::spawn_blocking(move || updater.work(wanted, &instance, &|| stop.is_draining())).await;
+    let done = tokio::task::spawn_blocking(move || updater.perform(wanted, &instance, &|| stop.is_draining())).await;
     match done {
         // The database was deleted in the meantime.
         Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
@@ -403,9 +403,9 @@ mod tests {
 
     /// Performs all requests that are due.
     fn perform_due_requests(updater: &ViewUpdater, instance: &Instance) {
-        updater.collect(instance);
-        while let Ok(wanted) = updater.next(instance.clock.now()) {
-            updater.work(wanted, instance, &|| false).expect("sound");
+        updater.collect_changes(instance);
+        while let Ok(wanted) = updater.next_request(instance.clock.now()) {
+            updater.perform(wanted, instance, &|| false).expect("sound");
         }
     }
 
@@ -442,10 +442,10 @@ mod tests {
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));
         perform_due_requests(&updater, instance);
-        assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "the update waits until it is due");
+        assert_eq!((rows(&database), updater.waiting_count()), (Some(1), 1), "the update waits until it is due");
         clock.advance(Duration::from_secs(3_600));
         perform_due_requests(&updater, instance);
-        assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
+        assert_eq!((rows(&database), updater.waiting_count()), (Some(2), 0));
         let requests = BackgroundViewIndexer { updater: Arc::clone(&updater), instance: Arc::new(sample.instance) };
         let view =
             authorize_server(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
@@ -462,17 +462,17 @@ mod tests {
         let updater = ViewUpdater::new(&sample.instance);
         let database = database_with_view(&sample.instance, Refresh::Automatic, DatabaseOptions::default());
         perform_due_requests(&updater, &sample.instance);
-        updater.collect(&sample.instance);
-        assert_eq!((updater.waiting(), rows(&database)), (1, None), "the database waits, and only once");
+        updater.collect_changes(&sample.instance);
+        assert_eq!((updater.waiting_count(), rows(&database)), (1, None), "the database waits, and only once");
         updater.request(database.number(), &sample.instance);
         updater.request(database.number(), &sample.instance);
-        assert_eq!(updater.waiting(), 2);
+        assert_eq!(updater.waiting_count(), 2);
         perform_due_requests(&updater, &sample.instance);
-        assert_eq!((updater.waiting(), rows(&database)), (1, Some(1)));
+        assert_eq!((updater.waiting_count(), rows(&database)), (1, Some(1)));
         for number in 100..200 {
             updater.request(DbNumber(number), &sample.instance);
         }
-        assert_eq!(updater.waiting(), 16, "a full queue drops new requests");
+        assert_eq!(updater.waiting_count(), 16, "a full queue drops new requests");
         assert_eq!(updater.counters.dropped.load(Ordering::Relaxed), 85);
     }
 
@@ -490,11 +490,14 @@ mod tests {
         };
         let first = view(&updater);
         let second = view(&updater);
-        assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both requests wait for the same update");
+        assert!(
+            updater.waiting_count() == 1 && updater.has_immediate_requests(),
+            "both requests wait for the same update"
+        );
         assert!(first.has_changed().is_ok() && rows(&database).is_none());
         perform_due_requests(&updater, instance);
         assert!(first.has_changed().is_err() && second.has_changed().is_err(), "both waits have ended");
-        assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
+        assert_eq!((rows(&database), updater.has_immediate_requests()), (Some(1), false));
         // The wait also ends if there is nothing to do, or if the view or the database does not exist.
         let third = [
             view(&updater),
@@ -503,9 +506,13 @@ mod tests {
         let nowhere = updater.request_view(DbNumber(99), note, instance).expect("the queue has space");
         perform_due_requests(&updater, instance);
         assert!(third.iter().chain([&nowhere]).all(|awaited| awaited.has_changed().is_err()));
-        let waiting = updater.waiting();
+        let waiting = updater.waiting_count();
         let accepted = (100..200).filter_map(|note| updater.request_view(database.number(), NoteId(note), instance));
-        assert_eq!((accepted.count() + waiting, updater.waiting()), (16, 16), "a full queue accepts no more requests");
+        assert_eq!(
+            (accepted.count() + waiting, updater.waiting_count()),
+            (16, 16),
+            "a full queue accepts no more requests"
+        );
     }
 
     #[tokio::test]
