@@ -1,10 +1,10 @@
 //! The server's full-text index and the task that keeps it up to date.
 //!
-//! [`FullText`] opens the index on first use, so a server whose databases are not indexed has no cost. [`Indexer`]
-//! determines which databases are due and updates them one at a time; [`run`] is the task that calls it. A database
-//! whose index does not exist yet is always due. Otherwise, a database with the option *immediate* is due when it has
-//! changed, with *hourly* when an hour has passed, and with *daily* in its hour. Index entries of databases that were
-//! deleted or are no longer to be indexed are dropped.
+//! [`FullTextService`] opens the index on first use, so a server whose databases are not indexed has no cost.
+//! [`FullTextIndexer`] determines which databases are due and updates them one at a time; [`run`] is the task that
+//! calls it. A database whose index does not exist yet is always due. Otherwise, a database with the option *immediate*
+//! is due when it has changed, with *hourly* when an hour has passed, and with *daily* in its hour. Index entries of
+//! databases that were deleted or are no longer to be indexed are dropped.
 //!
 //! The task ends when the server drains; an interrupted update is either committed or applied again later.
 
@@ -24,7 +24,7 @@ use wire::Shutdown;
 
 use crate::pdf::PdfReader;
 
-/// Approximate number of changes that one call of [`FullText::update`] applies.
+/// Approximate number of changes that one call of [`FullTextService::update`] applies.
 pub const CHANGES_STEP: usize = 1_000;
 
 /// Interval between two checks for databases that are due by time.
@@ -34,7 +34,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The full-text index, opened on first use.
-pub struct FullText {
+pub struct FullTextService {
     notes: Arc<Notes>,
     folder: PathBuf,
     threads: usize,
@@ -63,7 +63,7 @@ pub struct IndexingCounters {
     pub queries: AtomicU64,
 }
 
-impl FullText {
+impl FullTextService {
     /// Creates the value without accessing the file system.
     #[must_use]
     pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
@@ -129,8 +129,8 @@ impl FullText {
 }
 
 /// Determines which databases are due, and updates them.
-pub struct Indexer {
-    full_text: Arc<FullText>,
+pub struct FullTextIndexer {
+    full_text: Arc<FullTextService>,
     notes: Arc<Notes>,
     clock: Arc<dyn Clock>,
     follower: Arc<ChangeSubscriber>,
@@ -144,10 +144,10 @@ pub struct Indexer {
     again: HashSet<DbNumber>,
 }
 
-impl Indexer {
+impl FullTextIndexer {
     /// Creates an indexer that follows the changes of all databases.
     #[must_use]
-    pub fn new(full_text: Arc<FullText>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(full_text: Arc<FullTextService>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
         let follower = notes.subscribe();
         let empty = HashSet::new;
         Self {
@@ -258,7 +258,7 @@ fn hour_of(now: Timestamp) -> u8 {
 
 /// Keeps the index up to date until the server drains. Waits for `delay` after a change before processing it, and for
 /// `idle` after each database.
-pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown: Shutdown) {
+pub async fn run(indexer: FullTextIndexer, (delay, idle): (Duration, Duration), shutdown: Shutdown) {
     let follower = Arc::clone(&indexer.follower);
     let indexer = Arc::new(Mutex::new(indexer));
     loop {
@@ -277,7 +277,7 @@ pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown
 }
 
 /// Updates all databases that are due.
-async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown) {
+async fn pass(indexer: &Arc<Mutex<FullTextIndexer>>, idle: Duration, shutdown: &Shutdown) {
     let Some(due) = blocking(indexer, |indexer| indexer.due()).await else { return };
     let mut updated = Vec::new();
     for record in due {
@@ -301,7 +301,7 @@ async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown
 }
 
 /// Commits the applied changes and logs the updated databases.
-async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
+async fn commit(indexer: &Arc<Mutex<FullTextIndexer>>, updated: Vec<(String, usize)>) {
     if updated.is_empty() || blocking(indexer, |indexer| indexer.commit()).await.is_none() {
         return;
     }
@@ -313,8 +313,8 @@ async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
 /// Runs a step on a thread that may block. Returns `None` and logs the error if it fails; the next pass repeats the
 /// work.
 async fn blocking<T: Send + 'static>(
-    indexer: &Arc<Mutex<Indexer>>,
-    step: impl FnOnce(&mut Indexer) -> search::Result<T> + Send + 'static,
+    indexer: &Arc<Mutex<FullTextIndexer>>,
+    step: impl FnOnce(&mut FullTextIndexer) -> search::Result<T> + Send + 'static,
 ) -> Option<T> {
     let indexer = Arc::clone(indexer);
     let done = tokio::task::spawn_blocking(move || step(&mut indexer.lock()));
@@ -359,7 +359,7 @@ mod tests {
         transaction.commit().expect("it is committed");
     }
 
-    fn pass(indexer: &mut Indexer) -> Vec<String> {
+    fn pass(indexer: &mut FullTextIndexer) -> Vec<String> {
         let due = indexer.due().expect("it is known");
         for record in &due {
             indexer.update(record, &|| false).expect("it is indexed");
@@ -373,7 +373,7 @@ mod tests {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
-        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
+        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         let database = set(&sample, notes::FullTextSchedule::Daily(0));
         assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
         clock.advance(24 * HOUR);
@@ -393,7 +393,7 @@ mod tests {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
-        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
+        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         assert!(indexer.due().expect("it is known").is_empty());
         assert!(!sample.instance.data.full_text().exists(), "no database has an index");
         let none: [&str; 0] = [];

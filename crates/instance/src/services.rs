@@ -20,7 +20,7 @@ use notes::{Access, Database, Identity, Notes, level};
 use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
-use crate::full_text::FullText;
+use crate::full_text::FullTextService;
 use crate::limits::BLOB_KEY_FILE_BYTES_MAX;
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
@@ -54,7 +54,7 @@ pub struct Instance {
     /// The databases.
     pub notes: Arc<Notes>,
     /// The full-text index.
-    pub full_text: Arc<FullText>,
+    pub full_text: Arc<FullTextService>,
     /// The store.
     pub store: Arc<Store>,
     /// The paths of the data folder.
@@ -123,7 +123,7 @@ impl Instance {
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
         let pdf = PdfReader::new(OWN_EXECUTABLE.into());
-        let full_text = FullText::new(Arc::clone(&notes), data.full_text(), pdf, &config.full_text);
+        let full_text = FullTextService::new(Arc::clone(&notes), data.full_text(), pdf, &config.full_text);
         Ok(Self {
             config,
             hostname,

@@ -18,7 +18,7 @@ use config::Config;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use instance::data_folder::ListenerAddress;
-use instance::full_text::{self, Indexer};
+use instance::full_text::{self, FullTextIndexer};
 use instance::system::processors;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
@@ -241,8 +241,11 @@ impl Server {
     fn indexing(&self) -> impl Future<Output = ()> + use<> {
         let instance = &self.instance;
         let keys = &self.instance.config.full_text;
-        let indexer =
-            Indexer::new(Arc::clone(&instance.full_text), Arc::clone(&instance.notes), Arc::clone(&instance.clock));
+        let indexer = FullTextIndexer::new(
+            Arc::clone(&instance.full_text),
+            Arc::clone(&instance.notes),
+            Arc::clone(&instance.clock),
+        );
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
     }
 
