@@ -46,7 +46,7 @@ pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut Pr
             return Ok(Answer::message(format!("The full-text index of {} was removed.", request.path)));
         }
     }
-    let search = instance.full_text.search()?;
+    let search = instance.full_text.open()?;
     update(instance, &search, database, report)?;
     let documents = search.documents(facts.number)?;
     let documents = counted(documents, "document", "documents");

@@ -77,7 +77,7 @@ impl FullTextService {
     }
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
-    pub fn search(&self) -> search::Result<Arc<FullTextIndex>> {
+    pub fn open(&self) -> search::Result<Arc<FullTextIndex>> {
         let mut opened = self.opened.lock();
         if let Some(search) = opened.as_ref() {
             return Ok(Arc::clone(search));
@@ -99,7 +99,7 @@ impl FullTextService {
 
     /// Returns the index if it exists on disk, or `None` otherwise.
     pub fn open_existing(&self) -> search::Result<Option<Arc<FullTextIndex>>> {
-        if self.folder.exists() { self.search().map(Some) } else { Ok(None) }
+        if self.folder.exists() { self.open().map(Some) } else { Ok(None) }
     }
 
     /// Returns the size of the index, or `None` if it is not open.
@@ -163,7 +163,7 @@ impl FullTextIndexer {
     }
 
     /// Returns the databases that are due, and drops the index entries of databases that are no longer indexed.
-    pub fn due(&mut self) -> Result<Vec<DatabaseRecord>, search::Error> {
+    pub fn due_databases(&mut self) -> Result<Vec<DatabaseRecord>, search::Error> {
         self.changed.extend(self.follower.take());
         let records = self.notes.database_list()?;
         let wanted: Vec<DatabaseRecord> =
@@ -171,7 +171,7 @@ impl FullTextIndexer {
         let numbers: HashSet<DbNumber> = wanted.iter().map(|record| record.number).collect();
         self.changed.retain(|number| numbers.contains(number));
         self.done.retain(|number, _| numbers.contains(number));
-        let search = if wanted.is_empty() { self.full_text.open_existing()? } else { Some(self.full_text.search()?) };
+        let search = if wanted.is_empty() { self.full_text.open_existing()? } else { Some(self.full_text.open()?) };
         let Some(search) = search else { return Ok(Vec::new()) };
         for gone in search.databases().into_iter().filter(|number| !numbers.contains(number)) {
             search.remove_database(gone)?;
@@ -197,15 +197,15 @@ impl FullTextIndexer {
     /// Updates one database without committing, and returns the number of indexed documents.
     pub fn update(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
         self.uncommitted.insert(record.number);
-        let outcome = self.update_whole(record, stop);
+        let outcome = self.update_completely(record, stop);
         if outcome.is_err() {
             self.revert_uncommitted();
         }
         outcome
     }
 
-    fn update_whole(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
-        let search = self.full_text.search()?;
+    fn update_completely(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
+        let search = self.full_text.open()?;
         // Cleared before the update, so that changes made during the update mark the database again.
         self.changed.remove(&record.number);
         let began = self.clock.now();
@@ -231,7 +231,7 @@ impl FullTextIndexer {
 
     /// Makes the applied changes durable and visible.
     pub fn commit(&mut self) -> search::Result<()> {
-        let outcome = self.full_text.search().and_then(|search| search.commit());
+        let outcome = self.full_text.open().and_then(|search| search.commit());
         match outcome {
             Ok(()) => {
                 self.again.retain(|number| !self.uncommitted.contains(number));
@@ -263,7 +263,7 @@ pub async fn run(indexer: FullTextIndexer, (delay, idle): (Duration, Duration), 
     let indexer = Arc::new(Mutex::new(indexer));
     loop {
         let changed = follower.listen();
-        pass(&indexer, idle, &shutdown).await;
+        update_due_databases(&indexer, idle, &shutdown).await;
         tokio::select! {
             () = shutdown.draining() => return,
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
@@ -277,8 +277,8 @@ pub async fn run(indexer: FullTextIndexer, (delay, idle): (Duration, Duration), 
 }
 
 /// Updates all databases that are due.
-async fn pass(indexer: &Arc<Mutex<FullTextIndexer>>, idle: Duration, shutdown: &Shutdown) {
-    let Some(due) = blocking(indexer, |indexer| indexer.due()).await else { return };
+async fn update_due_databases(indexer: &Arc<Mutex<FullTextIndexer>>, idle: Duration, shutdown: &Shutdown) {
+    let Some(due) = run_blocking(indexer, |indexer| indexer.due_databases()).await else { return };
     let mut updated = Vec::new();
     for record in due {
         if shutdown.is_draining() {
@@ -286,23 +286,23 @@ async fn pass(indexer: &Arc<Mutex<FullTextIndexer>>, idle: Duration, shutdown: &
         }
         let stop = shutdown.clone();
         let path = record.path.clone();
-        let indexed = blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
+        let indexed = run_blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
         updated.push((path, indexed.unwrap_or(0)));
         if !idle.is_zero() {
             // The pause is between databases, so the result of each one is committed before it.
-            commit(indexer, std::mem::take(&mut updated)).await;
+            commit_and_log(indexer, std::mem::take(&mut updated)).await;
             tokio::select! {
                 () = shutdown.draining() => {}
                 () = tokio::time::sleep(idle) => {}
             }
         }
     }
-    commit(indexer, updated).await;
+    commit_and_log(indexer, updated).await;
 }
 
 /// Commits the applied changes and logs the updated databases.
-async fn commit(indexer: &Arc<Mutex<FullTextIndexer>>, updated: Vec<(String, usize)>) {
-    if updated.is_empty() || blocking(indexer, |indexer| indexer.commit()).await.is_none() {
+async fn commit_and_log(indexer: &Arc<Mutex<FullTextIndexer>>, updated: Vec<(String, usize)>) {
+    if updated.is_empty() || run_blocking(indexer, |indexer| indexer.commit()).await.is_none() {
         return;
     }
     for (path, indexed) in updated.into_iter().filter(|(_, indexed)| *indexed > 0) {
@@ -312,7 +312,7 @@ async fn commit(indexer: &Arc<Mutex<FullTextIndexer>>, updated: Vec<(String, usi
 
 /// Runs a step on a thread that may block. Returns `None` and logs the error if it fails; the next pass repeats the
 /// work.
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     indexer: &Arc<Mutex<FullTextIndexer>>,
     step: impl FnOnce(&mut FullTextIndexer) -> search::Result<T> + Send + 'static,
 ) -> Option<T> {
@@ -339,7 +339,7 @@ mod tests {
 
     use crate::sample::Sample;
 
-    fn set(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
+    fn set_schedule(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
         let database = sample.instance.notes.database_open("mail/ann.nsf").expect("it exists");
         let access =
             database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server has access");
@@ -349,7 +349,7 @@ mod tests {
         database
     }
 
-    fn write(sample: &Sample, database: &Arc<notes::Database>) {
+    fn create_document(sample: &Sample, database: &Arc<notes::Database>) {
         let access = database
             .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
             .expect("the server has access");
@@ -359,8 +359,8 @@ mod tests {
         transaction.commit().expect("it is committed");
     }
 
-    fn pass(indexer: &mut FullTextIndexer) -> Vec<String> {
-        let due = indexer.due().expect("it is known");
+    fn index_due_databases(indexer: &mut FullTextIndexer) -> Vec<String> {
+        let due = indexer.due_databases().expect("it is known");
         for record in &due {
             indexer.update(record, &|| false).expect("it is indexed");
         }
@@ -374,18 +374,18 @@ mod tests {
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
-        let database = set(&sample, notes::FullTextSchedule::Daily(0));
-        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        let database = set_schedule(&sample, notes::FullTextSchedule::Daily(0));
+        assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
         clock.advance(24 * HOUR);
-        write(&sample, &database);
-        let due = indexer.due().expect("it is known");
+        create_document(&sample, &database);
+        let due = indexer.due_databases().expect("it is known");
         assert_eq!(indexer.update(&due[0], &|| false).expect("it is indexed"), 1);
         clock.advance(HOUR);
         // The folder is moved instead of removed, because threads of the index may still write files in it.
         let elsewhere = sample.instance.data.full_text().with_extension("away");
         std::fs::rename(sample.instance.data.full_text(), elsewhere).expect("the folder exists");
         indexer.commit().expect_err("the folder is gone");
-        assert_eq!(indexer.due().expect("it is known").len(), 1, "even after its hour");
+        assert_eq!(indexer.due_databases().expect("it is known").len(), 1, "even after its hour");
     }
 
     #[test]
@@ -394,28 +394,28 @@ mod tests {
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
-        assert!(indexer.due().expect("it is known").is_empty());
+        assert!(indexer.due_databases().expect("it is known").is_empty());
         assert!(!sample.instance.data.full_text().exists(), "no database has an index");
         let none: [&str; 0] = [];
-        let database = set(&sample, notes::FullTextSchedule::Immediate);
-        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        assert_eq!(pass(&mut indexer), none);
-        write(&sample, &database);
-        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        set(&sample, notes::FullTextSchedule::Hourly);
+        let database = set_schedule(&sample, notes::FullTextSchedule::Immediate);
+        assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
+        assert_eq!(index_due_databases(&mut indexer), none);
+        create_document(&sample, &database);
+        assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
+        set_schedule(&sample, notes::FullTextSchedule::Hourly);
         clock.advance(Duration::from_secs(1_800));
-        assert_eq!(pass(&mut indexer), none);
+        assert_eq!(index_due_databases(&mut indexer), none);
         clock.advance(Duration::from_secs(1_800));
-        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        set(&sample, notes::FullTextSchedule::Daily(3));
+        assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
+        set_schedule(&sample, notes::FullTextSchedule::Daily(3));
         clock.advance(HOUR);
-        assert_eq!(pass(&mut indexer), none, "it is two o'clock");
+        assert_eq!(index_due_databases(&mut indexer), none, "it is two o'clock");
         clock.advance(HOUR);
-        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
-        let search = sample.instance.full_text.search().expect("it is open");
+        assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
+        let search = sample.instance.full_text.open().expect("it is open");
         assert_eq!(search.databases(), [database.number()]);
-        set(&sample, notes::FullTextSchedule::Off);
-        assert_eq!(pass(&mut indexer), none);
+        set_schedule(&sample, notes::FullTextSchedule::Off);
+        assert_eq!(index_due_databases(&mut indexer), none);
         assert!(search.databases().is_empty());
     }
 }
