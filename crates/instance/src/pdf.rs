@@ -122,18 +122,22 @@ impl PdfReader {
 
     fn release(&self, reader: Option<PdfChild>) {
         let mut pool = self.lock();
-        assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "each `leave` follows an `enter`");
+        assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "each `release` follows an `acquire`");
         pool.busy -= 1;
         pool.idle.extend(reader.filter(|reader| reader.files < PDF_FILES_PER_CHILD_MAX));
         drop(pool);
         self.freed.notify_one();
     }
 
-    fn ask(&self, reader: Option<PdfChild>, bytes: &[u8]) -> Result<(PdfChild, Option<String>), ChildFailure> {
+    fn read_with_child(
+        &self,
+        reader: Option<PdfChild>,
+        bytes: &[u8],
+    ) -> Result<(PdfChild, Option<String>), ChildFailure> {
         let deadline = self.clock.monotonic() + self.time_max;
         let left = || deadline.saturating_sub(self.clock.monotonic());
         let mut reader = reader.map_or_else(|| PdfChild::start(&self.program), Ok)?;
-        let text = reader.ask(bytes, &left)?;
+        let text = reader.extract_text(bytes, &left)?;
         Ok((reader, text))
     }
 }
@@ -144,7 +148,7 @@ impl IsolatedReader for PdfReader {
             return None;
         }
         let reader = self.acquire();
-        let (reader, text, count) = match self.ask(reader, bytes) {
+        let (reader, text, count) = match self.read_with_child(reader, bytes) {
             Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counters.read),
             Ok((reader, None)) => (Some(reader), None, &self.counters.empty),
             Err(failure) => {
@@ -188,23 +192,23 @@ impl PdfChild {
         Ok(reader)
     }
 
-    fn ask(&mut self, bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<Option<String>, ChildFailure> {
+    fn extract_text(&mut self, bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<Option<String>, ChildFailure> {
         self.files += 1;
-        self.put(&child::head(true, bytes.len()), left)?;
-        self.put(bytes, left)?;
+        self.write_all(&child::encode_head(true, bytes.len()), left)?;
+        self.write_all(bytes, left)?;
         let mut head = [0; HEAD_BYTES];
-        self.take(&mut head, left)?;
-        let (is_text, length) = child::split_head(head);
+        self.read_exact(&mut head, left)?;
+        let (is_text, length) = child::decode_head(head);
         if length > ATTACHMENT_TEXT_BYTES_MAX {
             return Err(ChildFailure("the reply of the child process is too long"));
         }
         let mut text = vec![0; length];
-        self.take(&mut text, left)?;
+        self.read_exact(&mut text, left)?;
         let text = String::from_utf8(text).map_err(|_| ChildFailure("the reply of the child process is not UTF-8"))?;
         Ok(Some(text).filter(|_| is_text))
     }
 
-    fn put(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
+    fn write_all(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !bytes.is_empty() {
             wait(PollFd::new(&self.requests, PollFlags::OUT), left())?;
             match write(&self.requests, bytes) {
@@ -216,7 +220,7 @@ impl PdfChild {
         Ok(())
     }
 
-    fn take(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
+    fn read_exact(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), ChildFailure> {
         while !into.is_empty() {
             wait(PollFd::new(&self.replies, PollFlags::IN), left())?;
             match read(&self.replies, &mut *into) {

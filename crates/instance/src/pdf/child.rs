@@ -15,7 +15,7 @@ use super::HEAD_BYTES;
 use crate::limits::{PDF_ADDRESS_SPACE_BYTES_MAX, PDF_PROCESSOR_SECONDS_MAX};
 
 /// Encodes a head.
-pub(super) fn head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
+pub(super) fn encode_head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
     let mut head = [u8::from(is_text); HEAD_BYTES];
     let length = u32::try_from(length).expect("both sides refuse lengths above a few MiB");
     head[1..].copy_from_slice(&length.to_be_bytes());
@@ -23,7 +23,7 @@ pub(super) fn head(is_text: bool, length: usize) -> [u8; HEAD_BYTES] {
 }
 
 /// Decodes a head.
-pub(super) fn split_head(head: [u8; HEAD_BYTES]) -> (bool, usize) {
+pub(super) fn decode_head(head: [u8; HEAD_BYTES]) -> (bool, usize) {
     let [is_text, length @ ..] = head;
     (is_text == 1, u32::from_be_bytes(length) as usize)
 }
@@ -42,15 +42,15 @@ pub fn run() -> io::Result<()> {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         }
-        let (_, length) = split_head(head_bytes);
+        let (_, length) = decode_head(head_bytes);
         if length > ATTACHMENT_BYTES_MAX {
             return Err(ErrorKind::FileTooLarge.into());
         }
         let mut bytes = vec![0; length];
         questions.read_exact(&mut bytes)?;
-        let text = text_of(&bytes);
+        let text = extract_text(&bytes);
         let extracted = text.as_deref().unwrap_or_default();
-        answers.write_all(&head(text.is_some(), extracted.len()))?;
+        answers.write_all(&encode_head(text.is_some(), extracted.len()))?;
         answers.write_all(extracted.as_bytes())?;
     }
 }
@@ -72,7 +72,7 @@ fn limit_resources() -> io::Result<()> {
     Ok(())
 }
 
-fn text_of(bytes: &[u8]) -> Option<String> {
+fn extract_text(bytes: &[u8]) -> Option<String> {
     let text = pdf_extract::extract_text_from_mem(bytes).ok()?;
     let end = text.floor_char_boundary(ATTACHMENT_TEXT_BYTES_MAX.min(text.len()));
     Some(text[..end].to_owned()).filter(|text| !text.trim().is_empty())
