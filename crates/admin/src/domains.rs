@@ -46,10 +46,10 @@ pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> Outcom
             "{name} is already a domain of this server; `doublet domain show {name}` shows it"
         )));
     }
-    let settings = instance.signing.new_keys(name, instance.random.as_ref())?;
+    let settings = instance.signing.create_keys(name, instance.random.as_ref())?;
     let new = NewDomain { name: name.to_owned(), catch_all, settings, ..NewDomain::default() };
     let domain = instance.directory.domain_add_with(&new)?;
-    instance.signing.forget(&domain.name);
+    instance.signing.remove_cached_signer(&domain.name);
     Ok(Answer::message(format!(
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()
@@ -84,7 +84,7 @@ fn show(instance: &Instance, name: &str) -> Outcome {
     let host = &instance.hostname;
     let own = &domain.name;
     let mut records = vec![format!("{own}. IN MX 10 {host}.")];
-    records.extend(instance.signing.records(own, host)?);
+    records.extend(instance.signing.dns_records(own, host)?);
     records.push(format!("_imaps._tcp.{own}. IN SRV 0 1 993 {host}."));
     records.push(format!("_submissions._tcp.{own}. IN SRV 0 1 465 {host}."));
     Ok(Answer::record(vec![

@@ -52,7 +52,7 @@ impl Signing {
         let Some(domain) = author_domain(&message) else {
             return message;
         };
-        let Some(signer) = self.signer(&domain) else {
+        let Some(signer) = self.find_signer(&domain) else {
             return message;
         };
         match signer.sign(&message) {
@@ -66,12 +66,16 @@ impl Signing {
 
     /// Creates the missing keys for a domain that is to be added. Returns them as settings of the directory: subject,
     /// name and value.
-    pub fn new_keys(&self, domain: &str, random: &dyn Random) -> Result<Vec<(String, String, String)>, SigningError> {
+    pub fn create_keys(
+        &self,
+        domain: &str,
+        random: &dyn Random,
+    ) -> Result<Vec<(String, String, String)>, SigningError> {
         // Settings are stored under the directory's form of the domain name.
         let domain = directory::address::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_owned());
         let mut made = Vec::new();
         for (selector, algorithm) in SELECTORS {
-            if self.stored(&domain, selector)?.is_none() {
+            if self.read_key(&domain, selector)?.is_none() {
                 let key = PrivateKey::generate(algorithm, random)?;
                 made.push((subject(&domain), selector.to_owned(), key.to_pem()?.to_string()));
             }
@@ -80,26 +84,26 @@ impl Signing {
     }
 
     /// Removes the cached signer of a domain, because its keys may have changed.
-    pub fn forget(&self, domain: &str) {
+    pub fn remove_cached_signer(&self, domain: &str) {
         self.signers.lock().remove(domain);
     }
 
     /// Returns the DNS records that a domain should have.
-    pub fn records(&self, domain: &str, hostname: &str) -> Result<Vec<String>, SigningError> {
+    pub fn dns_records(&self, domain: &str, hostname: &str) -> Result<Vec<String>, SigningError> {
         let mut records: Vec<String> = policy_records(domain, hostname).iter().map(ToString::to_string).collect();
         for (selector, _) in SELECTORS {
-            if let Some(key) = self.stored(domain, selector)? {
+            if let Some(key) = self.read_key(domain, selector)? {
                 records.push(key_record(domain, selector, &key).to_string());
             }
         }
         Ok(records)
     }
 
-    fn signer(&self, domain: &str) -> Option<Arc<Signer>> {
+    fn find_signer(&self, domain: &str) -> Option<Arc<Signer>> {
         if let Some(known) = self.signers.lock().get(domain) {
             return known.clone();
         }
-        let made = self.load(domain).unwrap_or_else(|error| {
+        let made = self.load_signer(domain).unwrap_or_else(|error| {
             tracing::error!(target: "smtp", domain, %error, "the domain's keys cannot be used; its mail is sent unsigned");
             None
         });
@@ -107,13 +111,13 @@ impl Signing {
         made
     }
 
-    fn load(&self, domain: &str) -> Result<Option<Arc<Signer>>, SigningError> {
+    fn load_signer(&self, domain: &str) -> Result<Option<Arc<Signer>>, SigningError> {
         if !self.directory.domain_is_local(domain)? {
             return Ok(None);
         }
         let mut keys = Vec::new();
         for (selector, _) in SELECTORS {
-            keys.extend(self.stored(domain, selector)?.map(|key| (selector, key)));
+            keys.extend(self.read_key(domain, selector)?.map(|key| (selector, key)));
         }
         if keys.is_empty() {
             return Ok(None);
@@ -122,7 +126,7 @@ impl Signing {
         Ok(Some(Arc::new(signer)))
     }
 
-    fn stored(&self, domain: &str, selector: &str) -> Result<Option<PrivateKey>, SigningError> {
+    fn read_key(&self, domain: &str, selector: &str) -> Result<Option<PrivateKey>, SigningError> {
         let Some(settings) = self.directory.settings(&subject(domain))? else {
             return Ok(None);
         };
@@ -158,14 +162,14 @@ mod tests {
             String::from_utf8_lossy(&signed).matches("DKIM-Signature: ").count()
         };
         assert_eq!(signatures("ann@acme.test"), 0);
-        assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read").len(), 2);
-        for (subject, name, value) in signing.new_keys("ACME.test", &SystemRandom).expect("keys can be made") {
+        assert_eq!(signing.dns_records("acme.test", "mail.acme.test").expect("settings can be read").len(), 2);
+        for (subject, name, value) in signing.create_keys("ACME.test", &SystemRandom).expect("keys can be made") {
             sample.instance.directory.settings_set(&subject, &name, Some(&value)).expect("it can be set");
         }
-        signing.forget("acme.test");
-        let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
-        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("settings can be read"), []);
-        assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
+        signing.remove_cached_signer("acme.test");
+        let records = signing.dns_records("acme.test", "mail.acme.test").expect("settings can be read");
+        assert_eq!(signing.create_keys("acme.test", &SystemRandom).expect("settings can be read"), []);
+        assert_eq!(signing.dns_records("acme.test", "mail.acme.test").expect("settings can be read"), records);
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
         assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));
         assert_eq!((signatures("ann@elsewhere.test"), signatures("\"ann@acme.test\" <x@elsewhere.test>")), (0, 0));
@@ -179,6 +183,6 @@ mod tests {
         directory.settings_set(&subject("acme.test"), SELECTORS[0].0, Some("nonsense")).expect("it can be set");
         let signing = Signing::new(Arc::clone(directory));
         assert_eq!(signing.sign(b"From: a@acme.test\r\n\r\n".to_vec()), b"From: a@acme.test\r\n\r\n");
-        assert!(signing.records("acme.test", "mail.acme.test").is_err());
+        assert!(signing.dns_records("acme.test", "mail.acme.test").is_err());
     }
 }
