@@ -14,7 +14,7 @@ pub fn show(files: &CertificateFiles) -> Result<Answer, CertificateError> {
         ("issuer", json!(found.issuer)),
         ("valid_from", timestamp_json(Some(found.not_before))),
         ("valid_until", timestamp_json(Some(found.not_after))),
-        ("file", json!(files.chain().display().to_string())),
+        ("file", json!(files.chain_file().display().to_string())),
         ("self_signed", json!(files.is_self_signed())),
     ]))
 }

@@ -225,7 +225,7 @@ fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<Options, 
         let files = CertificateFiles::from_config(config, &data, &server_name(config));
         let trust = match &place.remote.certificate {
             Some(path) => read(path)?,
-            None => read(&files.chain().to_owned())?,
+            None => read(&files.chain_file().to_owned())?,
         };
         return Ok(Options::new(&local_address(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
     };

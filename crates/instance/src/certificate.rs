@@ -82,11 +82,11 @@ impl CertificateFiles {
         if let Some(name) = &self.self_signed_name
             && !(self.chain.exists() && self.key.exists())
         {
-            self.make(name)?;
+            self.create(name)?;
         }
-        let (chain, key) = self.read()?;
+        let (chain, key) = self.read_files()?;
         let roots = self.peers.as_ref().map(|path| read_limited(path, PEM_BYTES_MAX as u64)).transpose()?;
-        let tls = Tls::new(&chain, &key).map_err(|source| self.refused(source))?;
+        let tls = Tls::new(&chain, &key).map_err(|source| self.tls_error(source))?;
         let Some(roots) = roots else { return Ok(tls) };
         let refuse = |source| CertificateError::Peers { path: self.peers.clone().unwrap_or_default(), source };
         Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(refuse)
@@ -94,14 +94,14 @@ impl CertificateFiles {
 
     /// Reads the files again for a running server. On error the old certificate stays in use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
-        let (chain, key) = self.read()?;
-        tls.replace(&chain, &key).map_err(|source| self.refused(source))
+        let (chain, key) = self.read_files()?;
+        tls.replace(&chain, &key).map_err(|source| self.tls_error(source))
     }
 
     /// Reads the description of the certificate from its file.
     pub fn describe(&self) -> Result<CertificateDescription, CertificateError> {
         let chain = read_limited(&self.chain, PEM_BYTES_MAX as u64)?;
-        describe(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
+        parse_description(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
 
     /// Returns `true` if the server creates the certificate itself.
@@ -112,25 +112,25 @@ impl CertificateFiles {
 
     /// Returns the file of the certificate.
     #[must_use]
-    pub fn chain(&self) -> &Path {
+    pub fn chain_file(&self) -> &Path {
         &self.chain
     }
 
-    fn read(&self) -> Result<(Vec<u8>, Vec<u8>), DataError> {
+    fn read_files(&self) -> Result<(Vec<u8>, Vec<u8>), DataError> {
         let size_bytes_max = PEM_BYTES_MAX as u64;
         Ok((read_limited(&self.chain, size_bytes_max)?, read_limited(&self.key, size_bytes_max)?))
     }
 
-    fn make(&self, name: &str) -> Result<(), CertificateError> {
-        let (chain, key) =
-            self_signed(name).map_err(|error| CertificateError::Generate(name.to_owned(), error.to_string()))?;
+    fn create(&self, name: &str) -> Result<(), CertificateError> {
+        let (chain, key) = generate_self_signed(name)
+            .map_err(|error| CertificateError::Generate(name.to_owned(), error.to_string()))?;
         write_private(&self.key, key.as_bytes())?;
         write_private(&self.chain, chain.as_bytes())?;
         tracing::info!(file = %self.chain.display(), name, "created a self-signed certificate");
         Ok(())
     }
 
-    fn refused(&self, source: wire::TlsError) -> CertificateError {
+    fn tls_error(&self, source: wire::TlsError) -> CertificateError {
         CertificateError::Tls { chain: self.chain.clone(), key: self.key.clone(), source }
     }
 }
@@ -173,7 +173,7 @@ pub fn server_name_in(certificate: &[u8], organization: &str) -> Option<Name> {
 }
 
 /// Parses the first certificate of a chain.
-fn describe(chain: &[u8]) -> Option<CertificateDescription> {
+fn parse_description(chain: &[u8]) -> Option<CertificateDescription> {
     let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
     let certificate = pem.parse_x509().ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -190,7 +190,7 @@ fn describe(chain: &[u8]) -> Option<CertificateDescription> {
     })
 }
 
-fn self_signed(name: &str) -> Result<(String, String), rcgen::Error> {
+fn generate_self_signed(name: &str) -> Result<(String, String), rcgen::Error> {
     let mut names = vec![name.to_owned(), "localhost".to_owned()];
     names.dedup();
     let mut params = CertificateParams::new(names)?;
@@ -230,7 +230,7 @@ mod tests {
             (vec!["mail.test".to_owned(), "localhost".to_owned()], true)
         );
         assert!(found.not_after > found.not_before);
-        std::fs::write(files.chain(), "nonsense").expect("it can be written");
+        std::fs::write(files.chain_file(), "nonsense").expect("it can be written");
         assert!(files.describe().is_err());
     }
 
@@ -239,11 +239,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = files(folder.path(), &[]);
         files.load().expect("it is made");
-        let created = std::fs::read(files.chain()).expect("the file exists");
+        let created = std::fs::read(files.chain_file()).expect("the file exists");
         let mode = std::fs::metadata(&files.key).expect("the file exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         files.load().expect("the certificate exists");
-        assert_eq!(std::fs::read(files.chain()).expect("the file exists"), created);
+        assert_eq!(std::fs::read(files.chain_file()).expect("the file exists"), created);
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let files = files(folder.path(), &[]);
         let tls = files.load().expect("it is made");
         let before = tls.config();
-        std::fs::write(files.chain(), "nonsense").expect("it can be written");
+        std::fs::write(files.chain_file(), "nonsense").expect("it can be written");
         let error = files.reload(&tls).expect_err("no certificate").to_string();
         assert!(error.contains("certificate.pem"), "{error}");
         assert!(std::sync::Arc::ptr_eq(&before, &tls.config()));
