@@ -66,7 +66,7 @@ pub enum DataError {
 }
 
 impl DataError {
-    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
@@ -89,14 +89,14 @@ impl DataFolder {
         self.create()?;
         let path = self.path.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(DataError::io("open", &path))?;
+        let file = file.map_err(DataError::io_error("open", &path))?;
         match file.try_lock() {
             Ok(()) => {
                 let name = || {
                     file.set_len(0)?;
                     writeln!(&file, "{}", std::process::id())
                 };
-                name().map_err(DataError::io("write", &path))?;
+                name().map_err(DataError::io_error("write", &path))?;
                 Ok(DataLock { _file: file })
             }
             Err(TryLockError::WouldBlock) => {
@@ -106,7 +106,7 @@ impl DataFolder {
                     holder: holder.and_then(|text| text.trim().parse().ok()),
                 })
             }
-            Err(TryLockError::Error(error)) => Err(DataError::io("lock", &path)(error)),
+            Err(TryLockError::Error(error)) => Err(DataError::io_error("lock", &path)(error)),
         }
     }
 
@@ -202,7 +202,7 @@ pub(crate) fn retry_while_held<T, E>(
 
 /// Creates a folder and its missing parents, accessible only to the current user.
 pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io("create the folder", path))
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io_error("create the folder", path))
 }
 
 /// Writes a file that only the current user can access. The file is replaced as a whole or not at all.
@@ -210,7 +210,7 @@ pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
 /// The file survives a power failure after the call: the folder with its name is synced, and if that folder is new, the
 /// folder around it as well. Otherwise encrypted attachments could be on disk without their key.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
-    let folder = folder_of(path);
+    let folder = parent_folder(path);
     let is_new = !folder.exists();
     create_private_folder(folder)?;
     let mut fresh = path.as_os_str().to_owned();
@@ -224,13 +224,13 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
         file.sync_all()?;
         std::fs::rename(&fresh, path)?;
         File::open(folder)?.sync_all()?;
-        if is_new { File::open(folder_of(folder))?.sync_all() } else { Ok(()) }
+        if is_new { File::open(parent_folder(folder))?.sync_all() } else { Ok(()) }
     };
-    write().map_err(DataError::io("write", path))
+    write().map_err(DataError::io_error("write", path))
 }
 
 /// Returns the folder that contains the name of a file or folder.
-fn folder_of(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(path);
     if parent.as_os_str().is_empty() { Path::new(".") } else { parent }
 }
@@ -246,7 +246,7 @@ pub fn read_limited(path: &Path, size_bytes_max: u64) -> Result<Vec<u8>, DataErr
         }
         Ok(content)
     };
-    read().map_err(DataError::io("read", path))
+    read().map_err(DataError::io_error("read", path))
 }
 
 #[cfg(test)]
@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn folder_to_sync_is_the_one_with_the_name() {
-        let check = |path: &str, expected: &str| assert_eq!(folder_of(Path::new(path)), Path::new(expected), "{path}");
+        let check =
+            |path: &str, expected: &str| assert_eq!(parent_folder(Path::new(path)), Path::new(expected), "{path}");
         check("/data/keys/blobs.key", "/data/keys");
         check("keys/blobs.key", "keys");
         check("blobs.key", ".");

@@ -289,7 +289,7 @@ fn encryption_key(
             Err(store::Error::AttachmentKey(_)) => return Err(InstanceError::BlobKeyMissing(path)),
             unencrypted => drop(unencrypted?),
         }
-        make_blob_key(&path, random)?;
+        create_blob_key(&path, random)?;
     }
     read_blob_key(&path)
 }
@@ -300,7 +300,7 @@ pub fn blob_key_path(config: &Config, data: &DataFolder) -> PathBuf {
     config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path))
 }
 
-fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), InstanceError> {
+fn create_blob_key(path: &Path, random: &dyn Random) -> Result<(), InstanceError> {
     let mut key = [0; BLOB_KEY_BYTES];
     random.fill(&mut key);
     write_private(path, format!("{}\n", hex::lower(&key)).as_bytes())?;
@@ -403,7 +403,7 @@ mod tests {
     fn invalid_attachment_key_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys/blobs.key");
-        make_blob_key(&path, &SystemRandom).expect("it is made");
+        create_blob_key(&path, &SystemRandom).expect("it is made");
         assert!(read_blob_key(&path).is_ok());
         for broken in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
             std::fs::write(&path, broken).expect("it can be written");
