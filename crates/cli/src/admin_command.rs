@@ -90,7 +90,7 @@ fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallb
 /// allows creating a new data folder.
 fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
     let data = DataFolder::new(&config.server.data);
-    if !data.store().exists() && !may_begin {
+    if !data.store_folder().exists() && !may_begin {
         return Err(Failure(format!(
             "there is no data in {}; check --data. `doublet serve` or `doublet domain add` creates a new data folder",
             data.path().display()

@@ -133,7 +133,7 @@ fn post(instance: &Instance) -> Result<(), DemoError> {
 
 /// Reads the passwords. Generates them first if the file does not exist.
 fn passwords(instance: &Instance) -> Result<Vec<(String, String)>, DataError> {
-    let path = instance.data.demo_passwords();
+    let path = instance.data.demo_passwords_file();
     if !path.exists() {
         let line = |(address, _): &(&str, &str)| format!("{address} {}\n", password(instance.random.as_ref()));
         let text: String = messages::PEOPLE.iter().map(line).collect();

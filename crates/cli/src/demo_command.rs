@@ -18,7 +18,7 @@ pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
     log::configuration_warnings(&config);
     let instance = Instance::open(config).map_err(Failure::of)?;
     let logins = demo::set_up(&instance).map_err(Failure::of)?;
-    let kept = instance.data.demo_passwords();
+    let kept = instance.data.demo_passwords_file();
     (server.run)(instance, &mut |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure)
 }
 

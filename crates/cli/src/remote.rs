@@ -256,7 +256,7 @@ fn local_address(data: &DataFolder) -> Result<String, Failure> {
             data.path().display()
         ))
     };
-    let listeners = read_limited(&data.listeners(), FILE_BYTES_MAX).map_err(|_| none())?;
+    let listeners = read_limited(&data.listeners_file(), FILE_BYTES_MAX).map_err(|_| none())?;
     let listeners: serde_json::Value = serde_json::from_slice(&listeners).map_err(|_| none())?;
     let address = listeners["native"][0].as_str().ok_or_else(none)?;
     Ok(address.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:"))

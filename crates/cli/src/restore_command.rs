@@ -111,7 +111,7 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
     let known_key = Some(blob_key_path(&config, &data)).filter(|path| path.exists());
     let data_files = open_data_files(command, known_key)?;
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
-    let store = data.store();
+    let store = data.store_folder();
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
     backup::check_destination(destination).map_err(Failure::of)?;
     data_files.write(&config, &data).map_err(Failure::of)?;
@@ -122,9 +122,9 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
     let restored = restored.map_err(Failure::of)?;
     drop(meter);
     // A full-text index of the previous store does not match the restored one.
-    if data.full_text().exists() {
-        std::fs::remove_dir_all(data.full_text())
-            .map_err(|error| Failure(format!("{}: {error}", data.full_text().display())))?;
+    if data.full_text_folder().exists() {
+        std::fs::remove_dir_all(data.full_text_folder())
+            .map_err(|error| Failure(format!("{}: {error}", data.full_text_folder().display())))?;
     }
     let lacks_encryption = data_files.encrypted && !config.blobs.encryption;
     config.blobs.encryption |= data_files.encrypted;

@@ -48,7 +48,7 @@ impl TemplateCatalog {
     /// Returns the templates of a data folder.
     #[must_use]
     pub fn of(data: &DataFolder) -> Self {
-        Self::new(data.templates())
+        Self::new(data.templates_folder())
     }
 
     /// Creates the value with the folder of custom templates, which need not exist.

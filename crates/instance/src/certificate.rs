@@ -71,7 +71,7 @@ impl CertificateFiles {
                 Self { chain: data.resolve(chain), key: data.resolve(key), self_signed_name: None, peers }
             }
             _ => {
-                let (chain, key) = data.own_certificate();
+                let (chain, key) = data.self_signed_files();
                 Self { chain, key, self_signed_name: Some(server_name.to_owned()), peers }
             }
         }

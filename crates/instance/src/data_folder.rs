@@ -125,25 +125,25 @@ impl DataFolder {
 
     /// Returns the folder of the store.
     #[must_use]
-    pub fn store(&self) -> PathBuf {
+    pub fn store_folder(&self) -> PathBuf {
         self.path.join("store")
     }
 
     /// Returns the folder of the full-text index.
     #[must_use]
-    pub fn full_text(&self) -> PathBuf {
+    pub fn full_text_folder(&self) -> PathBuf {
         self.path.join("full-text")
     }
 
     /// Returns the folder of the templates that the operator has added.
     #[must_use]
-    pub fn templates(&self) -> PathBuf {
+    pub fn templates_folder(&self) -> PathBuf {
         self.path.join("templates")
     }
 
     /// Returns the folder for sorting data that does not fit into memory.
     #[must_use]
-    pub fn sorting(&self) -> PathBuf {
+    pub fn sort_folder(&self) -> PathBuf {
         self.path.join("sorting")
     }
 
@@ -155,25 +155,25 @@ impl DataFolder {
 
     /// Returns the path of the file with the addresses at which a running server listens.
     #[must_use]
-    pub fn listeners(&self) -> PathBuf {
+    pub fn listeners_file(&self) -> PathBuf {
         self.path.join("listeners.json")
     }
 
     /// Returns the paths of the server's self-signed certificate and its key.
     #[must_use]
-    pub fn own_certificate(&self) -> (PathBuf, PathBuf) {
+    pub fn self_signed_files(&self) -> (PathBuf, PathBuf) {
         (self.path.join("tls/certificate.pem"), self.path.join("tls/key.pem"))
     }
 
     /// Returns the path of the key of encrypted attachments.
     #[must_use]
-    pub fn blob_key(&self) -> PathBuf {
+    pub fn blob_key_file(&self) -> PathBuf {
         self.path.join("keys/blobs.key")
     }
 
     /// Returns the path of the file with the passwords of the demo's users.
     #[must_use]
-    pub fn demo_passwords(&self) -> PathBuf {
+    pub fn demo_passwords_file(&self) -> PathBuf {
         self.path.join("demo-passwords.txt")
     }
 

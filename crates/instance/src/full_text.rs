@@ -382,8 +382,8 @@ mod tests {
         assert_eq!(indexer.update(&due[0], &|| false).expect("it is indexed"), 1);
         clock.advance(HOUR);
         // The folder is moved instead of removed, because threads of the index may still write files in it.
-        let elsewhere = sample.instance.data.full_text().with_extension("away");
-        std::fs::rename(sample.instance.data.full_text(), elsewhere).expect("the folder exists");
+        let elsewhere = sample.instance.data.full_text_folder().with_extension("away");
+        std::fs::rename(sample.instance.data.full_text_folder(), elsewhere).expect("the folder exists");
         indexer.commit().expect_err("the folder is gone");
         assert_eq!(indexer.due_databases().expect("it is known").len(), 1, "even after its hour");
     }
@@ -395,7 +395,7 @@ mod tests {
         let full_text = Arc::clone(&sample.instance.full_text);
         let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
         assert!(indexer.due_databases().expect("it is known").is_empty());
-        assert!(!sample.instance.data.full_text().exists(), "no database has an index");
+        assert!(!sample.instance.data.full_text_folder().exists(), "no database has an index");
         let none: [&str; 0] = [];
         let database = set_schedule(&sample, notes::FullTextSchedule::Immediate);
         assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);

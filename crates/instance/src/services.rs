@@ -123,7 +123,7 @@ impl Instance {
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
         let pdf = PdfReader::new(OWN_EXECUTABLE.into());
-        let full_text = FullTextService::new(Arc::clone(&notes), data.full_text(), pdf, &config.full_text);
+        let full_text = FullTextService::new(Arc::clone(&notes), data.full_text_folder(), pdf, &config.full_text);
         Ok(Self {
             config,
             hostname,
@@ -170,7 +170,7 @@ impl Services {
         }
         // The store has its own lock. After a program is killed, the system may release it later than the lock of the
         // folder.
-        let open = || Store::open(&data.store(), &options);
+        let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut pause)?);
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
@@ -181,7 +181,7 @@ impl Services {
     pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, InstanceError> {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
-        store::rocks::remove_files(&data.store(), files)?;
+        store::rocks::remove_files(&data.store_folder(), files)?;
         Self::open_for_fixup(config, data, lock)
     }
 }
@@ -218,7 +218,7 @@ impl Instance {
     pub fn build_options(&self) -> BuildOptions {
         let keys = &self.config.views;
         let configured = keys.rebuild_folder.0.as_ref().map(|folder| self.data.resolve(folder));
-        let folder = configured.unwrap_or_else(|| self.data.sorting());
+        let folder = configured.unwrap_or_else(|| self.data.sort_folder());
         BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
     }
 
@@ -285,7 +285,7 @@ fn encryption_key(
 ) -> Result<[u8; BLOB_KEY_BYTES], InstanceError> {
     let path = blob_key_path(config, data);
     if !path.exists() {
-        match Store::open(&data.store(), options) {
+        match Store::open(&data.store_folder(), options) {
             Err(store::Error::AttachmentKey(_)) => return Err(InstanceError::BlobKeyMissing(path)),
             unencrypted => drop(unencrypted?),
         }
@@ -297,7 +297,7 @@ fn encryption_key(
 /// Returns the path of the key of encrypted attachments.
 #[must_use]
 pub fn blob_key_path(config: &Config, data: &DataFolder) -> PathBuf {
-    config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path))
+    config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key_file(), |path| data.resolve(path))
 }
 
 fn create_blob_key(path: &Path, random: &dyn Random) -> Result<(), InstanceError> {

@@ -110,7 +110,7 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
         &instance.data.control_socket(),
         listeners::CONTROL_SOCKET_MODE,
     )?;
-    listeners::write_addresses(&bound, &instance.data.listeners())?;
+    listeners::write_addresses(&bound, &instance.data.listeners_file())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
     }
@@ -348,7 +348,7 @@ impl Server {
                 tracing::warn!(target: "doublet", %error, "cannot flush the store; its log will be replayed at the next start")
             }
         }
-        let _ = std::fs::remove_file(self.instance.data.listeners());
+        let _ = std::fs::remove_file(self.instance.data.listeners_file());
         tracing::info!(target: "doublet", "ended");
     }
 }

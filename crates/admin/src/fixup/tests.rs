@@ -85,7 +85,7 @@ impl ClosedDataFolder {
             );
             file.append(inbox, &[message(&text)]).expect("it goes in");
         }
-        let store = instance.data.store();
+        let store = instance.data.store_folder();
         let sorted = || {
             let files = std::fs::read_dir(&store).expect("a folder").map(|entry| entry.expect("an entry").path());
             files.filter(|path| path.extension().is_some_and(|end| end == "sst")).collect::<Vec<_>>()
