@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use instance::Services;
+use instance::DatabaseServices;
 use notes::Notes;
 use notes::fixup::{self, FixupFinding, FixupReport, FixupStage};
 use serde_json::{Value, json};
@@ -40,7 +40,11 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Progre
 
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
-pub fn execute_offline(services: Services, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub fn execute_offline(
+    services: DatabaseServices,
+    request: &FixupRequest,
+    report: &mut ProgressCallback<'_>,
+) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.check_store(&services.notes, report)?;
@@ -194,7 +198,7 @@ impl Findings {
     /// blocks stay, because the information could not be recovered afterwards.
     fn repair_files(
         &mut self,
-        services: Services,
+        services: DatabaseServices,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), Failure> {
@@ -220,9 +224,9 @@ impl Findings {
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
     fn replace_files(
         &mut self,
-        mut services: Services,
+        mut services: DatabaseServices,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<Services, Failure> {
+    ) -> Result<DatabaseServices, Failure> {
         let mut damage = std::mem::take(&mut self.unreadable);
         for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();

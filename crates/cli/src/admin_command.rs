@@ -15,7 +15,7 @@ use admin::request::{
 use admin::{self, Answer, ProgressCallback, Request};
 use config::Config;
 use instance::data_folder::{DataError, DataFolder, DataLock};
-use instance::{Instance, Services};
+use instance::{DatabaseServices, Instance};
 
 use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
 use super::{Failure, GlobalOptions, export_command, print, secret_input};
@@ -79,7 +79,7 @@ impl AdminTarget {
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
     match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
-            let services = Services::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            let services = DatabaseServices::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
             admin::fixup::execute_offline(services, &request, report).map_err(Failure::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),

@@ -16,7 +16,8 @@ pub mod signing;
 pub mod system;
 
 pub use services::{
-    Instance, InstanceError, Services, authorize_server, blob_key_path, parse_blob_key, server_name, store_options,
+    DatabaseServices, Instance, InstanceError, authorize_server, blob_key_path, parse_blob_key, server_name,
+    store_options,
 };
 
 // The unit tests use the data folder of the crate `sample`, which depends on this crate. They compile its source
