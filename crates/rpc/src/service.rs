@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 /// A function that returns the full-text index, or `None` if there is none. May block.
-pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
+pub type FullTextProvider = Box<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
 
 /// The services that this crate uses.
 pub struct Services {
@@ -65,7 +65,7 @@ pub struct Services {
     /// The service that checks logins.
     pub accounts: Arc<dyn Accounts>,
     /// The function that returns the full-text index.
-    pub full_text: FullText,
+    pub full_text: FullTextProvider,
     /// The service that builds the indexes of views.
     pub indexer: Arc<dyn Indexer>,
     /// The service that creates databases.
