@@ -37,7 +37,7 @@ pub struct BuildProgress {
 }
 
 /// Builds the indexes of views, one after the other.
-pub trait Indexer: Send + Sync {
+pub trait ViewIndexer: Send + Sync {
     /// Requests that the index of a view is built next. Returns a receiver of its progress, whose channel closes when
     /// the build has ended, successfully or not. Returns `None` if too many requests are waiting.
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>>;

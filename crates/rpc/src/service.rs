@@ -23,7 +23,7 @@ use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
 use crate::admission::Caller;
-use crate::backend::{Accounts, DatabaseCreator, Indexer};
+use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -67,7 +67,7 @@ pub struct Services {
     /// The function that returns the full-text index.
     pub full_text: FullTextProvider,
     /// The service that builds the indexes of views.
-    pub indexer: Arc<dyn Indexer>,
+    pub indexer: Arc<dyn ViewIndexer>,
     /// The service that creates databases.
     pub database_creator: Arc<dyn DatabaseCreator>,
     /// The service that accepts mail.

@@ -22,7 +22,7 @@ use instance::{Instance, authorize_server};
 use notes::view::note::ViewInfo;
 use notes::view::view_format::Refresh;
 use notes::{Access, ChangeSubscriber, level};
-use rpc::backend::{BuildProgress, Indexer};
+use rpc::backend::{BuildProgress, ViewIndexer};
 use tokio::sync::{Notify, watch};
 use wire::Shutdown;
 
@@ -321,7 +321,7 @@ pub struct BackgroundViewIndexer {
     pub instance: Arc<Instance>,
 }
 
-impl Indexer for BackgroundViewIndexer {
+impl ViewIndexer for BackgroundViewIndexer {
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
         self.updater.request_view(database, view, &self.instance)
     }

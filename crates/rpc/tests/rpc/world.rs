@@ -28,7 +28,7 @@ use notes::{
 };
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
-use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, Indexer, SessionSlot, Template};
+use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, SessionSlot, Template, ViewIndexer};
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
 use rpc::{Options, Service, Services};
@@ -286,7 +286,7 @@ impl TestIndexer {
     }
 }
 
-impl Indexer for TestIndexer {
+impl ViewIndexer for TestIndexer {
     fn build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
         if *self.is_full.lock() {
             return None;
