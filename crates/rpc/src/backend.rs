@@ -29,7 +29,7 @@ pub trait Accounts: Credentials {
 
 /// Progress of the build of a view's index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BuildProgress {
+pub struct IndexBuildProgress {
     /// Documents processed so far.
     pub done: u64,
     /// Total number of documents; 0 before the build has started.
@@ -40,7 +40,7 @@ pub struct BuildProgress {
 pub trait ViewIndexer: Send + Sync {
     /// Requests that the index of a view is built next. Returns a receiver of its progress, whose channel closes when
     /// the build has ended, successfully or not. Returns `None` if too many requests are waiting.
-    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>>;
+    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>>;
 
     /// Returns `true` if the view was updated less than `hours` hours ago, by any caller.
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool;

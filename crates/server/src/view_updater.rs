@@ -22,7 +22,7 @@ use instance::{Instance, authorize_server};
 use notes::view::note::ViewInfo;
 use notes::view::view_format::Refresh;
 use notes::{Access, ChangeSubscriber, level};
-use rpc::backend::{BuildProgress, ViewIndexer};
+use rpc::backend::{IndexBuildProgress, ViewIndexer};
 use tokio::sync::{Notify, watch};
 use wire::Shutdown;
 
@@ -64,7 +64,7 @@ enum UpdateRequest {
 struct Queues {
     immediate: VecDeque<UpdateRequest>,
     /// The progress of requested views. Waiting callers observe the end when the sender is dropped.
-    awaited: HashMap<(DbNumber, NoteId), watch::Sender<BuildProgress>>,
+    awaited: HashMap<(DbNumber, NoteId), watch::Sender<IndexBuildProgress>>,
     /// Changed databases, ordered by due time and then by arrival.
     deferred: BTreeMap<(Timestamp, u64), DbNumber>,
     waiting: HashSet<DbNumber>,
@@ -100,7 +100,7 @@ impl ViewUpdater {
         database: DbNumber,
         view: NoteId,
         instance: &Instance,
-    ) -> Option<watch::Receiver<BuildProgress>> {
+    ) -> Option<watch::Receiver<IndexBuildProgress>> {
         let mut queues = self.queues();
         if let Some(awaited) = queues.awaited.get(&(database, view)) {
             return Some(awaited.subscribe());
@@ -108,7 +108,7 @@ impl ViewUpdater {
         if !self.enqueue(&mut queues, UpdateRequest::View(database, view), instance) {
             return None;
         }
-        let (sender, receiver) = watch::channel(BuildProgress::default());
+        let (sender, receiver) = watch::channel(IndexBuildProgress::default());
         queues.awaited.insert((database, view), sender);
         Some(receiver)
     }
@@ -260,7 +260,7 @@ impl ViewUpdater {
         let key = (access.database().number(), info.note);
         let mut report = |done, documents| {
             if let Some(awaited) = self.queues().awaited.get(&key) {
-                awaited.send_replace(BuildProgress { done, documents });
+                awaited.send_replace(IndexBuildProgress { done, documents });
             }
             if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -322,7 +322,7 @@ pub struct BackgroundViewIndexer {
 }
 
 impl ViewIndexer for BackgroundViewIndexer {
-    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
+    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
         self.updater.request_view(database, view, &self.instance)
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
-use crate::backend::BuildProgress;
+use crate::backend::IndexBuildProgress;
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -61,7 +61,7 @@ pub(crate) enum RefreshStep {
     /// Another step, because changes remain.
     More,
     /// Waiting for a build, with its progress if this call requested it.
-    Build(Option<watch::Receiver<BuildProgress>>),
+    Build(Option<watch::Receiver<IndexBuildProgress>>),
 }
 
 impl CollectionRequest {
@@ -110,7 +110,7 @@ impl CollectionRequest {
         &self,
         context: &CallContext,
         incomplete: bool,
-        progress: Option<BuildProgress>,
+        progress: Option<IndexBuildProgress>,
     ) -> Result<CallOutcome<v1::Collection>> {
         let access = context.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
@@ -124,7 +124,7 @@ impl CollectionRequest {
             modseq: source.modseq()?.0,
             incomplete,
             unread: source.unseen_count(),
-            build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
+            build: progress.map(|IndexBuildProgress { done, documents }| v1::BuildProgress { done, documents }),
             totals: totals_by_column(source.grand_totals()?, found.column_count()),
         };
         drop(source);

@@ -28,7 +28,9 @@ use notes::{
 };
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
-use rpc::backend::{Accounts, BuildProgress, CreateDatabaseError, DatabaseCreator, SessionSlot, Template, ViewIndexer};
+use rpc::backend::{
+    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, SessionSlot, Template, ViewIndexer,
+};
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
 use rpc::{Options, Service, Services};
@@ -271,7 +273,7 @@ impl SessionSlot for TestSlot {
 #[derive(Default)]
 pub struct TestIndexer {
     /// The requested builds. A build lasts until the test drops its sender.
-    pub builds: Mutex<Vec<(NoteId, watch::Sender<BuildProgress>)>>,
+    pub builds: Mutex<Vec<(NoteId, watch::Sender<IndexBuildProgress>)>>,
     /// `true` to refuse further builds.
     pub is_full: Mutex<bool>,
     refreshed: Mutex<HashMap<NoteId, usize>>,
@@ -287,11 +289,11 @@ impl TestIndexer {
 }
 
 impl ViewIndexer for TestIndexer {
-    fn build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
+    fn build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
         if *self.is_full.lock() {
             return None;
         }
-        let (sender, receiver) = watch::channel(BuildProgress { done: 7, documents: 70 });
+        let (sender, receiver) = watch::channel(IndexBuildProgress { done: 7, documents: 70 });
         self.builds.lock().push((view, sender));
         Some(receiver)
     }
