@@ -51,7 +51,7 @@ pub trait ViewIndexer: Send + Sync {
 
 /// A template from which databases can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub struct TemplateInfo {
     /// The name that identifies the template.
     pub name: String,
     /// The default title of databases created from the template.
@@ -76,7 +76,7 @@ pub enum CreateDatabaseError {
 /// Creates databases.
 pub trait DatabaseCreator: Send + Sync {
     /// Returns the available templates.
-    fn templates(&self) -> Vec<Template>;
+    fn templates(&self) -> Vec<TemplateInfo>;
 
     /// Creates a database with the identity `creator` as Manager, from a template unless `template` is empty. The
     /// database is durable on return.

@@ -8,7 +8,7 @@ use design::template::{Template, apply_to_new};
 use design::templates::TemplateCatalog;
 use instance::Instance;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
-use rpc::backend::{CreateDatabaseError, DatabaseCreator, Template as RpcTemplate};
+use rpc::backend::{CreateDatabaseError, DatabaseCreator, TemplateInfo};
 
 /// The folder of mail files. They are created together with their users.
 const MAIL_FOLDER: &str = "mail/";
@@ -57,14 +57,14 @@ impl TemplateDatabaseCreator {
 }
 
 impl DatabaseCreator for TemplateDatabaseCreator {
-    fn templates(&self) -> Vec<RpcTemplate> {
+    fn templates(&self) -> Vec<TemplateInfo> {
         let listed = TemplateCatalog::of(&self.instance.data).all();
         for failure in listed.errors {
             tracing::warn!(target: "design", %failure, "cannot use a template");
         }
         let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
-        let convert = |template: Template| RpcTemplate {
+        let convert = |template: Template| TemplateInfo {
             name: template.name,
             title: template.title,
             description: template.about,

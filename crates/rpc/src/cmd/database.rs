@@ -6,7 +6,7 @@ use notes::{AclFlags, AclLevel, Database, DatabaseKind, Grant, level};
 use proto::v1;
 
 use super::CallContext;
-use crate::backend::{CreateDatabaseError, Template};
+use crate::backend::{CreateDatabaseError, TemplateInfo};
 use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASES_EXAMINED_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::CallOutcome;
@@ -89,7 +89,7 @@ pub(crate) fn templates(
     _: v1::ListTemplatesRequest,
 ) -> Result<CallOutcome<v1::ListTemplatesReply>> {
     context.identity()?;
-    let convert = |Template { name, title, description: about }| v1::Template { name, title, about };
+    let convert = |TemplateInfo { name, title, description: about }| v1::Template { name, title, about };
     let templates = context.services.database_creator.templates().into_iter().map(convert).collect();
     Ok(CallOutcome::immediate(v1::ListTemplatesReply { templates }))
 }

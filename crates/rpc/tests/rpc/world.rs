@@ -29,7 +29,7 @@ use notes::{
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{
-    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, SessionSlot, Template, ViewIndexer,
+    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, SessionSlot, TemplateInfo, ViewIndexer,
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
@@ -313,9 +313,9 @@ pub struct TestCreator {
 }
 
 impl DatabaseCreator for TestCreator {
-    fn templates(&self) -> Vec<Template> {
+    fn templates(&self) -> Vec<TemplateInfo> {
         let text = |text: &str| text.to_owned();
-        vec![Template { name: text("empty"), title: text("Nothing"), description: text("No views.") }]
+        vec![TemplateInfo { name: text("empty"), title: text("Nothing"), description: text("No views.") }]
     }
 
     fn create(
