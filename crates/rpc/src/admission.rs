@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::{Budget, RequestMemory};
 use crate::request_body::{RequestBody, RequestLimits};
-use crate::response_body::{Body, ReadProgress};
+use crate::response_body::{ReadProgress, ResponseBody};
 use crate::service::Service;
 use crate::session::Session;
 
@@ -106,7 +106,7 @@ pub async fn answer(
     connection: &ConnectionState,
     request: Request<hyper::body::Incoming>,
     held: Box<dyn Send>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let begun = Instant::now();
     let method = known_method(request.uri().path());
     let mut budget = connection.service.budget.clone();
@@ -126,7 +126,7 @@ pub async fn answer(
     if is_known {
         parts.extensions.insert(Authenticated);
     }
-    Response::from_parts(parts, Body::new(body, budget, Arc::clone(&connection.reading), held))
+    Response::from_parts(parts, ResponseBody::new(body, budget, Arc::clone(&connection.reading), held))
 }
 
 /// Reports a call whose reply begins now. The status is known only if it is in the header of the reply, as in most

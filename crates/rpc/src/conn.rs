@@ -25,7 +25,7 @@ use crate::limits::{
     CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_CHECK_INTERVAL, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, PING_TIME_MAX, RESET_CALLS_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
 };
-use crate::response_body::Body;
+use crate::response_body::ResponseBody;
 use crate::service::Service;
 use crate::session::Session;
 
@@ -131,7 +131,7 @@ async fn answer(
     state: Arc<ConnectionState>,
     activity: Arc<Activity>,
     request: Request<hyper::body::Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<ResponseBody>, Infallible> {
     activity.running.fetch_add(1, Ordering::Relaxed);
     activity.calls.fetch_add(1, Ordering::Relaxed);
     let running = RunningCall(Arc::clone(&activity));

@@ -104,7 +104,7 @@ impl Drop for ResponseChunk {
 }
 
 /// The body of a reply.
-pub struct Body {
+pub struct ResponseBody {
     inner: tonic::body::Body,
     budget: Budget,
     reading: Arc<ReadProgress>,
@@ -113,7 +113,7 @@ pub struct Body {
     is_over: bool,
 }
 
-impl Body {
+impl ResponseBody {
     /// Creates the body. `held` is dropped with it.
     #[must_use]
     pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<ReadProgress>, held: Box<dyn Send>) -> Self {
@@ -144,7 +144,7 @@ fn trailers(status: &Status) -> HeaderMap {
     trailers
 }
 
-impl http_body::Body for Body {
+impl http_body::Body for ResponseBody {
     type Data = ResponseChunk;
     type Error = Status;
 
@@ -201,9 +201,14 @@ mod tests {
             Self { budget: Budget::new(bytes), reading: Arc::default() }
         }
 
-        fn body(&self, lengths: &[usize], held: Box<dyn Send>) -> Body {
+        fn body(&self, lengths: &[usize], held: Box<dyn Send>) -> ResponseBody {
             let pieces = lengths.iter().map(|length| Bytes::from(vec![0; *length])).collect();
-            Body::new(tonic::body::Body::new(Pieces(pieces)), self.budget.clone(), Arc::clone(&self.reading), held)
+            ResponseBody::new(
+                tonic::body::Body::new(Pieces(pieces)),
+                self.budget.clone(),
+                Arc::clone(&self.reading),
+                held,
+            )
         }
 
         /// Returns the number of bytes left in the budget and the number of waiting pieces.
@@ -213,13 +218,13 @@ mod tests {
     }
 
     /// Returns the next frame.
-    fn next(body: &mut Body) -> Option<Frame<ResponseChunk>> {
+    fn next(body: &mut ResponseBody) -> Option<Frame<ResponseChunk>> {
         let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
         frame.map(|frame| frame.expect("failures are sent in trailers"))
     }
 
-    fn next_piece(body: &mut Body) -> ResponseChunk {
+    fn next_piece(body: &mut ResponseBody) -> ResponseChunk {
         next(body).and_then(|frame| frame.into_data().ok()).expect("a piece")
     }
 
