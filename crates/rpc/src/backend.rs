@@ -40,7 +40,7 @@ pub struct IndexBuildProgress {
 pub trait ViewIndexer: Send + Sync {
     /// Requests that the index of a view is built next. Returns a receiver of its progress, whose channel closes when
     /// the build has ended, successfully or not. Returns `None` if too many requests are waiting.
-    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>>;
+    fn request_build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>>;
 
     /// Returns `true` if the view was updated less than `hours` hours ago, by any caller.
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool;

@@ -322,7 +322,7 @@ pub struct BackgroundViewIndexer {
 }
 
 impl ViewIndexer for BackgroundViewIndexer {
-    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
+    fn request_build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
         self.updater.request_view(database, view, &self.instance)
     }
 

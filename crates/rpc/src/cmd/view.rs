@@ -89,7 +89,7 @@ impl CollectionRequest {
         let build = match way {
             UpdateMethod::Wait if was_requested => Some(RefreshStep::Build(None)),
             UpdateMethod::Build | UpdateMethod::Wait if !was_requested => {
-                let progress = indexer.build(database, note);
+                let progress = indexer.request_build(database, note);
                 progress.map(|progress| RefreshStep::Build(Some(progress)))
             }
             _ => None,

@@ -289,7 +289,7 @@ impl TestIndexer {
 }
 
 impl ViewIndexer for TestIndexer {
-    fn build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
+    fn request_build(&self, _: DbNumber, view: NoteId) -> Option<watch::Receiver<IndexBuildProgress>> {
         if *self.is_full.lock() {
             return None;
         }
