@@ -36,4 +36,4 @@ pub mod service;
 pub mod session;
 
 pub use conn::serve;
-pub use service::{Options, Service, Services};
+pub use service::{Service, ServiceOptions, Services};

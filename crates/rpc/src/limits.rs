@@ -1,4 +1,4 @@
-//! Fixed limits of this crate. Limits that the operator may set are in [`crate::service::Options`].
+//! Fixed limits of this crate. Limits that the operator may set are in [`crate::service::ServiceOptions`].
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ mod waiting;
 
 /// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct ServiceOptions {
     /// The server's host name.
     pub hostname: String,
     /// The name and version of the program.
@@ -86,7 +86,7 @@ pub struct Services {
 #[derive(Clone)]
 pub struct Service {
     pub(crate) services: Arc<Services>,
-    pub(crate) options: Arc<Options>,
+    pub(crate) options: Arc<ServiceOptions>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) budget: Budget,
     pub(crate) shutdown: Shutdown,
@@ -95,7 +95,7 @@ pub struct Service {
 impl Service {
     /// Creates the service.
     #[must_use]
-    pub fn new(services: Services, options: Options) -> Arc<Self> {
+    pub fn new(services: Services, options: ServiceOptions) -> Arc<Self> {
         let largest = usize::try_from(services.submissions.options().message_bytes_max).unwrap_or(usize::MAX);
         let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
         let clock = Arc::clone(&services.clock);

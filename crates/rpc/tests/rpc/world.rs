@@ -33,7 +33,7 @@ use rpc::backend::{
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
-use rpc::{Options, Service, Services};
+use rpc::{Service, ServiceOptions, Services};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use store::Store;
 use store::memory::MemoryEngine;
@@ -67,7 +67,7 @@ impl TestServer {
     }
 
     /// Starts the server with changed options.
-    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with(change: impl FnOnce(&mut ServiceOptions)) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
         let store = Store::with_engine(engine, &store::StoreOptions::default()).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
@@ -99,7 +99,7 @@ impl TestServer {
             random,
             shutdown: shutdown.clone(),
         };
-        let mut options = Options {
+        let mut options = ServiceOptions {
             hostname: "hub.acme.test".to_owned(),
             version: "doublet 1".to_owned(),
             mechanisms: vec![sasl::Mechanism::Plain],

@@ -152,7 +152,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
     let instance = &server.instance;
     let keys = &server.instance.config.native;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    let options = rpc::Options {
+    let options = rpc::ServiceOptions {
         hostname: instance.hostname.clone(),
         version: concat!("doublet ", env!("CARGO_PKG_VERSION")).to_owned(),
         mechanisms: mechanisms(&instance.config, &[Mechanism::ScramSha256, Mechanism::Plain]),
