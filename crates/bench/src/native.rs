@@ -12,7 +12,7 @@
 //! random document is changed, and the first screen of each view is read again.
 
 use client::v1;
-use client::{Client, Options, Trust};
+use client::{Client, ConnectOptions, Trust};
 
 use crate::arguments::{Arguments, Result};
 use crate::measurements::{Measurements, Stopwatch};
@@ -27,7 +27,7 @@ const BODY_BYTES: usize = 2_000;
 /// Settings shared by all users.
 #[derive(Debug, Clone)]
 struct Plan {
-    options: Options,
+    options: ConnectOptions,
     password: String,
     /// Path of a database, with `{}` as the placeholder for its number.
     files: String,
@@ -43,9 +43,9 @@ struct Plan {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let certificate = std::fs::read(arguments.text("certificate")?)?;
     let plan = Plan {
-        options: Options {
+        options: ConnectOptions {
             compression: arguments.get_or("compression", false)?,
-            ..Options::new(arguments.text("address")?, Trust::pinned(&certificate)?)
+            ..ConnectOptions::new(arguments.text("address")?, Trust::pinned(&certificate)?)
         },
         password: arguments.text("password")?.to_owned(),
         files: arguments.get_or("files", "shared{}.nsf".to_owned())?,

@@ -13,7 +13,7 @@ use admin::Answer;
 use admin::request::SearchRequest;
 use clap::{Args, Subcommand};
 use client::v1::CreateDatabaseRequest;
-use client::{Client, Code, Options, Trust};
+use client::{Client, Code, ConnectOptions, Trust};
 use config::Config;
 use instance::certificate::CertificateFiles;
 use instance::data_folder::{DataFolder, read_limited};
@@ -214,11 +214,11 @@ fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Fail
     Ok(ExitStatus::Stale)
 }
 
-fn options(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
-    Ok(Options { compression: place.remote.compress, ..address_and_trust(place, config)? })
+fn options(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, Failure> {
+    Ok(ConnectOptions { compression: place.remote.compress, ..address_and_trust(place, config)? })
 }
 
-fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<Options, Failure> {
+fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, Failure> {
     let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &place.remote.server else {
@@ -227,13 +227,13 @@ fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<Options, 
             Some(path) => read(path)?,
             None => read(&files.chain_file().to_owned())?,
         };
-        return Ok(Options::new(&local_address(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
+        return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
     };
     let trust = match &place.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
-    Ok(Options::new(&with_port(server), trust.map_err(Failure::of)?))
+    Ok(ConnectOptions::new(&with_port(server), trust.map_err(Failure::of)?))
 }
 
 /// Appends the default port to an address without a port.

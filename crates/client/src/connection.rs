@@ -30,7 +30,7 @@ use crate::trust::Trust;
 
 /// Address of a server and settings of the connection.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ConnectOptions {
     /// Host and port of the server.
     pub address: String,
     /// The name expected in the server's certificate. Default: the host of the address.
@@ -45,7 +45,7 @@ pub struct Options {
     pub message_bytes_max: usize,
 }
 
-impl Options {
+impl ConnectOptions {
     /// Returns the default options for a server: no compression, and a time limit of one minute per call.
     #[must_use]
     pub fn new(address: &str, trust: Trust) -> Self {
@@ -93,7 +93,7 @@ macro_rules! stubs {
 
 impl Client {
     /// Connects to a server.
-    pub async fn connect(options: &Options) -> Result<Self, Error> {
+    pub async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let channel = Channel::connect(options).await?;
         Ok(Self { channel, compression: options.compression, message_bytes_max: options.message_bytes_max })
     }
@@ -235,7 +235,7 @@ impl Drop for Shared {
 const UNLIMITED_CALL: &str = "/doublet.v1.Changes/WatchChanges";
 
 impl Channel {
-    async fn connect(options: &Options) -> Result<Self, Error> {
+    async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: options.address.clone(), source };
         let socket = TcpStream::connect(&options.address).await.map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;

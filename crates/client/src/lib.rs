@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # async fn example(roots: &[u8]) -> Result<(), client::Error> {
-//! let options = client::Options::new("hub.acme.example:1352", client::Trust::roots(roots)?);
+//! let options = client::ConnectOptions::new("hub.acme.example:1352", client::Trust::roots(roots)?);
 //! let client = client::Client::connect(&options).await?;
 //! client.login("ann@acme.example", "a password").await?;
 //! let request = client::v1::ListDatabasesRequest::default();
@@ -22,7 +22,7 @@ mod error;
 mod scram;
 mod trust;
 
-pub use connection::{Channel, Client, Options, RequestSender, RequestStream, request_channel, request_stream};
+pub use connection::{Channel, Client, ConnectOptions, RequestSender, RequestStream, request_channel, request_stream};
 pub use error::{Error, formula_place, reason};
 pub use proto::{details, v1};
 pub use tonic::{Code, Request, Response, Status, Streaming};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use client::{Client, Code, Error, Options, Request, Status, details, formula_place, reason, v1};
+use client::{Client, Code, ConnectOptions, Error, Request, Status, details, formula_place, reason, v1};
 
 use crate::server::{Call, PASSWORD, TOKEN, TestServer, VERSION_BYTES};
 
 const SERVER_PATH: &str = "/doublet.v1.Sessions/GetServer";
 
 /// Calls `GetServer` once over a new connection, and returns the headers of the call.
-async fn call_of(server: &TestServer, options: &Options, request: Request<v1::GetServerRequest>) -> Call {
+async fn call_of(server: &TestServer, options: &ConnectOptions, request: Request<v1::GetServerRequest>) -> Call {
     let client = Client::connect(options).await.expect("the server listens");
     let reply = client.sessions().get_server(request).await.expect("the server answers").into_inner();
     assert_eq!(reply.version.len(), VERSION_BYTES);
@@ -42,11 +42,11 @@ async fn caller_timeout_replaces_the_default() {
     let mut request = get_server();
     request.set_timeout(Duration::from_secs(5));
     assert_eq!(call_of(&server, &server.options(), request).await.timeout, "5000000u");
-    let short = Options { call_time_max: Some(Duration::from_millis(1_500)), ..server.options() };
+    let short = ConnectOptions { call_time_max: Some(Duration::from_millis(1_500)), ..server.options() };
     assert_eq!(call_of(&server, &short, get_server()).await.timeout, "1500m");
-    let long = Options { call_time_max: Some(Duration::from_secs(1_000_000)), ..server.options() };
+    let long = ConnectOptions { call_time_max: Some(Duration::from_secs(1_000_000)), ..server.options() };
     assert_eq!(call_of(&server, &long, get_server()).await.timeout, "99999999m", "the format has eight digits");
-    let unlimited = Options { call_time_max: None, ..server.options() };
+    let unlimited = ConnectOptions { call_time_max: None, ..server.options() };
     assert_eq!(call_of(&server, &unlimited, get_server()).await.timeout, "");
 }
 
@@ -66,7 +66,7 @@ async fn change_stream_has_no_timeout() {
 #[tokio::test]
 async fn compressed_messages_are_announced_and_read() {
     let server = TestServer::start().await;
-    let options = Options { compression: true, ..server.options() };
+    let options = ConnectOptions { compression: true, ..server.options() };
     assert_eq!(call_of(&server, &options, get_server()).await.encoding, "gzip");
     let client = Client::connect(&options).await.expect("the server listens");
     let reply = client.sessions().get_server(get_server()).await.expect("the server answers");
@@ -78,7 +78,7 @@ async fn compressed_messages_are_announced_and_read() {
 #[tokio::test]
 async fn messages_beyond_the_maximum_are_refused_in_both_directions() {
     let server = TestServer::start().await;
-    let options = Options { message_bytes_max: 1_000, ..server.options() };
+    let options = ConnectOptions { message_bytes_max: 1_000, ..server.options() };
     let client = Client::connect(&options).await.expect("the server listens");
     let large = client.sessions().get_server(get_server()).await.expect_err("the reply is too large");
     assert_eq!(large.code(), Code::OutOfRange, "{large:?}");

@@ -1,6 +1,6 @@
 //! Tests of connections: their begin, and their end on either side.
 
-use client::{Client, Code, Error, Options, v1};
+use client::{Client, Code, ConnectOptions, Error, v1};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -12,7 +12,7 @@ async fn refused_connection_names_the_address() {
     let address = listener.local_addr().expect("it is bound").to_string();
     drop(listener);
     let server = TestServer::start().await;
-    let options = Options { address: address.clone(), ..server.options() };
+    let options = ConnectOptions { address: address.clone(), ..server.options() };
     let error = Client::connect(&options).await.expect_err("the port is closed");
     assert!(error.to_string().starts_with(&format!("cannot connect to {address}: ")), "{error}");
     let Error::Connect { source, .. } = error else { panic!("{error:?}") };
@@ -29,7 +29,7 @@ async fn plaintext_server_is_a_tls_error() {
         let _ = socket.write_all(b"220 mail.test ESMTP\r\n").await;
     });
     let server = TestServer::start().await;
-    let options = Options { address: address.clone(), ..server.options() };
+    let options = ConnectOptions { address: address.clone(), ..server.options() };
     let error = Client::connect(&options).await.expect_err("this is not TLS");
     let expected = format!("cannot establish a trusted TLS connection to {address}: ");
     assert!(matches!(error, Error::Tls { .. }) && error.to_string().starts_with(&expected), "{error}");

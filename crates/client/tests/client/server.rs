@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::sync::Mutex;
 use base64ct::{Base64, Encoding};
-use client::{Client, Code, Options, Request, RequestStream, Response, Status, Streaming, Trust, details, v1};
+use client::{Client, Code, ConnectOptions, Request, RequestStream, Response, Status, Streaming, Trust, details, v1};
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -107,9 +107,9 @@ impl TestServer {
     }
 
     /// Returns options that trust the certificate of this server.
-    pub fn options(&self) -> Options {
+    pub fn options(&self) -> ConnectOptions {
         let trust = Trust::pinned(self.certificate.chain.as_bytes()).expect("the certificate is valid");
-        Options::new(&self.address, trust)
+        ConnectOptions::new(&self.address, trust)
     }
 
     /// Connects with the default options.

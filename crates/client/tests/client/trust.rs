@@ -1,11 +1,11 @@
 //! Tests of trust: pinned certificates, roots and names, client certificates, and files that are none.
 
-use client::{Client, Error, Options, Trust, v1};
+use client::{Client, ConnectOptions, Error, Trust, v1};
 
 use crate::server::{Certificate, ScramBehavior, TestServer};
 
 /// Connects and calls the server once. In TLS 1.3 a server refuses the certificate of a client after the handshake.
-async fn attempt(options: &Options) -> Result<(), Error> {
+async fn attempt(options: &ConnectOptions) -> Result<(), Error> {
     let client = Client::connect(options).await?;
     client.sessions().get_server(v1::GetServerRequest {}).await?;
     Ok(())
@@ -19,7 +19,7 @@ fn refusal(outcome: Result<Trust, Error>) -> String {
 async fn a_pinned_certificate_is_trusted_under_every_name() {
     let server = TestServer::start().await;
     for server_name in [None, Some("hub.test"), Some("other.test")] {
-        let options = Options { server_name: server_name.map(str::to_owned), ..server.options() };
+        let options = ConnectOptions { server_name: server_name.map(str::to_owned), ..server.options() };
         assert!(attempt(&options).await.is_ok(), "{server_name:?}");
     }
 }
@@ -29,7 +29,7 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     let server = TestServer::start().await;
     let other = Certificate::new("hub.test");
     let trust = Trust::pinned(other.chain.as_bytes()).expect("a certificate");
-    let refused = attempt(&Options { trust, ..server.options() }).await;
+    let refused = attempt(&ConnectOptions { trust, ..server.options() }).await;
     assert!(matches!(&refused, Err(Error::Tls { address, .. }) if *address == server.address), "{refused:?}");
 }
 
@@ -37,8 +37,8 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
 async fn root_is_trusted_only_for_the_name_in_the_certificate() {
     let server = TestServer::start().await;
     let trust = || Trust::roots(server.certificate.chain.as_bytes()).expect("a certificate");
-    let options = Options::new(&server.address, trust());
-    let named = |name: &str| Options { server_name: Some(name.to_owned()), ..options.clone() };
+    let options = ConnectOptions::new(&server.address, trust());
+    let named = |name: &str| ConnectOptions { server_name: Some(name.to_owned()), ..options.clone() };
     assert!(attempt(&named("hub.test")).await.is_ok());
     for options in [options.clone(), named("other.test")] {
         let refused = attempt(&options).await;
@@ -55,7 +55,7 @@ async fn required_client_certificate_admits_its_holder_only() {
     let mutual = |own: &Certificate| {
         let roots = server.certificate.chain.as_bytes();
         let trust = Trust::mutual(roots, own.chain.as_bytes(), own.key.as_bytes()).expect("the pair is valid");
-        Options { server_name: Some("hub.test".to_owned()), trust, ..server.options() }
+        ConnectOptions { server_name: Some("hub.test".to_owned()), trust, ..server.options() }
     };
     assert!(attempt(&mutual(&own)).await.is_ok());
     assert!(attempt(&mutual(&Certificate::new("branch.test"))).await.is_err(), "another key");

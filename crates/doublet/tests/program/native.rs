@@ -5,7 +5,7 @@
 use std::future::Future;
 
 use base::sim::SeededRandom;
-use client::{Client, Code, Options, Trust, v1};
+use client::{Client, Code, ConnectOptions, Trust, v1};
 use serde_json::json;
 
 use crate::{Server, TestFolder};
@@ -27,10 +27,10 @@ impl TestFolder {
         assert!(!output.status.success() && complaint.contains(expected), "{words:?}: {complaint:?}");
     }
 
-    pub fn options(&self, server: &Server) -> Options {
+    pub fn options(&self, server: &Server) -> ConnectOptions {
         let certificate = std::fs::read(self.data().join("tls/certificate.pem")).expect("the server has made it");
         let trust = Trust::pinned(&certificate).expect("the certificate is valid");
-        Options::new(server.listeners.get("native").expect("it listens"), trust)
+        ConnectOptions::new(server.listeners.get("native").expect("it listens"), trust)
     }
 }
 

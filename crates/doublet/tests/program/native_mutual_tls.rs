@@ -50,7 +50,7 @@ async fn connect(
     let trust = Trust::mutual(&certificate, chain.as_bytes(), key.as_bytes())?;
     let address = server.listeners.get("native").expect("it listens");
     let server_name = Some("mail.acme.test".to_owned());
-    Client::connect(&client::Options { server_name, ..client::Options::new(address, trust) }).await
+    Client::connect(&client::ConnectOptions { server_name, ..client::ConnectOptions::new(address, trust) }).await
 }
 
 async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Status> {
