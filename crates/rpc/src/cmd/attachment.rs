@@ -20,7 +20,7 @@ const CHUNKS_PER_STEP: u64 = 4;
 const FILE_ITEM: &str = "$FILE";
 
 /// Content that is being streamed to a client.
-pub(crate) struct ContentReader {
+pub(crate) struct ContentStream {
     source: Source,
     /// The offset at which the next step starts.
     offset: u64,
@@ -38,10 +38,10 @@ pub(crate) struct ContentStep {
     /// The chunks for the client.
     pub chunks: Vec<v1::Chunk>,
     /// The remaining content; `None` after the last step.
-    pub rest: Option<ContentReader>,
+    pub rest: Option<ContentStream>,
 }
 
-impl ContentReader {
+impl ContentStream {
     /// Starts reading an attachment.
     pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
         Self { offset: request.offset_bytes, source: Source::Attachment(request), length_sent: false }

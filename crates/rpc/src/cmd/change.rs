@@ -22,7 +22,7 @@ pub(crate) struct ChangeStream {
 }
 
 /// The result of one read of a change stream.
-pub(crate) struct ChangePage {
+pub(crate) struct ChangeStreamPage {
     /// The changes, and the modseq that they reach.
     pub batch: v1::ChangeBatch,
     /// `true` if more changes can be read at once.
@@ -43,7 +43,7 @@ impl ChangeStream {
     }
 
     /// Reads the next changes. Returns them with the stream at its new position.
-    pub(crate) fn read_changes(mut self, context: &CallContext) -> Result<CallOutcome<(ChangePage, Self)>> {
+    pub(crate) fn read_changes(mut self, context: &CallContext) -> Result<CallOutcome<(ChangeStreamPage, Self)>> {
         let access = context.access::<level::Reader>(self.request.database.clone())?;
         // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
@@ -59,7 +59,7 @@ impl ChangeStream {
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
         let ticket = reading.ticket();
-        Ok(CallOutcome::when_durable((ChangePage { batch, more, changed: Box::pin(changed) }, self), ticket))
+        Ok(CallOutcome::when_durable((ChangeStreamPage { batch, more, changed: Box::pin(changed) }, self), ticket))
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateNoteRequest) -> R
         Err(_) => return Err(Error::invalid("unknown value of on_conflict")),
     };
     let base = request.base.map(|base| items_in(base.items)).transpose()?;
-    let edit = Edit::new(request.items, request.remove, request.replace_all)?;
+    let edit = ItemChanges::new(request.items, request.remove, request.replace_all)?;
     let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
     change(context, &access, request.note, read, |note, _| {
         let base = base.map(|base| edit.without_change(&note.items, base));
@@ -75,7 +75,7 @@ fn items_in(items: Vec<v1::Item>) -> Result<Vec<Item>> {
 }
 
 /// A change to the items of a note.
-pub(crate) struct Edit {
+pub(crate) struct ItemChanges {
     /// The new items. Each name that occurs here replaces all items of that name.
     items: Vec<Item>,
     /// Names of items to remove.
@@ -84,7 +84,7 @@ pub(crate) struct Edit {
     replace_all: bool,
 }
 
-impl Edit {
+impl ItemChanges {
     /// Reads a change from a client's request.
     pub(crate) fn new(items: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
         check_count(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;

@@ -5,7 +5,7 @@ use notes::profile::profile_unid;
 use notes::{Grant, NoteClass, level};
 use proto::v1;
 
-use super::edit::{Edit, check_expected, check_quota, saved_note};
+use super::edit::{ItemChanges, check_expected, check_quota, saved_note};
 use super::note::{ENVELOPE_BYTES, ItemSelection, read_selected};
 use super::{CallContext, header_of};
 use crate::convert::NoteKey;
@@ -31,7 +31,7 @@ pub(crate) fn open(context: &CallContext, request: v1::OpenProfileRequest) -> Re
 /// Changes items of a profile document, or creates it.
 pub(crate) fn update(context: &CallContext, request: v1::UpdateProfileRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Author>(request.database)?;
-    let edit = Edit::new(request.items, request.remove, false)?;
+    let edit = ItemChanges::new(request.items, request.remove, false)?;
     let profile = request.profile;
     let user = owner(context, &*access.grant()?, &request.user)?;
     context.write(&access, |writer| {

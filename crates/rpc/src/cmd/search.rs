@@ -60,7 +60,7 @@ pub(crate) struct Search {
 }
 
 /// The result of a step, and the rest of the search.
-pub(crate) struct Step {
+pub(crate) struct SearchStep {
     /// The reply for the client.
     pub reply: v1::SearchNotesReply,
     /// The remaining search; `None` after the last step.
@@ -111,7 +111,7 @@ impl Search {
     }
 
     /// Examines the next notes.
-    pub(crate) fn step(mut self, context: &CallContext) -> Result<CallOutcome<Step>> {
+    pub(crate) fn step(mut self, context: &CallContext) -> Result<CallOutcome<SearchStep>> {
         let access = context.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         if self.deletions {
@@ -168,7 +168,7 @@ impl Search {
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);
-        Ok(CallOutcome::when_durable(Step { reply, rest }, ticket))
+        Ok(CallOutcome::when_durable(SearchStep { reply, rest }, ticket))
     }
 
     /// Examines the next changes and returns the headers of the notes that the search selects.

@@ -8,7 +8,7 @@ use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, Service, replies, split_request};
-use crate::cmd::attachment::{self, ContentReader};
+use crate::cmd::attachment::{self, ContentStream};
 use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 /// Serves `ReadItem`.
 pub(super) fn read_item(service: &Service, request: Request<v1::ReadItemRequest>) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = split_request(request)?;
-    Ok(Response::new(content(service, caller, ContentReader::of_item(message))))
+    Ok(Response::new(content(service, caller, ContentStream::of_item(message))))
 }
 
 /// Serves `ReadAttachment`.
@@ -29,16 +29,16 @@ pub(super) fn read_attachment(
     request: Request<v1::ReadAttachmentRequest>,
 ) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = split_request(request)?;
-    Ok(Response::new(content(service, caller, ContentReader::of_attachment(message))))
+    Ok(Response::new(content(service, caller, ContentStream::of_attachment(message))))
 }
 
 /// Chunks that were read but not sent yet, and the remaining content.
 struct ChunkStream {
     ready: VecDeque<v1::Chunk>,
-    rest: Option<ContentReader>,
+    rest: Option<ContentStream>,
 }
 
-fn content(service: &Service, caller: crate::admission::Caller, content: ContentReader) -> Replies<v1::Chunk> {
+fn content(service: &Service, caller: crate::admission::Caller, content: ContentStream) -> Replies<v1::Chunk> {
     let start = ChunkStream { ready: VecDeque::new(), rest: Some(content) };
     replies(service.clone(), caller, start, |service, caller, mut flow: ChunkStream| async move {
         if flow.ready.is_empty()
