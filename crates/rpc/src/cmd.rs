@@ -47,7 +47,7 @@ impl CallContext {
     /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the person no
     /// longer exists or may no longer log in.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
-        let SessionOwner::Person(login) = &self.caller.session()?.who else { return Ok(None) };
+        let SessionOwner::Person(login) = &self.caller.session()?.owner else { return Ok(None) };
         let person = self.services.directory.active_person(login)?.ok_or(Error::NoSession)?;
         Ok(Some(person))
     }
@@ -57,7 +57,7 @@ impl CallContext {
         if let Some(person) = self.person()? {
             return Ok(self.services.directory.identity(&person)?);
         }
-        match &self.caller.session()?.who {
+        match &self.caller.session()?.owner {
             SessionOwner::Server(name) => Ok(Arc::new(server_identity(name))),
             SessionOwner::Person(_) => Err(Error::NoSession),
         }

@@ -62,7 +62,7 @@ async fn run(
     termination: SessionTermination,
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
-    let silence_max = service.sessions.bounds().idle;
+    let silence_max = service.sessions.limits().idle;
     let is_known = server.is_some();
     let server = server.map(|name| Session::of_server(name, termination, service.sessions.share()));
     let state = Arc::new(ConnectionState { service, peer, server, reading: Arc::default() });

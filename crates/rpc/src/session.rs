@@ -66,7 +66,7 @@ pub enum SessionOwner {
 /// An authenticated session.
 pub struct Session {
     /// The owner.
-    pub who: SessionOwner,
+    pub owner: SessionOwner,
     /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold, shared with the account's other sessions.
@@ -81,7 +81,7 @@ pub struct Session {
     /// ends the session.
     termination: SessionTermination,
     /// The session slot, released with the session.
-    _seat: Option<Box<dyn SessionSlot>>,
+    _slot: Option<Box<dyn SessionSlot>>,
 }
 
 impl Session {
@@ -89,7 +89,7 @@ impl Session {
     #[must_use]
     pub fn of_server(name: Name, termination: SessionTermination, share: Share) -> Arc<Self> {
         Arc::new(Self {
-            who: SessionOwner::Server(name),
+            owner: SessionOwner::Server(name),
             ends: None,
             share,
             id: [0; ID_BYTES],
@@ -97,7 +97,7 @@ impl Session {
             begun_ms: 0,
             used_ms: AtomicU64::new(0),
             termination,
-            _seat: None,
+            _slot: None,
         })
     }
 
@@ -115,7 +115,7 @@ impl Session {
 
 /// All sessions.
 pub struct Sessions {
-    bounds: SessionLimits,
+    limits: SessionLimits,
     /// The memory that the calls of one account may hold, in bytes.
     share_bytes: usize,
     clock: Arc<dyn Clock>,
@@ -133,28 +133,28 @@ struct SessionTable {
 
 impl SessionTable {
     fn insert(&mut self, session: Arc<Session>) {
-        self.accounts.entry(session.who.clone()).or_default().push(session.id);
+        self.accounts.entry(session.owner.clone()).or_default().push(session.id);
         self.sessions.insert(session.id, session);
     }
 
     fn remove(&mut self, id: &[u8; ID_BYTES]) {
         let Some(session) = self.sessions.remove(id) else { return };
-        let Some(ids) = self.accounts.get_mut(&session.who) else { return };
+        let Some(ids) = self.accounts.get_mut(&session.owner) else { return };
         ids.retain(|other| other != id);
         if ids.is_empty() {
-            self.accounts.remove(&session.who);
+            self.accounts.remove(&session.owner);
         }
     }
 
     /// Returns the memory share of an owner. Returns `None` if it has no session.
-    fn share_of(&self, who: &SessionOwner) -> Option<Share> {
-        let id = self.accounts.get(who)?.first()?;
+    fn share_of(&self, owner: &SessionOwner) -> Option<Share> {
+        let id = self.accounts.get(owner)?.first()?;
         self.sessions.get(id).map(|session| session.share.clone())
     }
 
     /// Returns the session that was idle longest if the owner has at least `count` sessions, and `None` otherwise.
-    fn longest_idle(&self, who: &SessionOwner, count: usize) -> Option<Arc<Session>> {
-        let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
+    fn longest_idle(&self, owner: &SessionOwner, count: usize) -> Option<Arc<Session>> {
+        let ids = self.accounts.get(owner).filter(|ids| ids.len() >= count)?;
         let sessions = ids.iter().filter_map(|id| self.sessions.get(id));
         sessions.min_by_key(|session| session.used_ms.load(Ordering::Relaxed)).cloned()
     }
@@ -163,8 +163,8 @@ impl SessionTable {
 impl Sessions {
     /// Creates an empty registry of sessions. `share_bytes` is the memory that the calls of one account may hold.
     #[must_use]
-    pub fn new(bounds: SessionLimits, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { bounds, share_bytes, clock, random, open: Mutex::default() }
+    pub fn new(limits: SessionLimits, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self { limits, share_bytes, clock, random, open: Mutex::default() }
     }
 
     /// Creates a memory share for an owner without sessions.
@@ -175,8 +175,8 @@ impl Sessions {
 
     /// Returns the limits.
     #[must_use]
-    pub fn bounds(&self) -> &SessionLimits {
-        &self.bounds
+    pub fn limits(&self) -> &SessionLimits {
+        &self.limits
     }
 
     /// Starts a session for an authenticated person. Returns its token and the session.
@@ -186,21 +186,21 @@ impl Sessions {
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
-        let who = SessionOwner::Person(login);
+        let owner = SessionOwner::Person(login);
         let mut open = self.lock();
-        let share = open.share_of(&who).unwrap_or_else(|| self.share());
+        let share = open.share_of(&owner).unwrap_or_else(|| self.share());
         let session = Arc::new(Session {
-            who,
-            ends: Some(self.clock.now().after(self.bounds.age)),
+            owner,
+            ends: Some(self.clock.now().after(self.limits.age)),
             share,
             id,
             secret,
             begun_ms: now_ms,
             used_ms: AtomicU64::new(now_ms),
             termination: slot.termination().clone(),
-            _seat: Some(slot),
+            _slot: Some(slot),
         });
-        self.reserve_slot(&mut open, &session.who, now_ms)?;
+        self.reserve_slot(&mut open, &session.owner, now_ms)?;
         open.insert(Arc::clone(&session));
         drop(open);
         let mut token = [0; ID_BYTES + SECRET_BYTES];
@@ -212,7 +212,7 @@ impl Sessions {
     /// Finds the session of a token and records its use. Returns [`Error::NoSession`] if the token is not valid or the
     /// session has ended.
     pub fn find(&self, token: &str) -> Result<Arc<Session>> {
-        let (id, secret) = take_apart(token).ok_or(Error::NoSession)?;
+        let (id, secret) = parse_token(token).ok_or(Error::NoSession)?;
         let session = self.lock().sessions.get(&id).cloned().ok_or(Error::NoSession)?;
         if !bool::from(session.secret.ct_eq(&secret)) {
             return Err(Error::NoSession);
@@ -252,17 +252,17 @@ impl Sessions {
     /// Makes capacity for another session: ends the owner's session that was idle longest if the owner has too many,
     /// and removes expired sessions if the server has too many. Returns [`Error::Full`] if the server still has too
     /// many.
-    fn reserve_slot(&self, open: &mut SessionTable, who: &SessionOwner, now_ms: u64) -> Result<()> {
-        if let Some(session) = open.longest_idle(who, self.bounds.per_account.max(1)) {
+    fn reserve_slot(&self, open: &mut SessionTable, owner: &SessionOwner, now_ms: u64) -> Result<()> {
+        if let Some(session) = open.longest_idle(owner, self.limits.per_account.max(1)) {
             open.remove(&session.id);
             session.termination.terminate();
         }
-        if open.sessions.len() >= self.bounds.total {
+        if open.sessions.len() >= self.limits.total {
             let over = open.sessions.values().filter(|session| self.is_over(session, now_ms));
             let over: Vec<[u8; ID_BYTES]> = over.map(|session| session.id).collect();
             over.iter().for_each(|id| open.remove(id));
         }
-        if open.sessions.len() >= self.bounds.total {
+        if open.sessions.len() >= self.limits.total {
             return Err(Error::Exhausted("the server has reached its limit of sessions, try again later"));
         }
         Ok(())
@@ -270,11 +270,11 @@ impl Sessions {
 
     fn is_over(&self, session: &Session, now_ms: u64) -> bool {
         let silence = Duration::from_millis(now_ms.saturating_sub(session.used_ms.load(Ordering::Relaxed)));
-        session.is_ended() || silence > self.bounds.idle || self.is_too_old(session, now_ms)
+        session.is_ended() || silence > self.limits.idle || self.is_too_old(session, now_ms)
     }
 
     fn is_too_old(&self, session: &Session, now_ms: u64) -> bool {
-        Duration::from_millis(now_ms.saturating_sub(session.begun_ms)) > self.bounds.age
+        Duration::from_millis(now_ms.saturating_sub(session.begun_ms)) > self.limits.age
     }
 
     fn now_ms(&self) -> u64 {
@@ -286,7 +286,7 @@ impl Sessions {
     }
 }
 
-fn take_apart(token: &str) -> Option<([u8; ID_BYTES], [u8; SECRET_BYTES])> {
+fn parse_token(token: &str) -> Option<([u8; ID_BYTES], [u8; SECRET_BYTES])> {
     if token.len() != TOKEN_CHARACTERS {
         return None;
     }
@@ -320,16 +320,16 @@ mod tests {
 
     fn world(per_account: usize, total: usize) -> World {
         let clock = Arc::new(SimClock::new());
-        let bounds = SessionLimits { per_account, total, ..SessionLimits::default() };
+        let limits = SessionLimits { per_account, total, ..SessionLimits::default() };
         let random = Arc::new(SeededRandom::new(1));
-        let sessions = Sessions::new(bounds, 100, Arc::clone(&clock) as Arc<dyn Clock>, random);
+        let sessions = Sessions::new(limits, 100, Arc::clone(&clock) as Arc<dyn Clock>, random);
         World { clock, sessions }
     }
 
     impl World {
-        fn log_in(&self, who: &str) -> Result<String> {
+        fn log_in(&self, login: &str) -> Result<String> {
             let slot = Box::new(TestSlot(SessionTermination::default()));
-            self.sessions.begin(who.to_owned(), slot).map(|(token, _)| token)
+            self.sessions.begin(login.to_owned(), slot).map(|(token, _)| token)
         }
 
         fn is_valid(&self, token: &str) -> bool {
@@ -343,7 +343,7 @@ mod tests {
         let token = world.log_in("CN=Ann/O=Acme").expect("within the limit");
         assert_eq!(token.len(), TOKEN_CHARACTERS);
         let session = world.sessions.find(&token).expect("the token is valid");
-        assert_eq!(session.who, SessionOwner::Person("CN=Ann/O=Acme".to_owned()));
+        assert_eq!(session.owner, SessionOwner::Person("CN=Ann/O=Acme".to_owned()));
         for index in 0..token.len() {
             let other = if token.as_bytes()[index] == b'A' { "B" } else { "A" };
             let mut forged = token.clone();
@@ -359,8 +359,8 @@ mod tests {
     fn sessions_of_an_account_share_one_budget() {
         let world = world(3, 9);
         let budget = crate::memory::Budget::new(1_000);
-        let budgets = ["ann", "ann", "bob"].map(|who| {
-            let token = world.log_in(who).expect("within the limit");
+        let budgets = ["ann", "ann", "bob"].map(|login| {
+            let token = world.log_in(login).expect("within the limit");
             budget.within(&world.sessions.find(&token).expect("the token is valid").share)
         });
         let held = budgets[0].take(60).expect("within the limit");

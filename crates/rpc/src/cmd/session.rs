@@ -96,14 +96,14 @@ fn begin(context: &CallContext, login: Login, slot: Box<dyn SessionSlot>) -> Res
 }
 
 fn describe(context: &CallContext, session: &Session) -> Result<v1::Session> {
-    let (name, mail_file) = match &session.who {
+    let (name, mail_file) = match &session.owner {
         SessionOwner::Person(login) => {
             let person = context.services.directory.person(login)?.ok_or(Error::NoSession)?;
             (person.name.canonical().to_owned(), person.mail_file.clone())
         }
         SessionOwner::Server(name) => (name.canonical().to_owned(), String::new()),
     };
-    let idle = context.sessions.bounds().idle.as_secs();
+    let idle = context.sessions.limits().idle.as_secs();
     let is_server = session.ends.is_none();
     Ok(v1::Session {
         name,
