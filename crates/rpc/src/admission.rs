@@ -102,7 +102,7 @@ pub struct ConnectionState {
 pub struct Authenticated;
 
 /// Serves one call. `held` is kept until the reply body is dropped.
-pub async fn answer(
+pub async fn serve_call(
     connection: &ConnectionState,
     request: Request<hyper::body::Incoming>,
     held: Box<dyn Send>,
@@ -117,11 +117,11 @@ pub async fn answer(
             budget = caller.budget(&budget);
             serve(connection, (path, caller), request).await
         }
-        Err(Refused::Http(status)) => bare(status),
+        Err(Refused::Http(status)) => empty_response(status),
         Err(Refused::Call(error)) => Status::from(error).into_http(),
         Err(Refused::Unknown) => Status::unimplemented("unknown call").into_http(),
     };
-    log_answered(&connection.peer, method, &outcome, begun);
+    log_reply(&connection.peer, method, &outcome, begun);
     let (mut parts, body) = outcome.into_parts();
     if is_known {
         parts.extensions.insert(Authenticated);
@@ -131,7 +131,7 @@ pub async fn answer(
 
 /// Reports a call whose reply begins now. The status is known only if it is in the header of the reply, as in most
 /// replies without a message.
-fn log_answered(peer: &Peer, method: Option<&'static str>, reply: &Response<tonic::body::Body>, begun: Instant) {
+fn log_reply(peer: &Peer, method: Option<&'static str>, reply: &Response<tonic::body::Body>, begun: Instant) {
     let code = reply.headers().get("grpc-status").map(|code| Code::from_bytes(code.as_bytes()));
     tracing::debug!(
         target: "rpc",
@@ -177,14 +177,14 @@ fn admit(
     let session = if CALLS_WITHOUT_SESSION.contains(&path) {
         None
     } else {
-        Some(find(connection, request.headers()).map_err(Refused::Call)?)
+        Some(find_session(connection, request.headers()).map_err(Refused::Call)?)
     };
-    let time_max = time_max(connection, path, request.headers());
+    let time_max = call_time_max(connection, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
     Ok((path, Caller { peer: connection.peer, session, deadline, held: RequestMemory::default() }))
 }
 
-fn find(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
+fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
     let Some(authorization) = headers.get(http::header::AUTHORIZATION) else {
         return connection.server.clone().ok_or(Error::NoSession);
     };
@@ -198,8 +198,8 @@ fn find(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session
 
 /// Returns the time limit of a call: that of the client, but at most that of the server. Calls that last have no limit
 /// of the server.
-fn time_max(connection: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
-    let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
+fn call_time_max(connection: &ConnectionState, path: &str, headers: &HeaderMap) -> Option<Duration> {
+    let requested = headers.get("grpc-timeout").and_then(|value| parse_timeout(value.to_str().ok()?));
     if CALLS_WITHOUT_TIME_LIMIT.contains(&path) {
         return requested;
     }
@@ -209,7 +209,7 @@ fn time_max(connection: &ConnectionState, path: &str, headers: &HeaderMap) -> Op
 }
 
 /// Parses the `grpc-timeout` header: at most eight digits and a unit.
-fn timeout(text: &str) -> Option<Duration> {
+fn parse_timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -253,7 +253,7 @@ fn request_limits(path: &'static str, budget: Budget, caller: &Caller) -> Reques
     }
 }
 
-fn bare(status: StatusCode) -> Response<tonic::body::Body> {
+fn empty_response(status: StatusCode) -> Response<tonic::body::Body> {
     let mut response = Response::new(tonic::body::Body::empty());
     *response.status_mut() = status;
     response
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn grpc_timeouts_are_parsed() {
-        let check = |text: &str, expected: Option<Duration>| assert_eq!(timeout(text), expected, "{text}");
+        let check = |text: &str, expected: Option<Duration>| assert_eq!(parse_timeout(text), expected, "{text}");
         check("5S", Some(Duration::from_secs(5)));
         check("99999999H", Some(Duration::from_secs(99_999_999 * 3_600)));
         check("250m", Some(Duration::from_millis(250)));

@@ -72,12 +72,12 @@ async fn run(
         calls: AtomicUsize::new(0),
     });
     let tasks = Tasks::default();
-    let answer = {
+    let call_service = {
         let state = Arc::clone(&state);
         let activity = Arc::clone(&activity);
-        hyper::service::service_fn(move |request| answer(Arc::clone(&state), Arc::clone(&activity), request))
+        hyper::service::service_fn(move |request| serve_call(Arc::clone(&state), Arc::clone(&activity), request))
     };
-    let mut connection = pin!(builder(&tasks).serve_connection(TokioIo::new(stream), answer));
+    let mut connection = pin!(http2_builder(&tasks).serve_connection(TokioIo::new(stream), call_service));
     let begun = Instant::now();
     let mut idle_since = begun;
     let mut seen = 0;
@@ -127,7 +127,7 @@ impl Drop for RunningCall {
     }
 }
 
-async fn answer(
+async fn serve_call(
     state: Arc<ConnectionState>,
     activity: Arc<Activity>,
     request: Request<hyper::body::Incoming>,
@@ -135,14 +135,14 @@ async fn answer(
     activity.running.fetch_add(1, Ordering::Relaxed);
     activity.calls.fetch_add(1, Ordering::Relaxed);
     let running = RunningCall(Arc::clone(&activity));
-    let response = admission::answer(&state, request, Box::new(running)).await;
+    let response = admission::serve_call(&state, request, Box::new(running)).await;
     if response.extensions().get::<admission::Authenticated>().is_some() {
         activity.logged_in.store(true, Ordering::Relaxed);
     }
     Ok(response)
 }
 
-fn builder(tasks: &Tasks) -> http2::Builder<Tasks> {
+fn http2_builder(tasks: &Tasks) -> http2::Builder<Tasks> {
     let mut builder = http2::Builder::new(tasks.clone());
     builder
         .timer(TokioTimer::new())
