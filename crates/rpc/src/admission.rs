@@ -18,7 +18,7 @@ use wire::Peer;
 
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::{Budget, RequestMemory};
+use crate::memory::{MemoryBudget, RequestMemory};
 use crate::request_body::{RequestBody, RequestLimits};
 use crate::response_body::{ReadProgress, ResponseBody};
 use crate::service::Service;
@@ -64,7 +64,7 @@ impl Caller {
 
     /// Returns the budget for the memory of the call. It is limited to the account's share if the call has a session.
     #[must_use]
-    pub fn budget(&self, all: &Budget) -> Budget {
+    pub fn budget(&self, all: &MemoryBudget) -> MemoryBudget {
         self.session.as_ref().map_or_else(|| all.clone(), |session| all.within(&session.share))
     }
 
@@ -245,7 +245,7 @@ async fn serve(
 }
 
 /// Returns the limits for the request of a call.
-fn request_limits(path: &'static str, budget: Budget, caller: &Caller) -> RequestLimits {
+fn request_limits(path: &'static str, budget: MemoryBudget, caller: &Caller) -> RequestLimits {
     let bytes_max = if CALLS_WITHOUT_SESSION.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
         Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, held: None },
@@ -289,7 +289,7 @@ mod tests {
     fn calls_without_a_session_have_small_limits() {
         let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: RequestMemory::default() };
         for path in proto::METHODS {
-            let limits = request_limits(path, Budget::new(1), &caller);
+            let limits = request_limits(path, MemoryBudget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
             assert_eq!((limits.messages_max == 1, limits.held.is_some()), (!is_stream, !is_stream), "{path}");
             let is_small = limits.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && limits.messages_max <= 9;

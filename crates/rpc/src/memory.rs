@@ -1,10 +1,10 @@
 //! The memory of calls: one budget for the bytes of all requests and replies in transit.
 //!
-//! Code that stores bytes of a peer first takes the same number from the budget ([`Budget::take`]) and holds the
-//! [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue.
-//! An account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
-//! account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`], which takes
-//! memory as the pieces arrive and not as they announced.
+//! Code that stores bytes of a peer first acquires the same number from the budget ([`MemoryBudget::acquire`]) and
+//! holds the [`MemoryPermit`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others
+//! continue. An account has a [`MemoryShare`] of the budget and gets no more, however many sessions and connections it
+//! has, so that no account can lock out the others. Content that arrives in pieces is collected in a [`MeteredBuffer`],
+//! which takes memory as the pieces arrive and not as they announced.
 //!
 //! [`crate::request_body`] accounts for requests, [`crate::response_body`] for replies.
 
@@ -15,15 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::Error;
 use crate::limits::PREALLOCATION_BYTES_MAX;
 
-/// The memory that is left for messages. Cheap to clone.
+/// The memory that is available for messages. Cheap to clone.
 #[derive(Clone)]
-pub struct Budget {
+pub struct MemoryBudget {
     all: Arc<Semaphore>,
     /// The share of the account that makes the calls, if known.
-    share: Option<Share>,
+    share: Option<MemoryShare>,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// Creates a budget of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -32,28 +32,28 @@ impl Budget {
 
     /// Returns the same budget, limited to the share of one account.
     #[must_use]
-    pub fn within(&self, share: &Share) -> Self {
+    pub fn within(&self, share: &MemoryShare) -> Self {
         Self { all: Arc::clone(&self.all), share: Some(share.clone()) }
     }
 
-    /// Returns the number of bytes left.
+    /// Returns the number of bytes that can be acquired.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn available_bytes(&self) -> usize {
         self.all.available_permits()
     }
 
-    /// Takes `bytes` bytes. Returns [`Error::Exhausted`] if the budget or the share has fewer left.
-    pub fn take(&self, bytes: usize) -> Result<MemoryPermit, Error> {
-        let share = self.share.as_ref().map(|share| take(&share.0, bytes, SHARE_FULL)).transpose()?;
-        Ok(MemoryPermit { all: take(&self.all, bytes, FULL)?, share })
+    /// Acquires `bytes` bytes. Returns [`Error::Exhausted`] if the budget or the share has fewer left.
+    pub fn acquire(&self, bytes: usize) -> Result<MemoryPermit, Error> {
+        let share = self.share.as_ref().map(|share| acquire(&share.0, bytes, SHARE_FULL)).transpose()?;
+        Ok(MemoryPermit { all: acquire(&self.all, bytes, FULL)?, share })
     }
 }
 
 /// The memory that the calls of one account may hold together. All clones refer to the same share.
 #[derive(Clone)]
-pub struct Share(Arc<Semaphore>);
+pub struct MemoryShare(Arc<Semaphore>);
 
-impl Share {
+impl MemoryShare {
     /// Creates a share of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
@@ -65,7 +65,7 @@ fn semaphore(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)))
 }
 
-fn take(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<OwnedSemaphorePermit, Error> {
+fn acquire(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<OwnedSemaphorePermit, Error> {
     let count = u32::try_from(bytes).map_err(|_| Error::Exhausted(full))?;
     Arc::clone(from).try_acquire_many_owned(count).map_err(|_| Error::Exhausted(full))
 }
@@ -113,14 +113,14 @@ impl RequestMemory {
 /// taken for it.
 pub struct MeteredBuffer {
     bytes: Vec<u8>,
-    budget: Budget,
+    budget: MemoryBudget,
     memory: MemoryPermit,
 }
 
 impl MeteredBuffer {
     /// Creates an empty buffer.
-    pub fn new(budget: &Budget) -> Result<Self, Error> {
-        Ok(Self { bytes: Vec::new(), budget: budget.clone(), memory: budget.take(0)? })
+    pub fn new(budget: &MemoryBudget) -> Result<Self, Error> {
+        Ok(Self { bytes: Vec::new(), budget: budget.clone(), memory: budget.acquire(0)? })
     }
 
     /// Returns the bytes received so far.
@@ -137,7 +137,7 @@ impl MeteredBuffer {
         if needed > capacity {
             let ahead = capacity.saturating_add(capacity.min(PREALLOCATION_BYTES_MAX)).min(bytes_max);
             let wanted = needed.max(ahead);
-            self.memory.merge(self.budget.take(wanted - capacity)?);
+            self.memory.merge(self.budget.acquire(wanted - capacity)?);
             self.bytes.reserve_exact(wanted - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
@@ -157,61 +157,61 @@ mod tests {
 
     #[test]
     fn dropped_permits_return_their_memory() {
-        let budget = Budget::new(100);
-        let mut first = budget.take(50).expect("within the limit");
-        first.merge(budget.take(10).expect("within the limit"));
-        assert!(matches!(budget.take(41), Err(Error::Exhausted(_))), "more than is left");
-        assert_eq!((budget.left(), first.bytes()), (40, 60), "a refused request takes nothing");
-        let second = budget.take(40).expect("exactly this much is left");
-        assert!(budget.take(0).is_ok() && budget.take(1).is_err());
+        let budget = MemoryBudget::new(100);
+        let mut first = budget.acquire(50).expect("within the limit");
+        first.merge(budget.acquire(10).expect("within the limit"));
+        assert!(matches!(budget.acquire(41), Err(Error::Exhausted(_))), "more than is left");
+        assert_eq!((budget.available_bytes(), first.bytes()), (40, 60), "a refused request takes nothing");
+        let second = budget.acquire(40).expect("exactly this much is left");
+        assert!(budget.acquire(0).is_ok() && budget.acquire(1).is_err());
         drop(first);
-        assert_eq!(budget.left(), 60);
+        assert_eq!(budget.available_bytes(), 60);
         drop(second);
-        assert_eq!(budget.left(), 100);
-        assert!(matches!(budget.take(usize::MAX), Err(Error::Exhausted(_))), "more than can be counted");
-        assert!(Budget::new(usize::MAX).take(1 << 30).is_ok());
+        assert_eq!(budget.available_bytes(), 100);
+        assert!(matches!(budget.acquire(usize::MAX), Err(Error::Exhausted(_))), "more than can be counted");
+        assert!(MemoryBudget::new(usize::MAX).acquire(1 << 30).is_ok());
     }
 
     #[test]
     fn account_gets_no_more_than_its_share() {
-        let budget = Budget::new(100);
-        let share = Share::new(60);
-        let other = Share::new(60);
+        let budget = MemoryBudget::new(100);
+        let share = MemoryShare::new(60);
+        let other = MemoryShare::new(60);
         let ann = budget.within(&share);
         let again = budget.within(&share);
         let bob = budget.within(&other);
-        let mut first = ann.take(30).expect("within the limit");
-        first.merge(again.take(30).expect("within the limit"));
-        assert!(matches!(again.take(1), Err(Error::Exhausted(SHARE_FULL))));
-        assert!(matches!(bob.take(41), Err(Error::Exhausted(FULL))), "nor more than the budget has");
-        let second = bob.take(40).expect("other accounts continue");
-        assert_eq!((budget.left(), ann.left()), (0, 0));
+        let mut first = ann.acquire(30).expect("within the limit");
+        first.merge(again.acquire(30).expect("within the limit"));
+        assert!(matches!(again.acquire(1), Err(Error::Exhausted(SHARE_FULL))));
+        assert!(matches!(bob.acquire(41), Err(Error::Exhausted(FULL))), "nor more than the budget has");
+        let second = bob.acquire(40).expect("other accounts continue");
+        assert_eq!((budget.available_bytes(), ann.available_bytes()), (0, 0));
         drop((first, second));
-        assert_eq!(budget.left(), 100);
-        assert!(bob.take(60).is_ok() && ann.take(60).is_ok(), "a refused request takes nothing of the share");
+        assert_eq!(budget.available_bytes(), 100);
+        assert!(bob.acquire(60).is_ok() && ann.acquire(60).is_ok(), "a refused request takes nothing of the share");
     }
 
     #[test]
     fn request_memory_is_released_with_its_last_clone() {
-        let budget = Budget::new(100);
+        let budget = MemoryBudget::new(100);
         let held = RequestMemory::default();
         let job = held.clone();
-        held.keep(budget.take(60).expect("within the limit"));
+        held.keep(budget.acquire(60).expect("within the limit"));
         drop(held);
-        assert_eq!(budget.left(), 40);
+        assert_eq!(budget.available_bytes(), 40);
         drop(job);
-        assert_eq!(budget.left(), 100);
+        assert_eq!(budget.available_bytes(), 100);
     }
 
     #[test]
     fn buffer_takes_memory_as_pieces_arrive() {
-        let budget = Budget::new(1_000);
+        let budget = MemoryBudget::new(1_000);
         let mut gathered = MeteredBuffer::new(&budget).expect("an empty buffer takes no memory");
-        assert_eq!(budget.left(), 1_000, "the announced length takes nothing");
+        assert_eq!(budget.available_bytes(), 1_000, "the announced length takes nothing");
         let taken: Vec<usize> = [100, 50, 60, 300, 90]
             .map(|length| {
                 gathered.append(&vec![7; length], 600).expect("within the limit");
-                1_000 - budget.left()
+                1_000 - budget.available_bytes()
             })
             .into();
         assert_eq!(
@@ -224,6 +224,6 @@ mod tests {
         let (bytes, memory) = gathered.into_parts();
         assert_eq!((bytes.capacity(), memory.bytes()), (600, 600));
         drop(memory);
-        assert_eq!(budget.left(), 1_000);
+        assert_eq!(budget.available_bytes(), 1_000);
     }
 }

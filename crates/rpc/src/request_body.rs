@@ -23,7 +23,7 @@ use tonic::Status;
 
 use crate::error::Error;
 use crate::limits::{DECODED_BYTES_MAX, READ_TIME_MAX};
-use crate::memory::{Budget, MemoryPermit, MeteredBuffer, RequestMemory};
+use crate::memory::{MemoryBudget, MemoryPermit, MeteredBuffer, RequestMemory};
 
 /// Length in bytes of the gRPC message prefix: the compression flag and the length of the message.
 const HEAD_BYTES: usize = 5;
@@ -33,7 +33,7 @@ pub struct RequestLimits {
     /// The path of the call, as in [`proto::METHODS`].
     pub path: &'static str,
     /// The budget for its memory.
-    pub budget: Budget,
+    pub budget: MemoryBudget,
     /// Maximum size of a decompressed message.
     pub bytes_max: usize,
     /// Maximum number of messages.
@@ -147,7 +147,7 @@ impl<B> RequestBody<B> {
             DecodeRefused::Malformed => Error::invalid("the message does not have the type that the call requires"),
         })?;
         let (mut bytes, mut memory) = content.into_parts();
-        memory.merge(terms.budget.take(heap)?);
+        memory.merge(terms.budget.acquire(heap)?);
         let length = bytes.len() - HEAD_BYTES;
         bytes[..HEAD_BYTES].copy_from_slice(&head_of(length));
         match &terms.held {
@@ -169,7 +169,7 @@ fn head_of(length: usize) -> [u8; HEAD_BYTES] {
 }
 
 /// Decompresses a message. The result starts with space for its prefix.
-fn decompress(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
+fn decompress(packed: &[u8], budget: &MemoryBudget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
     let mut unpacked = MeteredBuffer::new(budget)?;
     unpacked.append(&head_of(0), HEAD_BYTES)?;
     let mut decoder = GzDecoder::new(packed);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     struct World {
-        budget: Budget,
+        budget: MemoryBudget,
         held: RequestMemory,
         body: RequestBody<Pieces>,
     }
@@ -321,7 +321,7 @@ mod tests {
         /// Creates a body that arrives in pieces of `size` bytes. The call takes one message, or several for
         /// [`ATTACH`].
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
-            let budget = Budget::new(BUDGET_BYTES);
+            let budget = MemoryBudget::new(BUDGET_BYTES);
             let held = RequestMemory::default();
             let is_whole = path != ATTACH;
             let terms = RequestLimits {
@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(message.as_deref().map_err(|code| *code), expected, "{path}, {size} bytes a piece");
             assert_eq!(world.next(), None);
             drop((world.body, world.held));
-            assert_eq!(world.budget.left(), BUDGET_BYTES);
+            assert_eq!(world.budget.available_bytes(), BUDGET_BYTES);
         }
     }
 
@@ -416,10 +416,10 @@ mod tests {
         let mut world = World::new(LOGIN, 8_192, &compressed(&message), (9, End::Regular));
         assert_eq!(world.next(), Some(Ok(message.clone())));
         drop(world.body);
-        let held = BUDGET_BYTES - world.budget.left();
+        let held = BUDGET_BYTES - world.budget.available_bytes();
         assert!(held >= 2 * message.len(), "the message counts unpacked and decoded, not compressed: {held}");
         drop(world.held);
-        assert_eq!(world.budget.left(), BUDGET_BYTES);
+        assert_eq!(world.budget.available_bytes(), BUDGET_BYTES);
     }
 
     #[test]
@@ -429,7 +429,7 @@ mod tests {
         let mut world = World::new(ATTACH, 1_000, &bytes, (50, End::Regular));
         for _ in 0..3 {
             assert_eq!(world.next(), Some(Ok(message.clone())));
-            let held = BUDGET_BYTES - world.budget.left();
+            let held = BUDGET_BYTES - world.budget.available_bytes();
             assert!((200..3_000).contains(&held), "{held}");
         }
         assert_eq!(world.next(), Some(Err(Code::InvalidArgument)), "one too many");

@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 use tonic::Status;
 
-use crate::memory::{Budget, MemoryPermit};
+use crate::memory::{MemoryBudget, MemoryPermit};
 
 /// Tracks whether the peer of a connection reads its replies.
 pub struct ReadProgress {
@@ -106,7 +106,7 @@ impl Drop for ResponseChunk {
 /// The body of a reply.
 pub struct ResponseBody {
     inner: tonic::body::Body,
-    budget: Budget,
+    budget: MemoryBudget,
     reading: Arc<ReadProgress>,
     /// The resources that the call holds until its reply is complete.
     _held: Box<dyn Send>,
@@ -116,7 +116,12 @@ pub struct ResponseBody {
 impl ResponseBody {
     /// Creates the body. `held` is dropped with it.
     #[must_use]
-    pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<ReadProgress>, held: Box<dyn Send>) -> Self {
+    pub fn new(
+        inner: tonic::body::Body,
+        budget: MemoryBudget,
+        reading: Arc<ReadProgress>,
+        held: Box<dyn Send>,
+    ) -> Self {
         Self { inner, budget, reading, _held: held, is_over: false }
     }
 
@@ -126,7 +131,7 @@ impl ResponseBody {
             Ok(bytes) => bytes,
             Err(other) => return Frame::trailers(other.into_trailers().unwrap_or_default()),
         };
-        match self.budget.take(bytes.len()) {
+        match self.budget.acquire(bytes.len()) {
             Ok(memory) => Frame::data(ResponseChunk::new(bytes, Arc::clone(&self.reading), memory)),
             Err(error) => {
                 self.is_over = true;
@@ -192,13 +197,13 @@ mod tests {
     }
 
     struct World {
-        budget: Budget,
+        budget: MemoryBudget,
         reading: Arc<ReadProgress>,
     }
 
     impl World {
         fn new(bytes: usize) -> Self {
-            Self { budget: Budget::new(bytes), reading: Arc::default() }
+            Self { budget: MemoryBudget::new(bytes), reading: Arc::default() }
         }
 
         fn body(&self, lengths: &[usize], held: Box<dyn Send>) -> ResponseBody {
@@ -213,7 +218,7 @@ mod tests {
 
         /// Returns the number of bytes left in the budget and the number of waiting pieces.
         fn state(&self) -> (usize, usize) {
-            (self.budget.left(), self.reading.waiting.load(Ordering::Acquire))
+            (self.budget.available_bytes(), self.reading.waiting.load(Ordering::Acquire))
         }
     }
 

@@ -27,7 +27,7 @@ use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::Budget;
+use crate::memory::MemoryBudget;
 use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
 
@@ -88,7 +88,7 @@ pub struct Service {
     pub(crate) services: Arc<Services>,
     pub(crate) options: Arc<ServiceOptions>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) budget: Budget,
+    pub(crate) budget: MemoryBudget,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -106,7 +106,7 @@ impl Service {
             services: Arc::new(services),
             options: Arc::new(options),
             sessions: Arc::new(sessions),
-            budget: Budget::new(MEMORY_BYTES_MAX),
+            budget: MemoryBudget::new(MEMORY_BYTES_MAX),
             shutdown,
         })
     }

@@ -22,7 +22,7 @@ use wire::SessionTermination;
 
 use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
-use crate::memory::Share;
+use crate::memory::MemoryShare;
 
 const ID_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
@@ -70,7 +70,7 @@ pub struct Session {
     /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold, shared with the account's other sessions.
-    pub share: Share,
+    pub share: MemoryShare,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
     /// The time at which the session started, in milliseconds of the monotonic clock. `used_ms` is the time of its last
@@ -87,7 +87,7 @@ pub struct Session {
 impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, termination: SessionTermination, share: Share) -> Arc<Self> {
+    pub fn of_server(name: Name, termination: SessionTermination, share: MemoryShare) -> Arc<Self> {
         Arc::new(Self {
             owner: SessionOwner::Server(name),
             ends: None,
@@ -147,7 +147,7 @@ impl SessionTable {
     }
 
     /// Returns the memory share of an owner. Returns `None` if it has no session.
-    fn share_of(&self, owner: &SessionOwner) -> Option<Share> {
+    fn share_of(&self, owner: &SessionOwner) -> Option<MemoryShare> {
         let id = self.accounts.get(owner)?.first()?;
         self.sessions.get(id).map(|session| session.share.clone())
     }
@@ -169,8 +169,8 @@ impl Sessions {
 
     /// Creates a memory share for an owner without sessions.
     #[must_use]
-    pub fn share(&self) -> Share {
-        Share::new(self.share_bytes)
+    pub fn share(&self) -> MemoryShare {
+        MemoryShare::new(self.share_bytes)
     }
 
     /// Returns the limits.
@@ -358,15 +358,15 @@ mod tests {
     #[test]
     fn sessions_of_an_account_share_one_budget() {
         let world = world(3, 9);
-        let budget = crate::memory::Budget::new(1_000);
+        let budget = crate::memory::MemoryBudget::new(1_000);
         let budgets = ["ann", "ann", "bob"].map(|login| {
             let token = world.log_in(login).expect("within the limit");
             budget.within(&world.sessions.find(&token).expect("the token is valid").share)
         });
-        let held = budgets[0].take(60).expect("within the limit");
-        assert!(budgets[1].take(41).is_err() && budgets[2].take(100).is_ok());
+        let held = budgets[0].acquire(60).expect("within the limit");
+        assert!(budgets[1].acquire(41).is_err() && budgets[2].acquire(100).is_ok());
         drop(held);
-        assert!(budgets[1].take(100).is_ok());
+        assert!(budgets[1].acquire(100).is_ok());
     }
 
     #[test]
