@@ -96,7 +96,7 @@ async fn run(
                     idle_since = Instant::now();
                 }
                 let lacks_login = !activity.logged_in.load(Ordering::Relaxed) && begun.elapsed() > LOGIN_TIME_MAX;
-                if lacks_login || state.reading.stalled() > STALL_TIME_MAX {
+                if lacks_login || state.reading.stalled_time() > STALL_TIME_MAX {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
                 if idle_since.elapsed() > silence_max && !is_draining {

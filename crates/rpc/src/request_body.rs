@@ -45,7 +45,7 @@ pub struct RequestLimits {
 /// The body of a request.
 pub struct RequestBody<B = hyper::body::Incoming> {
     inner: B,
-    terms: RequestLimits,
+    limits: RequestLimits,
     /// Received bytes that have not been processed yet.
     data: Bytes,
     /// The received bytes of the current message's prefix.
@@ -67,10 +67,10 @@ pub struct RequestBody<B = hyper::body::Incoming> {
 impl<B> RequestBody<B> {
     /// Creates the body.
     #[must_use]
-    pub fn new(inner: B, terms: RequestLimits) -> Self {
+    pub fn new(inner: B, limits: RequestLimits) -> Self {
         Self {
             inner,
-            terms,
+            limits,
             data: Bytes::new(),
             head: Vec::with_capacity(HEAD_BYTES),
             is_packed: false,
@@ -114,32 +114,32 @@ impl<B> RequestBody<B> {
         let [flag, ref length @ ..] = self.head[..] else { return Ok(()) };
         let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
         self.count += 1;
-        if self.count > self.terms.messages_max {
+        if self.count > self.limits.messages_max {
             return Err(Error::invalid("too many messages for this call"));
         }
         if flag > 1 {
             return Err(Error::invalid("the compression flag of a message must be 0 or 1"));
         }
-        if length > self.terms.bytes_max {
-            return Err(too_long(self.terms.bytes_max));
+        if length > self.limits.bytes_max {
+            return Err(too_long_error(self.limits.bytes_max));
         }
         self.is_packed = flag == 1;
         self.length = length;
-        let mut content = MeteredBuffer::new(&self.terms.budget)?;
-        content.append(&head_of(length), HEAD_BYTES)?;
+        let mut content = MeteredBuffer::new(&self.limits.budget)?;
+        content.append(&message_head(length), HEAD_BYTES)?;
         self.content = Some(content);
         Ok(())
     }
 
     /// Measures a complete message and takes the memory that it needs.
     fn finish(&mut self, content: MeteredBuffer) -> Result<Bytes, Error> {
-        let terms = &self.terms;
+        let limits = &self.limits;
         let content = if self.is_packed {
-            decompress(&content.bytes()[HEAD_BYTES..], &terms.budget, terms.bytes_max)?
+            decompress(&content.bytes()[HEAD_BYTES..], &limits.budget, limits.bytes_max)?
         } else {
             content
         };
-        let heap = decode_cost::heap_bytes(terms.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
+        let heap = decode_cost::heap_bytes(limits.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
         let heap = heap.map_err(|unfit| match unfit {
             DecodeRefused::TooLarge => {
                 Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 }
@@ -147,10 +147,10 @@ impl<B> RequestBody<B> {
             DecodeRefused::Malformed => Error::invalid("the message does not have the type that the call requires"),
         })?;
         let (mut bytes, mut memory) = content.into_parts();
-        memory.merge(terms.budget.acquire(heap)?);
+        memory.merge(limits.budget.acquire(heap)?);
         let length = bytes.len() - HEAD_BYTES;
-        bytes[..HEAD_BYTES].copy_from_slice(&head_of(length));
-        match &terms.held {
+        bytes[..HEAD_BYTES].copy_from_slice(&message_head(length));
+        match &limits.held {
             Some(held) => held.keep(memory),
             None => self.previous_memory = Some(memory),
         }
@@ -158,12 +158,12 @@ impl<B> RequestBody<B> {
     }
 }
 
-fn too_long(bytes_max: usize) -> Error {
+fn too_long_error(bytes_max: usize) -> Error {
     Error::Limit { what: "bytes of a message", max: bytes_max as u64 }
 }
 
 /// Returns the prefix of an uncompressed message.
-fn head_of(length: usize) -> [u8; HEAD_BYTES] {
+fn message_head(length: usize) -> [u8; HEAD_BYTES] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [0, a, b, c, d]
 }
@@ -171,7 +171,7 @@ fn head_of(length: usize) -> [u8; HEAD_BYTES] {
 /// Decompresses a message. The result starts with space for its prefix.
 fn decompress(packed: &[u8], budget: &MemoryBudget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
     let mut unpacked = MeteredBuffer::new(budget)?;
-    unpacked.append(&head_of(0), HEAD_BYTES)?;
+    unpacked.append(&message_head(0), HEAD_BYTES)?;
     let mut decoder = GzDecoder::new(packed);
     let mut piece = [0; 4_096];
     loop {
@@ -182,7 +182,7 @@ fn decompress(packed: &[u8], budget: &MemoryBudget, bytes_max: usize) -> Result<
             return Ok(unpacked);
         }
         if unpacked.bytes().len() + length > HEAD_BYTES + bytes_max {
-            return Err(too_long(bytes_max));
+            return Err(too_long_error(bytes_max));
         }
         unpacked.append(&piece[..length], HEAD_BYTES + bytes_max)?;
     }
@@ -195,7 +195,7 @@ where
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
         loop {
             match self.advance()? {
-                Some(message) if self.terms.held.is_none() => return Poll::Ready(Ok(Some(message))),
+                Some(message) if self.limits.held.is_none() => return Poll::Ready(Ok(Some(message))),
                 Some(message) => self.ready = Some(message),
                 None => {}
             }
@@ -324,7 +324,7 @@ mod tests {
             let budget = MemoryBudget::new(BUDGET_BYTES);
             let held = RequestMemory::default();
             let is_whole = path != ATTACH;
-            let terms = RequestLimits {
+            let limits = RequestLimits {
                 path,
                 budget: budget.clone(),
                 bytes_max,
@@ -332,7 +332,7 @@ mod tests {
                 held: is_whole.then(|| held.clone()),
             };
             let pieces = bytes.chunks(size).map(<[u8]>::to_vec).collect();
-            Self { budget, held, body: RequestBody::new(Pieces { pieces, end }, terms) }
+            Self { budget, held, body: RequestBody::new(Pieces { pieces, end }, limits) }
         }
 
         /// Returns the next message without its prefix, or `None` at the end.
@@ -342,7 +342,7 @@ mod tests {
             frame.map(|frame| match frame {
                 Ok(frame) => {
                     let bytes = frame.into_data().unwrap_or_default();
-                    assert_eq!(bytes[..HEAD_BYTES], head_of(bytes.len() - HEAD_BYTES));
+                    assert_eq!(bytes[..HEAD_BYTES], message_head(bytes.len() - HEAD_BYTES));
                     Ok(bytes[HEAD_BYTES..].to_vec())
                 }
                 Err(status) => Err(status.code()),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn framed(message: &[u8]) -> Vec<u8> {
-        [&head_of(message.len()), message].concat()
+        [&message_head(message.len()), message].concat()
     }
 
     fn compressed(message: &[u8]) -> Vec<u8> {

@@ -41,7 +41,7 @@ impl ReadProgress {
     /// Returns the time for which the peer has read nothing although pieces are waiting. Returns zero if no piece is
     /// waiting.
     #[must_use]
-    pub fn stalled(&self) -> Duration {
+    pub fn stalled_time(&self) -> Duration {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return Duration::ZERO;
         }
@@ -49,7 +49,7 @@ impl ReadProgress {
         self.begun.elapsed().saturating_sub(progress)
     }
 
-    fn begin_to_wait(&self) {
+    fn start_waiting(&self) {
         // Further waiting pieces do not reset the time of those that are waiting already.
         if self.waiting.fetch_add(1, Ordering::AcqRel) == 0 {
             self.advance();
@@ -77,7 +77,7 @@ pub struct ResponseChunk {
 
 impl ResponseChunk {
     fn new(bytes: Bytes, reading: Arc<ReadProgress>, memory: MemoryPermit) -> Self {
-        reading.begin_to_wait();
+        reading.start_waiting();
         Self { bytes, reading, _memory: memory }
     }
 }
@@ -260,19 +260,19 @@ mod tests {
         let world = World::new(100);
         let second = Duration::from_secs(1);
         tokio::time::advance(second).await;
-        assert_eq!(world.reading.stalled(), Duration::ZERO, "nothing waits");
+        assert_eq!(world.reading.stalled_time(), Duration::ZERO, "nothing waits");
         let mut body = world.body(&[10, 10], Box::new(()));
         let mut first = next_piece(&mut body);
         tokio::time::advance(second).await;
         let other = next_piece(&mut body);
-        assert_eq!(world.reading.stalled(), second);
+        assert_eq!(world.reading.stalled_time(), second);
         first.advance(1);
-        assert_eq!(world.reading.stalled(), Duration::ZERO, "bytes were just read");
+        assert_eq!(world.reading.stalled_time(), Duration::ZERO, "bytes were just read");
         tokio::time::advance(second).await;
         drop(first);
-        assert_eq!(world.reading.stalled(), second, "a dropped piece does not count as read");
+        assert_eq!(world.reading.stalled_time(), second, "a dropped piece does not count as read");
         drop(other);
-        assert_eq!(world.reading.stalled(), Duration::ZERO);
+        assert_eq!(world.reading.stalled_time(), Duration::ZERO);
     }
 
     /// Serves a reply of `length` bytes through hyper to a client with a window of `window` bytes. Returns the client's
