@@ -105,17 +105,17 @@ impl Error {
     fn status_parts(&self) -> (Code, &'static str, Option<Detail>) {
         let retry = |after_ms| Some(Detail::Retry(Retry { after_ms }));
         match self {
-            Self::Notes(error) => of_notes(error),
-            Self::Directory(directory::Error::Notes(error)) => of_notes(error),
+            Self::Notes(error) => notes_status(error),
+            Self::Directory(directory::Error::Notes(error)) => notes_status(error),
             Self::Directory(_) | Self::Unavailable => (Code::Unavailable, "unavailable", retry(0)),
             Self::Login(error) => {
-                let (code, reason, _) = of_login(*error);
+                let (code, reason, _) = login_status(*error);
                 (code, reason, if error.is_temporary() { retry(0) } else { None })
             }
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
-            Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
-            Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
+            Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *place)),
+            Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),
             Self::Exhausted(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
             Self::NoMaker => (Code::PermissionDenied, "server-only", None),
@@ -129,7 +129,7 @@ impl Error {
     /// Returns the message for the client.
     fn text(&self) -> String {
         match self {
-            Self::Login(error) => of_login(*error).2.to_owned(),
+            Self::Login(error) => login_status(*error).2.to_owned(),
             Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
             Self::Notes(notes::Error::Store(_)) => Self::Unavailable.to_string(),
             Self::Directory(directory::Error::Notes(error)) if !error.is_temporary() => error.to_string(),
@@ -140,7 +140,7 @@ impl Error {
 }
 
 /// Returns the status code, the reason word and the message for a failed login.
-fn of_login(error: LoginError) -> (Code, &'static str, &'static str) {
+fn login_status(error: LoginError) -> (Code, &'static str, &'static str) {
     match error {
         LoginError::InvalidCredentials | LoginError::AccountDisabled | LoginError::NotAuthorized => {
             (Code::Unauthenticated, "login", "wrong name or password, or no access")
@@ -164,7 +164,7 @@ fn of_login(error: LoginError) -> (Code, &'static str, &'static str) {
     }
 }
 
-fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
+fn notes_status(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
     use notes::Error as E;
     match error {
         E::AccessDenied { needed, has, .. } => {
@@ -184,18 +184,18 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
         }
         E::NotEmpty { .. } => (Code::FailedPrecondition, "state", None),
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
-        E::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
-        E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max as u64)),
+        E::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *place)),
+        E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max as u64)),
         E::Damaged { .. } | E::Store(store::Error::Damaged { .. }) => (Code::DataLoss, "damaged", None),
         _ => (Code::Unavailable, "unavailable", Some(Detail::Retry(Retry { after_ms: 0 }))),
     }
 }
 
-fn limit(what: &str, max: u64) -> Option<Detail> {
+fn limit_detail(what: &str, max: u64) -> Option<Detail> {
     Some(Detail::Limit(LimitExceeded { what: what.to_owned(), max }))
 }
 
-fn formula_place(what: &str, place: LineColumn) -> Option<Detail> {
+fn formula_detail(what: &str, place: LineColumn) -> Option<Detail> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let line = count(place.line);
     let column = count(place.column);
@@ -255,7 +255,7 @@ mod tests {
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         let query = QueryError { position: 4, message: "a quote is missing".to_owned() };
-        let place = formula_place("query", LineColumn { line: 1, column: 5 });
+        let place = formula_detail("query", LineColumn { line: 1, column: 5 });
         assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::AccountDisabled), Code::Unauthenticated, "login", "wrong name or password");

@@ -88,12 +88,12 @@ fn of_attachment(
 ) -> Result<(Vec<u8>, u64)> {
     let note = find(reading, request.note.clone())?;
     let summary = reading.summary(note)?.unwrap_or_default();
-    let mut found = summary.items.iter().find_map(|item| file_of(item, &request.file_name));
+    let mut found = summary.items.iter().find_map(|item| file_in_item(item, &request.file_name));
     for body in &summary.body {
         if found.is_some() || !body.name.eq_ignore_ascii_case(FILE_ITEM) {
             continue;
         }
-        found = reading.body_item(note, body.ordinal)?.as_ref().and_then(|item| file_of(item, &request.file_name));
+        found = reading.body_item(note, body.ordinal)?.as_ref().and_then(|item| file_in_item(item, &request.file_name));
     }
     let what = || notes::Error::not_found(format!("the attachment {:?}", request.file_name));
     let (blob, total) = found.ok_or_else(what)?;
@@ -132,7 +132,7 @@ fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range:
 }
 
 /// Returns the content and the length of the attachment in an item if it has the given file name, and `None` otherwise.
-fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
+fn file_in_item(item: &Item, name: &str) -> Option<(BlobId, u64)> {
     match &item.value {
         ItemValue::Object { file_name, length, blob, .. } if file_name == name => Some((*blob, *length)),
         _ => None,
@@ -197,7 +197,7 @@ pub(crate) fn attach(
         edit::ExpectedVersion::refusing_conflicts(header.expected_sequence),
         |note, writer| {
             let before = blobs_of(&note.items);
-            note.items.retain(|item| file_of(item, &header.file_name).is_none());
+            note.items.retain(|item| file_in_item(item, &header.file_name).is_none());
             let blob = writer.blob_put_for(note.header.note, content)?;
             let file_name = header.file_name;
             let media_type = header.media_type;
@@ -224,7 +224,7 @@ pub(crate) fn detach(context: &CallContext, request: v1::DetachFileRequest) -> R
         |note, _| {
             let before = blobs_of(&note.items);
             let count = note.items.len();
-            note.items.retain(|item| file_of(item, &request.file_name).is_none());
+            note.items.retain(|item| file_in_item(item, &request.file_name).is_none());
             if note.items.len() == count {
                 return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
             }

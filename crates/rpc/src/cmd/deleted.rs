@@ -67,7 +67,7 @@ fn read_deleted(
 ) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
-        let is_wanted = wanted.takes_body(&body.name);
+        let is_wanted = wanted.includes_body(&body.name);
         bytes = bytes.saturating_add(if is_wanted { body.length } else { 0 });
         is_wanted && bytes <= bytes_max as u64
     })?;

@@ -38,12 +38,12 @@ pub(crate) fn search(
     )?;
     let page = PageRequest { sort, offset: count(request.offset), limit };
     let path = access.database().path();
-    let index = (context.services.full_text)().map_err(|error| refused(error, &path))?;
-    let index = index.ok_or_else(|| refused(SearchError::NotIndexed { database: path.clone() }, &path))?;
+    let index = (context.services.full_text)().map_err(|error| query_error(error, &path))?;
+    let index = index.ok_or_else(|| query_error(SearchError::NotIndexed { database: path.clone() }, &path))?;
     let clock = &context.services.clock;
     let began = clock.monotonic();
     let is_too_long = || clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
-    let found = index.query(&access, &query, page, &is_too_long).map_err(|error| refused(error, &path))?;
+    let found = index.query(&access, &query, page, &is_too_long).map_err(|error| query_error(error, &path))?;
     let reading = access.read()?;
     let mut reply = v1::SearchFullTextReply {
         total: found.total,
@@ -80,7 +80,7 @@ pub(crate) fn search(
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
-fn refused(error: SearchError, path: &str) -> Error {
+fn query_error(error: SearchError, path: &str) -> Error {
     match error {
         SearchError::Query(error) => error.into(),
         SearchError::NotIndexed { .. } => Error::NoIndex(path.to_owned()),

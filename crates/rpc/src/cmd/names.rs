@@ -16,21 +16,21 @@ pub(crate) fn lookup(
 ) -> Result<CallOutcome<v1::LookupNamesReply>> {
     context.identity()?;
     check_count(request.names.len(), "names of a call", LOOKUPS_MAX)?;
-    let entries = request.names.into_iter().map(|query| look_up(context, query)).collect::<Result<_>>()?;
+    let entries = request.names.into_iter().map(|query| resolve_name(context, query)).collect::<Result<_>>()?;
     Ok(CallOutcome::immediate(v1::LookupNamesReply { entries }))
 }
 
-fn look_up(context: &CallContext, query: String) -> Result<v1::NameEntry> {
+fn resolve_name(context: &CallContext, query: String) -> Result<v1::NameEntry> {
     let directory = &context.services.directory;
     let entry = v1::NameEntry { query, ..v1::NameEntry::default() };
     if entry.query.len() > LOGIN_BYTES_MAX {
         return Ok(entry);
     }
     if let Some(person) = directory.person(&entry.query)?.filter(|person| !person.disabled) {
-        return Ok(of_person(entry, &person));
+        return Ok(person_entry(entry, &person));
     }
     if let Some(group) = directory.group(&entry.query)? {
-        return Ok(of_group(entry, &group));
+        return Ok(group_entry(entry, &group));
     }
     if let Resolution::Remote(address) = directory.resolve(&entry.query)? {
         return Ok(v1::NameEntry { kind: Kind::Remote.into(), address: address.to_string(), ..entry });
@@ -38,7 +38,7 @@ fn look_up(context: &CallContext, query: String) -> Result<v1::NameEntry> {
     Ok(entry)
 }
 
-fn of_person(entry: v1::NameEntry, person: &Person) -> v1::NameEntry {
+fn person_entry(entry: v1::NameEntry, person: &Person) -> v1::NameEntry {
     v1::NameEntry {
         kind: Kind::Person.into(),
         name: person.name.canonical().to_owned(),
@@ -49,7 +49,7 @@ fn of_person(entry: v1::NameEntry, person: &Person) -> v1::NameEntry {
     }
 }
 
-fn of_group(entry: v1::NameEntry, group: &Group) -> v1::NameEntry {
+fn group_entry(entry: v1::NameEntry, group: &Group) -> v1::NameEntry {
     v1::NameEntry {
         kind: Kind::Group.into(),
         name: group.name.canonical().to_owned(),

@@ -38,7 +38,7 @@ impl ItemSelection {
         !self.names.is_empty() && self.names.contains(&name.to_ascii_lowercase())
     }
 
-    fn takes_summary(&self, name: &str) -> bool {
+    fn includes_summary(&self, name: &str) -> bool {
         self.extent != Extent::Header || self.is_named(name)
     }
 
@@ -47,15 +47,15 @@ impl ItemSelection {
         Self { extent: Extent::Header, names: HashSet::new() }
     }
 
-    pub(crate) fn takes_body(&self, name: &str) -> bool {
+    pub(crate) fn includes_body(&self, name: &str) -> bool {
         self.extent == Extent::All || self.is_named(name)
     }
 
-    fn takes(&self, item: &Item) -> bool {
+    fn includes(&self, item: &Item) -> bool {
         if item.flags.contains(ItemFlags::SUMMARY) {
-            self.takes_summary(&item.name)
+            self.includes_summary(&item.name)
         } else {
-            self.takes_body(&item.name)
+            self.includes_body(&item.name)
         }
     }
 
@@ -134,8 +134,8 @@ pub(crate) fn read_selected(
         return Ok(note);
     }
     let Some(summary) = reading.summary(header.note)? else { return Ok(note) };
-    let bodies = bodies(&summary, wanted, bytes_max)?;
-    let of_summary = summary.items.iter().filter(|item| wanted.takes_summary(&item.name));
+    let bodies = body_ordinals(&summary, wanted, bytes_max)?;
+    let of_summary = summary.items.iter().filter(|item| wanted.includes_summary(&item.name));
     note.items.extend(of_summary.map(item_out));
     for ordinal in bodies {
         note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_out));
@@ -145,15 +145,15 @@ pub(crate) fn read_selected(
 
 /// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
 pub(crate) fn select_items(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
-    let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
+    let items = note.items.iter().filter(|item| wanted.includes(item)).map(item_out).collect();
     let note_out = v1::Note { header: Some(header_out(&note.header, false)), items };
     if note_out.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(note_out) }
 }
 
 /// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they
 /// are not read in vain.
-fn bodies(summary: &Summary, wanted: &ItemSelection, bytes_max: usize) -> Result<Vec<u16>> {
-    let taken = summary.body.iter().filter(|body: &&BodyDirectoryEntry| wanted.takes_body(&body.name));
+fn body_ordinals(summary: &Summary, wanted: &ItemSelection, bytes_max: usize) -> Result<Vec<u16>> {
+    let taken = summary.body.iter().filter(|body: &&BodyDirectoryEntry| wanted.includes_body(&body.name));
     let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
     if bytes > bytes_max as u64 {
         return Err(reply_too_large());

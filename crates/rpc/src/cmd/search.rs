@@ -184,7 +184,7 @@ impl Search {
         let selection = self.selection.as_ref();
         let notes = changed.map(|entry| entry.note);
         let SelectedNotes { notes, failed, failure } =
-            reading.select_notes(selection, lookups, notes, &|header| self.is_meant(header))?;
+            reading.select_notes(selection, lookups, notes, &|header| self.is_in_range(header))?;
         if let Some(error) = lookups.take_error() {
             return Err(error.into());
         }
@@ -202,7 +202,7 @@ impl Search {
         Ok(notes)
     }
 
-    fn is_meant(&self, header: &NoteHeader) -> bool {
+    fn is_in_range(&self, header: &NoteHeader) -> bool {
         self.classes.contains(&header.class) && header.modified >= self.since && header.modified < self.until
     }
 }

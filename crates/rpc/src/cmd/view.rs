@@ -178,8 +178,8 @@ pub(crate) fn find_by_key(
     let opened = find(&reading, request.view.as_ref())?.open(&reading)?;
     let source = opened.source(&reading, collation(request.collation))?;
     let rows = source.sorted_rows()?;
-    let keys = ones(&request.keys)?;
-    let to_keys = ones(&request.to_keys)?;
+    let keys = key_values_in(&request.keys)?;
+    let to_keys = key_values_in(&request.to_keys)?;
     let found = match to_keys.as_slice() {
         [] => rows.find_by_key(&keys, request.partial)?,
         to_keys => rows.find_range(&keys, to_keys)?,
@@ -437,11 +437,11 @@ fn cell(cell: &Cell) -> v1::Value {
     v1::Value { kind }
 }
 
-fn ones(values: &[v1::Value]) -> Result<Vec<CellValue<'_>>> {
-    values.iter().map(one).collect()
+fn key_values_in(values: &[v1::Value]) -> Result<Vec<CellValue<'_>>> {
+    values.iter().map(key_value_in).collect()
 }
 
-fn one(value: &v1::Value) -> Result<CellValue<'_>> {
+fn key_value_in(value: &v1::Value) -> Result<CellValue<'_>> {
     match &value.kind {
         None => Ok(CellValue::None),
         Some(Kind::Text(text)) => Ok(CellValue::Text(text)),

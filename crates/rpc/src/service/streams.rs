@@ -20,7 +20,7 @@ type Outcome<R> = std::result::Result<Response<R>, Status>;
 /// Serves `ReadItem`.
 pub(super) fn read_item(service: &Service, request: Request<v1::ReadItemRequest>) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = split_request(request)?;
-    Ok(Response::new(content(service, caller, ContentStream::of_item(message))))
+    Ok(Response::new(content_replies(service, caller, ContentStream::of_item(message))))
 }
 
 /// Serves `ReadAttachment`.
@@ -29,7 +29,7 @@ pub(super) fn read_attachment(
     request: Request<v1::ReadAttachmentRequest>,
 ) -> Outcome<Replies<v1::Chunk>> {
     let (caller, message) = split_request(request)?;
-    Ok(Response::new(content(service, caller, ContentStream::of_attachment(message))))
+    Ok(Response::new(content_replies(service, caller, ContentStream::of_attachment(message))))
 }
 
 /// Chunks that were read but not sent yet, and the remaining content.
@@ -38,7 +38,7 @@ struct ChunkStream {
     rest: Option<ContentStream>,
 }
 
-fn content(service: &Service, caller: crate::admission::Caller, content: ContentStream) -> Replies<v1::Chunk> {
+fn content_replies(service: &Service, caller: crate::admission::Caller, content: ContentStream) -> Replies<v1::Chunk> {
     let start = ChunkStream { ready: VecDeque::new(), rest: Some(content) };
     replies(service.clone(), caller, start, |service, caller, mut flow: ChunkStream| async move {
         if flow.ready.is_empty()

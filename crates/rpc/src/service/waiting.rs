@@ -51,7 +51,7 @@ pub(super) fn watch_changes(
     let (caller, message) = split_request(request)?;
     let start = WatchState { watch: ChangeStream::begin(message), is_over: false, reported: None };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
-        follow(&service, &caller, following).await
+        next_batch(&service, &caller, following).await
     })))
 }
 
@@ -63,7 +63,7 @@ struct WatchState {
     reported: Option<u64>,
 }
 
-async fn follow(
+async fn next_batch(
     service: &Service,
     caller: &Caller,
     mut following: WatchState,
