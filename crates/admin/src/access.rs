@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
-use super::{Answer, Failure, Outcome};
+use super::{AdminError, AdminResult, Answer};
 
 const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
     (AccessFlag::NoCreate, AclFlags::AUTHOR_NO_CREATE, "no-create"),
@@ -24,7 +24,7 @@ const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
     (AccessFlag::WritePublic, AclFlags::PUBLIC_WRITER, "write-public"),
 ];
 
-pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> AdminResult {
     match request {
         AclRequest::List => {
             let reader: Access<level::Reader> = open(instance, path)?.downgrade();
@@ -56,7 +56,7 @@ fn flag_names(flags: AclFlags) -> Vec<&'static str> {
     FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(_, _, name)| *name).collect()
 }
 
-fn history(instance: &Instance, path: &str, last: u32) -> Outcome {
+fn history(instance: &Instance, path: &str, last: u32) -> AdminResult {
     let reader: Access<level::Reader> = open(instance, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclHistoryEntry| {
@@ -97,7 +97,7 @@ fn describe(difference: &AclDifference) -> String {
     }
 }
 
-fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Outcome {
+fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> AdminResult {
     let AclSettings { max_internet_access, enforce, add_role, remove_role } = settings;
     let is_question =
         max_internet_access.is_none() && enforce.is_none() && add_role.is_empty() && remove_role.is_empty();
@@ -117,7 +117,7 @@ fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Outc
         acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, level_of);
         acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);
         if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
-            return Err(Failure::Refused(format!("there is no role {unknown} in {path}")));
+            return Err(AdminError::Refused(format!("there is no role {unknown} in {path}")));
         }
         acl.roles.extend(added.iter().cloned());
         acl.roles.retain(|role| !removed.contains(role));
@@ -129,9 +129,9 @@ fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Outc
     Ok(Answer::message(format!("The access control list of {path} was changed.")))
 }
 
-fn set(instance: &Instance, path: &str, change: &AclChange) -> Outcome {
+fn set(instance: &Instance, path: &str, change: &AclChange) -> AdminResult {
     if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
-        return Err(Failure::nothing_to_change("db acl PATH set"));
+        return Err(AdminError::nothing_to_change("db acl PATH set"));
     }
     let subject = EntryTarget::find(instance, &change.who)?;
     let roles = roles(&change.roles)?;
@@ -180,10 +180,10 @@ fn set(instance: &Instance, path: &str, change: &AclChange) -> Outcome {
     })
 }
 
-fn remove(instance: &Instance, path: &str, who: &str) -> Outcome {
+fn remove(instance: &Instance, path: &str, who: &str) -> AdminResult {
     let subject = EntryTarget::find(instance, who)?;
     if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{DEFAULT_ENTRY} applies to everybody without another entry and cannot be removed; \
              `doublet db acl {path} set -Default- --level no-access` denies them access"
         )));
@@ -192,7 +192,7 @@ fn remove(instance: &Instance, path: &str, who: &str) -> Outcome {
         let before = acl.entries.len();
         acl.entries.retain(|entry| entry.name != subject.entry.name);
         if acl.entries.len() == before {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "there is no entry {} in {path}; `doublet db acl {path} list` shows all",
                 subject.entry.name
             )));
@@ -203,7 +203,11 @@ fn remove(instance: &Instance, path: &str, who: &str) -> Outcome {
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.
-fn edit<T>(instance: &Instance, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
+fn edit<T>(
+    instance: &Instance,
+    path: &str,
+    change: impl FnOnce(&mut Acl) -> Result<T, AdminError>,
+) -> Result<T, AdminError> {
     let access = open(instance, path)?;
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
@@ -240,7 +244,7 @@ struct EntryTarget {
 }
 
 impl EntryTarget {
-    fn find(instance: &Instance, who: &str) -> Result<Self, Failure> {
+    fn find(instance: &Instance, who: &str) -> Result<Self, AdminError> {
         let entry = |name: &str, kind| AclEntry { kind, ..AclEntry::new(name, AclLevel::Reader) };
         let special = if who.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { who };
         if who.starts_with('*') || [DEFAULT_ENTRY, "Anonymous"].iter().any(|name| name.eq_ignore_ascii_case(special)) {
@@ -253,7 +257,7 @@ impl EntryTarget {
             return Ok(Self { entry: entry(group.name.canonical(), AclKind::MixedGroup), is_known: true });
         }
         if who.contains('@') {
-            return Err(Failure::Refused(format!("no user or group has the address {who}")));
+            return Err(AdminError::Refused(format!("no user or group has the address {who}")));
         }
         let is_this_server = base::Name::new(who) == instance.directory.options().server;
         let kind = if is_this_server { AclKind::Server } else { AclKind::Unspecified };
@@ -262,13 +266,13 @@ impl EntryTarget {
 }
 
 /// Returns role names in their written form, with brackets.
-fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, Failure> {
+fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, AdminError> {
     let given = names.iter().map(|name| name.trim().trim_start_matches('[').trim_end_matches(']'));
     given
         .filter(|name| *name != "none")
         .map(|name| {
             let role = format!("[{name}]");
-            notes::acl::check_role(&role).map(|()| role).map_err(Failure::from)
+            notes::acl::check_role(&role).map(|()| role).map_err(AdminError::from)
         })
         .collect()
 }
@@ -322,7 +326,7 @@ mod tests {
 
     const PATH: &str = "plans.nsf";
 
-    fn acl(sample: &Sample, what: AclRequest) -> Result<Answer, Failure> {
+    fn acl(sample: &Sample, what: AclRequest) -> Result<Answer, AdminError> {
         sample.execute(Request::Db(DbRequest::Acl { path: PATH.to_owned(), what }))
     }
 

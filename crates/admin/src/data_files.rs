@@ -19,7 +19,7 @@ use store::backup::{DataFile, DataFiles, KEY_FILES, PassphraseCost, decrypt_key_
 use store::blob::BlobCipher;
 use store::limits::DATA_FILE_BYTES_MAX;
 
-use super::Failure;
+use super::AdminError;
 use super::request::{BackupRequest, Secret};
 
 /// Folders of the data folder whose files are encrypted in a backup.
@@ -32,7 +32,7 @@ const TEMPLATES: &str = "templates";
 const BLOB_KEY: &str = "keys/blobs.key";
 
 /// Returns the files that a backup contains beside the store.
-pub(super) fn of_backup(instance: &Instance, request: &BackupRequest) -> Result<Vec<DataFile>, Failure> {
+pub(super) fn of_backup(instance: &Instance, request: &BackupRequest) -> Result<Vec<DataFile>, AdminError> {
     let mut files = files_of(instance.data.path(), TEMPLATES)?;
     let fingerprint = instance.store.blobs().key_fingerprint();
     match (&request.passphrase, fingerprint) {
@@ -42,7 +42,7 @@ pub(super) fn of_backup(instance: &Instance, request: &BackupRequest) -> Result<
             files.push(DataFile { name: KEY_FILES.to_owned(), content: content.map_err(refused)? });
         }
         (None, Some(_)) if !request.without_keys => {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "the attachments are encrypted, and a backup without their key cannot be read on another machine: name a file with a passphrase with --passphrase-file, so that the backup contains the key; or keep a copy of {} elsewhere and use --without-keys",
                 blob_key_path(&instance.config, &instance.data).display()
             )));
@@ -52,7 +52,7 @@ pub(super) fn of_backup(instance: &Instance, request: &BackupRequest) -> Result<
     Ok(files)
 }
 
-fn key_files(instance: &Instance, fingerprint: Option<[u8; 32]>) -> Result<Vec<DataFile>, Failure> {
+fn key_files(instance: &Instance, fingerprint: Option<[u8; 32]>) -> Result<Vec<DataFile>, AdminError> {
     let mut files = Vec::new();
     for folder in KEY_FOLDERS {
         files.extend(files_of(instance.data.path(), folder)?);
@@ -61,7 +61,7 @@ fn key_files(instance: &Instance, fingerprint: Option<[u8; 32]>) -> Result<Vec<D
     let path = blob_key_path(&instance.config, &instance.data);
     let content = read_limited(&path, BLOB_KEY_FILE_BYTES_MAX).map_err(refused)?;
     if !is_key(&content, fingerprint) {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{} is not the key with which the attachments were encrypted; bring the right key back from a copy before the server is stopped",
             path.display()
         )));
@@ -72,15 +72,15 @@ fn key_files(instance: &Instance, fingerprint: Option<[u8; 32]>) -> Result<Vec<D
 }
 
 /// Reads the files of one folder of the data folder, in the order of their names. Subfolders are not read.
-fn files_of(data: &Path, folder: &str) -> Result<Vec<DataFile>, Failure> {
+fn files_of(data: &Path, folder: &str) -> Result<Vec<DataFile>, AdminError> {
     let path = data.join(folder);
     let entries = match std::fs::read_dir(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(Failure::file(&path))?,
+        entries => entries.map_err(AdminError::file(&path))?,
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(Failure::file(&path))?.path();
+        let path = entry.map_err(AdminError::file(&path))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_file() {
             let content = read_limited(&path, DATA_FILE_BYTES_MAX).map_err(refused)?;
@@ -116,7 +116,7 @@ pub struct RestorableFiles {
 
 impl RestorableFiles {
     /// Decrypts the key files of a backup. Fails if the key of encrypted attachments is missing or not the right one.
-    pub fn open(found: DataFiles, sources: &KeySources) -> Result<Self, Failure> {
+    pub fn open(found: DataFiles, sources: &KeySources) -> Result<Self, AdminError> {
         let DataFiles { number, mut files, key_fingerprint, encryption_unknown } = found;
         let sealed = files.iter().position(|file| file.name == KEY_FILES).map(|index| files.remove(index));
         if let Some(sealed) = sealed.filter(|_| !sources.without_keys) {
@@ -140,15 +140,15 @@ impl RestorableFiles {
     }
 
     /// Writes the files into a data folder. Writes nothing if a file would be overwritten with other content.
-    pub fn write(&self, config: &Config, data: &DataFolder) -> Result<(), Failure> {
+    pub fn write(&self, config: &Config, data: &DataFolder) -> Result<(), AdminError> {
         let mut missing = Vec::new();
         for file in &self.files {
             let path = destination(config, data, &file.name)?;
-            match std::fs::exists(&path).map_err(Failure::file(&path))? {
+            match std::fs::exists(&path).map_err(AdminError::file(&path))? {
                 false => missing.push((path, file)),
                 true if read_limited(&path, DATA_FILE_BYTES_MAX).map_err(refused)? == file.content => {}
                 true => {
-                    return Err(Failure::Refused(format!(
+                    return Err(AdminError::Refused(format!(
                         "{} exists and is not the one in the backup; move it away, or restore into a new folder",
                         path.display()
                     )));
@@ -158,14 +158,14 @@ impl RestorableFiles {
         missing.into_iter().try_for_each(|(path, file)| write_private(&path, &file.content).map_err(refused))
     }
 
-    fn check_blob_key(&self, fingerprint: [u8; 32]) -> Result<(), Failure> {
+    fn check_blob_key(&self, fingerprint: [u8; 32]) -> Result<(), AdminError> {
         let number = self.number;
         match self.files.iter().find(|file| file.name == BLOB_KEY) {
             Some(key) if is_key(&key.content, fingerprint) => Ok(()),
-            Some(_) => Err(Failure::Refused(format!(
+            Some(_) => Err(AdminError::Refused(format!(
                 "this is not the key of the encrypted attachments in backup {number}; name a copy of the right one with --key-file"
             ))),
-            None => Err(Failure::Refused(format!(
+            None => Err(AdminError::Refused(format!(
                 "the attachments in backup {number} are encrypted, and without their key they cannot be read: name a copy of {BLOB_KEY} with --key-file"
             ))),
         }
@@ -174,13 +174,13 @@ impl RestorableFiles {
 
 /// Returns the path to which a file of a backup is restored. Refuses names other than a plain name in one of the
 /// folders of a backup, so that no file is written elsewhere.
-fn destination(config: &Config, data: &DataFolder, name: &str) -> Result<PathBuf, Failure> {
+fn destination(config: &Config, data: &DataFolder, name: &str) -> Result<PathBuf, AdminError> {
     let (folder, file) = name.split_once('/').unwrap_or_default();
     let is_plain = !matches!(file, "" | "." | "..") && !file.contains(['/', '\0']);
     match name {
         BLOB_KEY => Ok(blob_key_path(config, data)),
         _ if is_plain && (folder == TEMPLATES || KEY_FOLDERS.contains(&folder)) => Ok(data.path().join(name)),
-        _ => Err(Failure::Refused(format!(
+        _ => Err(AdminError::Refused(format!(
             "the backup contains an unknown file {name:?}; use the program that made it, or another backup"
         ))),
     }
@@ -190,14 +190,14 @@ fn is_key(content: &[u8], fingerprint: [u8; 32]) -> bool {
     parse_blob_key(content).is_some_and(|key| BlobCipher::new(&key).fingerprint() == fingerprint)
 }
 
-fn passphrase_missing(number: u32) -> Failure {
-    Failure::Refused(format!(
+fn passphrase_missing(number: u32) -> AdminError {
+    AdminError::Refused(format!(
         "backup {number} contains keys and certificates, encrypted with a passphrase: name a file with the passphrase with --passphrase-file (- for standard input), or leave them out with --without-keys"
     ))
 }
 
-fn refused(error: impl std::fmt::Display) -> Failure {
-    Failure::Refused(error.to_string())
+fn refused(error: impl std::fmt::Display) -> AdminError {
+    AdminError::Refused(error.to_string())
 }
 
 #[cfg(test)]

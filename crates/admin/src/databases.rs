@@ -15,13 +15,13 @@ use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
 use super::{
-    Answer, Failure, Outcome, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
 };
 
 /// Seconds per day.
 const DAY_SECONDS: u64 = 86_400;
 
-pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     match request {
         DbRequest::Views { path } => super::views::list(instance, &path),
         DbRequest::List => list(instance),
@@ -40,7 +40,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
     }
 }
 
-fn list(instance: &Instance) -> Outcome {
+fn list(instance: &Instance) -> AdminResult {
     let records = instance.notes.database_list()?;
     Ok(Answer::list(records.iter().map(row).collect()))
 }
@@ -56,7 +56,7 @@ fn row(database: &DatabaseRecord) -> Value {
     ])
 }
 
-fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
+fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option<&str>) -> AdminResult {
     check_title(title.unwrap_or_default())?;
     let template = template.map(|name| TemplateCatalog::of(&instance.data).find_or_error(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
@@ -77,16 +77,16 @@ pub fn server_only_acl(instance: &Instance) -> Acl {
     acl
 }
 
-fn set(instance: &Instance, change: &DbChange) -> Outcome {
+fn set(instance: &Instance, change: &DbChange) -> AdminResult {
     let DbChange { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
     let options = [title, purge_interval, quota, keep_deleted];
     if unread_marks.is_none() && view_updates.is_none() && options.iter().all(|option| option.is_none()) {
-        return Err(Failure::nothing_to_change("db set"));
+        return Err(AdminError::nothing_to_change("db set"));
     }
     let access = open(instance, path)?;
     let record = access.database().record();
     if let (Some(_), Some(person)) = (quota, instance.directory.mail_file_holder(path)?) {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its quota",
             person.label(),
             address(&person)
@@ -104,7 +104,7 @@ fn set(instance: &Instance, change: &DbChange) -> Outcome {
     }
     if let Some(text) = keep_deleted {
         if let Some(what) = essential_purpose(record.kind) {
-            return Err(Failure::Refused(format!("{path} is {what}: deleted documents cannot be kept there")));
+            return Err(AdminError::Refused(format!("{path} is {what}: deleted documents cannot be kept there")));
         }
         options.keep_deleted_hours = parse_retention_hours(text)?;
     }
@@ -114,10 +114,10 @@ fn set(instance: &Instance, change: &DbChange) -> Outcome {
     Ok(Answer::message(format!("{path} was changed.")))
 }
 
-fn rename(instance: &Instance, path: &str, to: &str) -> Outcome {
+fn rename(instance: &Instance, path: &str, to: &str) -> AdminResult {
     let access = open(instance, path)?;
     if let Some(what) = essential_purpose(access.database().record().kind) {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{path} is {what}: it cannot be renamed, because the server finds it by this path"
         )));
     }
@@ -128,18 +128,18 @@ fn rename(instance: &Instance, path: &str, to: &str) -> Outcome {
     })
 }
 
-fn delete(instance: &Instance, path: &str, force: bool) -> Outcome {
+fn delete(instance: &Instance, path: &str, force: bool) -> AdminResult {
     let access = open(instance, path)?;
     if !force {
         if let Some(what) = essential_purpose(access.database().record().kind) {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "{path} is {what}; with the server stopped, --force deletes it and everything in it, and the next start makes \
                  an empty one"
             )));
         }
         if let Some(person) = instance.directory.mail_file_holder(path)? {
             let who = address(&person);
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "{path} is the mailbox of {}; `doublet user remove {who} --delete-mail` removes both, --force deletes the \
                  messages alone",
                 person.label()
@@ -172,9 +172,9 @@ fn address(person: &directory::Person) -> String {
 }
 
 /// Checks the title of a database: at most [`DATABASE_TITLE_BYTES_MAX`] bytes, on one line.
-pub fn check_title(title: &str) -> Result<(), Failure> {
+pub fn check_title(title: &str) -> Result<(), AdminError> {
     if title.len() > DATABASE_TITLE_BYTES_MAX || title.chars().any(char::is_control) {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "a title must have at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"
         )));
     }
@@ -182,14 +182,14 @@ pub fn check_title(title: &str) -> Result<(), Failure> {
 }
 
 /// Parses a retention time in whole hours; `none` gives `None`.
-fn parse_retention_hours(text: &str) -> Result<Option<u16>, Failure> {
+fn parse_retention_hours(text: &str) -> Result<Option<u16>, AdminError> {
     if text == "none" {
         return Ok(None);
     }
-    let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
+    let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
     let count = u16::try_from(span.as_secs() / 3_600).unwrap_or(0);
     if count == 0 || u64::from(count) * 3_600 != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{text:?} is not a whole number of hours, at least one, such as 48h or 7d"
         )));
     }
@@ -197,18 +197,18 @@ fn parse_retention_hours(text: &str) -> Result<Option<u16>, Failure> {
 }
 
 /// Parses a purge interval in whole days.
-fn parse_purge_interval_days(text: &str) -> Result<u16, Failure> {
-    let span = ConfigDuration::parse(text).map_err(Failure::Refused)?.0;
+fn parse_purge_interval_days(text: &str) -> Result<u16, AdminError> {
+    let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
     let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
     if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{text:?} is not a whole number of days, at least one, such as 90d or 12w"
         )));
     }
     Ok(count)
 }
 
-fn show(instance: &Instance, path: &str) -> Outcome {
+fn show(instance: &Instance, path: &str) -> AdminResult {
     let access = open(instance, path)?;
     let database = access.database();
     let facts = database.record();
@@ -243,7 +243,7 @@ fn show(instance: &Instance, path: &str) -> Outcome {
 }
 
 /// Estimates the size of a database on disk, without attachments.
-fn disk_bytes(instance: &Instance, facts: &DatabaseRecord) -> Result<u64, Failure> {
+fn disk_bytes(instance: &Instance, facts: &DatabaseRecord) -> Result<u64, AdminError> {
     let mut sum: u64 = 0;
     for table in database_tables() {
         let size = instance.store.engine().size(table, &KeyRange::prefix(&facts.number.to_key()))?;
@@ -254,7 +254,7 @@ fn disk_bytes(instance: &Instance, facts: &DatabaseRecord) -> Result<u64, Failur
 
 /// Reclaims disk space of one database or of all. If the request asks for it, upgrades the databases to the present
 /// structure first.
-fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
         None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
@@ -309,7 +309,7 @@ fn upgrade(
     access: &Access<level::Manager>,
     dry_run: bool,
     report: &mut ProgressCallback<'_>,
-) -> Result<Vec<(&'static str, Value)>, Failure> {
+) -> Result<Vec<(&'static str, Value)>, AdminError> {
     let path = access.database().path();
     let mut upgrade =
         if dry_run { Upgrade::plan(&instance.notes, access) } else { Upgrade::begin(&instance.notes, access) };
@@ -334,7 +334,7 @@ fn compact_tables(
     tables: impl Iterator<Item = Table>,
     range: &KeyRange,
     report: &mut ProgressCallback<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), AdminError> {
     let tables: Vec<Table> = tables.collect();
     let total = Some(tables.len() as u64);
     for (done, table) in (0..).zip(tables) {
@@ -351,9 +351,9 @@ fn database_tables() -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
 }
 
-pub(super) fn open(instance: &Instance, path: &str) -> Result<Access<level::Manager>, Failure> {
+pub(super) fn open(instance: &Instance, path: &str) -> Result<Access<level::Manager>, AdminError> {
     match open_as_manager(instance, path) {
-        Err(Failure::Notes(notes::Error::NotFound { .. })) => Err(Failure::no_such("db", path)),
+        Err(AdminError::Notes(notes::Error::NotFound { .. })) => Err(AdminError::no_such("db", path)),
         other => other,
     }
 }
@@ -365,7 +365,7 @@ mod tests {
     use crate::tests::ExecuteRequest;
     use sample::Sample;
 
-    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, Failure> {
+    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, AdminError> {
         sample.execute(Request::Db(request))
     }
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::DeletedRequest;
-use super::{Answer, Failure, Outcome, counted};
+use super::{AdminError, AdminResult, Answer, counted};
 
-pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest) -> AdminResult {
     match request {
         DeletedRequest::List { first } => list(instance, path, *first),
         DeletedRequest::Restore { notes } => {
@@ -27,12 +27,12 @@ pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest)
     }
 }
 
-fn list(instance: &Instance, path: &str, first: u32) -> Outcome {
+fn list(instance: &Instance, path: &str, first: u32) -> AdminResult {
     let access = open(instance, path)?;
     let kept_hours = access.database().record().options.keep_deleted_hours;
     let reader: Access<level::Reader> = access.downgrade();
     let reading = reader.read()?;
-    let row = |found: &DeletedNote| -> Result<Value, Failure> {
+    let row = |found: &DeletedNote| -> Result<Value, AdminError> {
         let note = reading.deleted_note(found.header.note, &mut |_| false)?;
         let subject = note.as_ref().and_then(|note| note.text("Subject")).map(str::to_owned);
         Ok(record(vec![
@@ -60,7 +60,7 @@ fn change_all(
     path: &str,
     notes: &[u32],
     each: impl Fn(&mut Writer<'_, '_>, NoteId) -> notes::Result<bool>,
-) -> Result<(), Failure> {
+) -> Result<(), AdminError> {
     let access = open(instance, path)?;
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
@@ -70,7 +70,7 @@ fn change_all(
     for note in notes.iter().map(|note| NoteId(*note)) {
         let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
         if !is_deleted || !each(&mut transaction.writer(0), note)? {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "note {} of {path} is not deleted or can no longer be restored; `doublet db deleted {path} list` shows the documents that can be restored",
                 note.0
             )));
@@ -94,11 +94,11 @@ mod tests {
 
     const PATH: &str = "plans.nsf";
 
-    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, Failure> {
+    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, AdminError> {
         sample.execute(Request::Db(request))
     }
 
-    fn deleted(sample: &Sample, what: DeletedRequest) -> Result<Answer, Failure> {
+    fn deleted(sample: &Sample, what: DeletedRequest) -> Result<Answer, AdminError> {
         db(sample, DbRequest::Deleted { path: PATH.to_owned(), what })
     }
 

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::DesignRequest;
-use super::{Answer, Failure, Outcome, databases};
+use super::{AdminError, AdminResult, Answer, databases};
 
-pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> AdminResult {
     match request {
         DesignRequest::List => list(instance),
         DesignRequest::Add { file } => add(instance, file),
@@ -24,7 +24,7 @@ pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> Outcome {
     }
 }
 
-fn list(instance: &Instance) -> Outcome {
+fn list(instance: &Instance) -> AdminResult {
     let row = |template: &Template, from: &str| {
         record(vec![
             ("template", json!(template.name)),
@@ -40,7 +40,7 @@ fn list(instance: &Instance) -> Outcome {
     Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` creates a database from a template."))
 }
 
-fn add(instance: &Instance, file: &Path) -> Outcome {
+fn add(instance: &Instance, file: &Path) -> AdminResult {
     let (template, was_there) = TemplateCatalog::of(&instance.data).add(file)?;
     let name = &template.name;
     let outcome_text = if was_there { "was replaced" } else { "was added" };
@@ -51,13 +51,13 @@ fn add(instance: &Instance, file: &Path) -> Outcome {
     })
 }
 
-fn refresh(instance: &Instance, path: &str, name: Option<&str>) -> Outcome {
+fn refresh(instance: &Instance, path: &str, name: Option<&str>) -> AdminResult {
     let access = databases::open(instance, path)?.downgrade();
     let name = match (name, template_of(&access)?) {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,
         (None, None) => {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "{path} was not created from a template; choose one with --template NAME"
             )));
         }
@@ -71,7 +71,7 @@ pub(super) fn apply(
     access: &notes::Access<level::Designer>,
     template: &Template,
     path: &str,
-) -> Outcome {
+) -> AdminResult {
     let DesignChanges { created, changed, removed, kept, skipped } = template.apply(&instance.notes, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),

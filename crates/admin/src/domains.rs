@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::DomainRequest;
-use super::{Answer, Failure, Outcome};
+use super::{AdminError, AdminResult, Answer};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(instance: &Instance, request: DomainRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: DomainRequest) -> AdminResult {
     match request {
         DomainRequest::Add { domain, alias_of: Some(target), catch_all: _ } => {
             find(instance, &target)?;
@@ -24,7 +24,7 @@ pub(super) fn execute(instance: &Instance, request: DomainRequest) -> Outcome {
         DomainRequest::Show { domain } => show(instance, &domain),
         DomainRequest::Set { domain, catch_all, postmaster } => {
             if catch_all.is_none() && postmaster.is_none() {
-                return Err(Failure::nothing_to_change("domain set"));
+                return Err(AdminError::nothing_to_change("domain set"));
             }
             find(instance, &domain)?;
             let change = DomainChange {
@@ -40,9 +40,9 @@ pub(super) fn execute(instance: &Instance, request: DomainRequest) -> Outcome {
 }
 
 /// Adds a domain together with its DKIM signing keys, or changes nothing if either fails.
-pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> Outcome {
+pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> AdminResult {
     if instance.directory.domain_is_local(name)? {
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "{name} is already a domain of this server; `doublet domain show {name}` shows it"
         )));
     }
@@ -59,7 +59,7 @@ pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> Outcom
     )))
 }
 
-fn list(instance: &Instance) -> Outcome {
+fn list(instance: &Instance) -> AdminResult {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
@@ -79,7 +79,7 @@ fn list(instance: &Instance) -> Outcome {
     }
 }
 
-fn show(instance: &Instance, name: &str) -> Outcome {
+fn show(instance: &Instance, name: &str) -> AdminResult {
     let domain = find(instance, name)?;
     let host = &instance.hostname;
     let own = &domain.name;
@@ -96,7 +96,7 @@ fn show(instance: &Instance, name: &str) -> Outcome {
     ]))
 }
 
-fn remove(instance: &Instance, name: &str) -> Outcome {
+fn remove(instance: &Instance, name: &str) -> AdminResult {
     let domain = find(instance, name)?;
     if domain.name.eq_ignore_ascii_case(name) {
         instance.directory.domain_remove(name)?;
@@ -107,8 +107,8 @@ fn remove(instance: &Instance, name: &str) -> Outcome {
     Ok(Answer::message(format!("{name} is no longer an alias of {}.", domain.name)))
 }
 
-fn find(instance: &Instance, name: &str) -> Result<Arc<Domain>, Failure> {
-    instance.directory.domain(name)?.ok_or_else(|| Failure::no_such("domain", name))
+fn find(instance: &Instance, name: &str) -> Result<Arc<Domain>, AdminError> {
+    instance.directory.domain(name)?.ok_or_else(|| AdminError::no_such("domain", name))
 }
 
 fn or_none(text: String) -> Option<String> {

@@ -3,12 +3,12 @@
 use instance::Instance;
 
 use crate::answer::ProgressCallback;
-use crate::failure::{Failure, Outcome};
+use crate::error::{AdminError, AdminResult};
 use crate::request::Request;
 use crate::{databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, status, views};
 
 /// Executes a request on an open data folder.
-pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallback<'_>) -> Outcome {
+pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallback<'_>) -> AdminResult {
     match request {
         Request::User(request) => people::execute(instance, request),
         Request::Group(request) => groups::execute(instance, request),
@@ -22,9 +22,9 @@ pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallb
         Request::Queue(request) => queue::execute(instance, request),
         Request::Import(request) => import::execute(instance, &request, report),
         Request::Export(request) => export::execute(instance, &request, report),
-        Request::Status { running: true } => Err(Failure::Refused("no server runs on this data folder".to_owned())),
+        Request::Status { running: true } => Err(AdminError::Refused("no server runs on this data folder".to_owned())),
         Request::Status { running: false } => status::execute(instance),
-        Request::Tls(_) => Err(Failure::Refused(
+        Request::Tls(_) => Err(AdminError::Refused(
             "no server runs on this data folder; a server reads the certificate when it starts".to_owned(),
         )),
     }

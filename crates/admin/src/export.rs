@@ -27,12 +27,12 @@ use super::flag_list::{self, FlagWriter};
 use super::import::{Skipped, WIRE_FORM_SUFFIX};
 use super::mail_files::{create, make_folder, path_of, system_time};
 use super::request::{ExportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, people, report_step};
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
 
-pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let person = people::find(instance, &request.user)?;
     let file = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
     let view = file.view()?;
@@ -40,7 +40,7 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
     make_folder(&request.to)?;
     let total = folders.iter().try_fold(0_u64, |sum, folder| {
         let status = view.status(folder.id)?;
-        Ok::<_, Failure>(sum.saturating_add(u64::from(status.messages)))
+        Ok::<_, AdminError>(sum.saturating_add(u64::from(status.messages)))
     })?;
     let mut export = Export {
         request,
@@ -104,7 +104,7 @@ enum FolderWriter {
 }
 
 impl Export<'_, '_, '_> {
-    fn folder(&mut self, folder: &Folder) -> Result<(), Failure> {
+    fn folder(&mut self, folder: &Folder) -> Result<(), AdminError> {
         let mut sink = FolderWriter::open(self.request, &folder.name)?;
         let view = self.view;
         let mut failure = None;
@@ -120,7 +120,7 @@ impl Export<'_, '_, '_> {
             })
         });
         if let Err(error) = listed {
-            self.skipped.add(format!("{}, messages after UID {last}: {}", folder.name, Failure::from(error)));
+            self.skipped.add(format!("{}, messages after UID {last}: {}", folder.name, AdminError::from(error)));
         }
         match failure {
             Some(failure) => Err(failure),
@@ -128,7 +128,7 @@ impl Export<'_, '_, '_> {
         }
     }
 
-    fn message(&mut self, sink: &mut FolderWriter, folder: &str, entry: &FolderEntry) -> Result<(), Failure> {
+    fn message(&mut self, sink: &mut FolderWriter, folder: &str, entry: &FolderEntry) -> Result<(), AdminError> {
         match self.read(entry) {
             Ok(Some(letter)) => {
                 self.keywords_left_out += sink.write(&letter)?;
@@ -136,7 +136,7 @@ impl Export<'_, '_, '_> {
                 self.bytes = self.bytes.saturating_add(letter.raw.len() as u64);
             }
             Ok(None) => {}
-            Err(error) => self.skipped.add(format!("{folder}, UID {}: {}", entry.uid, Failure::from(error))),
+            Err(error) => self.skipped.add(format!("{folder}, UID {}: {}", entry.uid, AdminError::from(error))),
         }
         self.seen += 1;
         if self.seen.is_multiple_of(REPORT_EVERY) || self.seen == self.total {
@@ -161,7 +161,7 @@ impl Export<'_, '_, '_> {
 }
 
 impl FolderWriter {
-    fn open(request: &ExportRequest, mailbox: &str) -> Result<Self, Failure> {
+    fn open(request: &ExportRequest, mailbox: &str) -> Result<Self, AdminError> {
         let to = &request.to;
         let list = |path: &Path| request.flags.then(|| FlagWriter::create(path)).transpose();
         match request.format {
@@ -178,7 +178,7 @@ impl FolderWriter {
                 }
                 if folder.join(maildir::KEYWORDS_FILE).exists() {
                     let text = format!("{} is already in use; export into another folder", folder.display());
-                    return Err(Failure::Refused(text));
+                    return Err(AdminError::Refused(text));
                 }
                 Ok(Self::Maildir { folder, keywords: KeywordTable::default() })
             }
@@ -191,11 +191,11 @@ impl FolderWriter {
     }
 
     /// Writes a message. Returns the number of its keywords that the format has no place for.
-    fn write(&mut self, letter: &OutgoingMessage) -> Result<usize, Failure> {
+    fn write(&mut self, letter: &OutgoingMessage) -> Result<usize, AdminError> {
         let wanted = |usual| letter.form.line_ends.unwrap_or(usual);
         match self {
             Self::Mbox { out, path, flags } => {
-                let offset = out.write(&letter.raw, letter.received, &letter.form).map_err(Failure::file(path))?;
+                let offset = out.write(&letter.raw, letter.received, &letter.form).map_err(AdminError::file(path))?;
                 write_flags(flags, &offset.to_string(), letter)?;
                 Ok(0)
             }
@@ -223,16 +223,16 @@ impl FolderWriter {
         }
     }
 
-    fn close(self) -> Result<(), Failure> {
+    fn close(self) -> Result<(), AdminError> {
         let flags = match self {
             Self::Mbox { out, path, flags } => {
-                out.finish().map_err(Failure::file(&path))?;
+                out.finish().map_err(AdminError::file(&path))?;
                 flags
             }
             Self::Maildir { folder, keywords } => {
                 if let Some(text) = keywords.to_file() {
                     let path = folder.join(maildir::KEYWORDS_FILE);
-                    create(&path)?.write_all(text.as_bytes()).map_err(Failure::file(&path))?;
+                    create(&path)?.write_all(text.as_bytes()).map_err(AdminError::file(&path))?;
                 }
                 None
             }
@@ -242,18 +242,18 @@ impl FolderWriter {
     }
 }
 
-fn write_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), Failure> {
+fn write_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), AdminError> {
     list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
 }
 
 /// Writes a file and sets its modification time to the time of the message.
-fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), Failure> {
+fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), AdminError> {
     let mut file = create(path)?;
     let written = file.write_all(content).and_then(|()| file.set_modified(system_time(received)));
-    written.map_err(Failure::file(path))
+    written.map_err(AdminError::file(path))
 }
 
-fn wanted_folders(view: &MailSnapshot<'_>, names: &[String]) -> Result<Vec<Folder>, Failure> {
+fn wanted_folders(view: &MailSnapshot<'_>, names: &[String]) -> Result<Vec<Folder>, AdminError> {
     if names.is_empty() {
         let mut folders = view.folders()?;
         folders.retain(|folder| folder.selectable);

@@ -15,7 +15,7 @@ use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
 use crate::limits::REPAIR_ROUNDS_MAX;
 
 /// Place of findings about the engine's files.
@@ -29,7 +29,7 @@ const ATTACHMENTS: &str = "attachments";
 const INDISPENSABLE_TABLES: [Table; 2] = [Table::Catalog, Table::Store];
 
 /// Checks or repairs databases while other tasks use the store. The files of the store are not replaced.
-pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.check_store(notes, report)?;
@@ -44,7 +44,7 @@ pub fn execute_offline(
     services: DatabaseServices,
     request: &FixupRequest,
     report: &mut ProgressCallback<'_>,
-) -> Outcome {
+) -> AdminResult {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.check_store(&services.notes, report)?;
@@ -115,7 +115,7 @@ impl Findings {
         notes: &Notes,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AdminError> {
         let paths = if request.paths.is_empty() {
             notes.database_list()?.into_iter().map(|record| record.path).collect()
         } else {
@@ -147,7 +147,7 @@ impl Findings {
                         );
                     }
                 }
-                Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
+                Err(notes::Error::NotFound { .. }) => return Err(AdminError::no_such("db", path)),
                 Err(error) => {
                     let kind = if error.is_damage() { FindingKind::Failed } else { FindingKind::Blocked };
                     self.add(path, kind, error.to_string(), false);
@@ -168,7 +168,7 @@ impl Findings {
     }
 
     /// Reads every byte of the store and of the attachments.
-    fn check_store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), Failure> {
+    fn check_store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), AdminError> {
         let mut flow = ControlFlow::Continue(());
         let mut read = |what: &str, done| {
             if flow.is_continue() {
@@ -201,7 +201,7 @@ impl Findings {
         services: DatabaseServices,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AdminError> {
         if self.rows.iter().any(|row| row.kind == FindingKind::Blocked) {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Findings {
         &mut self,
         mut services: DatabaseServices,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<DatabaseServices, Failure> {
+    ) -> Result<DatabaseServices, AdminError> {
         let mut damage = std::mem::take(&mut self.unreadable);
         for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();
@@ -245,7 +245,7 @@ impl Findings {
                 break;
             }
             // Damage behind these blocks becomes visible only after they are removed.
-            services = services.reopen_without_files(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
+            services = services.reopen_without_files(&taken).map_err(|error| AdminError::Refused(error.to_string()))?;
             damage = services.store.engine().verify(&mut |_| ())?;
         }
         Ok(services)
@@ -308,7 +308,7 @@ impl Findings {
         self.databases_without_acl.extend(again.databases_without_acl);
     }
 
-    fn answer(self, check_only: bool) -> Outcome {
+    fn answer(self, check_only: bool) -> AdminResult {
         if self.rows.is_empty() {
             return Ok(self.messages.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
         }
@@ -322,7 +322,7 @@ impl Findings {
         }
         let left = lines.len();
         let next = self.next_step(check_only);
-        Err(Failure::Refused(format!("{findings}, {left} of them not repaired:\n{}\n{next}", lines.join("\n"))))
+        Err(AdminError::Refused(format!("{findings}, {left} of them not repaired:\n{}\n{next}", lines.join("\n"))))
     }
 
     /// Returns the findings that are not repaired.
@@ -366,7 +366,7 @@ impl Findings {
 
 /// Returns `true` if all records of a table can be read, so that only the access structures that lead to them are
 /// damaged.
-fn is_readable(notes: &Notes, table: Table) -> Result<bool, Failure> {
+fn is_readable(notes: &Notes, table: Table) -> Result<bool, AdminError> {
     let mut cursor = notes.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
     loop {
         match cursor.next() {

@@ -16,7 +16,7 @@ use mail::import_export::status;
 use mail::mailbox::{Flags, flags};
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
+use super::AdminError;
 use super::mail_files::create;
 
 /// File name of the list for a folder of single files.
@@ -47,15 +47,15 @@ pub struct FlagList {
 
 impl FlagList {
     /// Reads a list. If the file does not exist, the list is empty.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self, AdminError> {
         let mut list = Self::default();
         if !path.is_file() {
             return Ok(list);
         }
-        let mut input = BufReader::new(File::open(path).map_err(Failure::file(path))?);
+        let mut input = BufReader::new(File::open(path).map_err(AdminError::file(path))?);
         for _ in 0..LINES_MAX {
             let mut bytes = Vec::new();
-            if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(Failure::file(path))? == 0 {
+            if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(AdminError::file(path))? == 0 {
                 break;
             }
             let Ok(line) = serde_json::from_slice::<FlagRecord>(&bytes) else { continue };
@@ -81,12 +81,12 @@ pub struct FlagWriter {
 
 impl FlagWriter {
     /// Creates the file, which must not exist yet.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, AdminError> {
         Ok(Self { out: BufWriter::new(create(path)?), path: path.to_owned() })
     }
 
     /// Adds a line for a message.
-    pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), Failure> {
+    pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), AdminError> {
         let marks = flags::system_flag_names(found.marks).map(str::to_owned);
         let line = FlagRecord {
             message: message.to_owned(),
@@ -94,12 +94,12 @@ impl FlagWriter {
             received: received.seconds(),
         };
         let written = serde_json::to_string(&line).map_err(std::io::Error::from);
-        written.and_then(|text| writeln!(self.out, "{text}")).map_err(Failure::file(&self.path))
+        written.and_then(|text| writeln!(self.out, "{text}")).map_err(AdminError::file(&self.path))
     }
 
     /// Flushes the buffered lines to the file.
-    pub fn finish(mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(Failure::file(&self.path))
+    pub fn finish(mut self) -> Result<(), AdminError> {
+        self.out.flush().map_err(AdminError::file(&self.path))
     }
 }
 

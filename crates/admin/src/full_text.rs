@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, report_step};
 use crate::limits::QUERY_TIME_MAX;
 
 /// Maximum number of characters shown of a title.
@@ -21,14 +21,14 @@ const TITLE_CHARACTERS_MAX: usize = 80;
 const TITLE_ITEMS: [&str; 5] = ["Subject", "Title", "Topic", "FullName", "Name"];
 
 /// Sets when a database is indexed, and updates its index now.
-pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let access = open(instance, &request.path)?;
     let database = access.database();
     let facts = database.record();
     let full_text = match &request.full_text {
         Some(text) => parse_schedule(text, instance.config.full_text.daily_hour)?,
         None if facts.options.full_text == FullTextSchedule::Off => {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "{path} has no full-text index; `doublet db index {path} --full-text immediate` creates one",
                 path = request.path
             )));
@@ -64,7 +64,7 @@ fn update(
     search: &FullTextIndex,
     database: &Database,
     report: &mut ProgressCallback<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), AdminError> {
     let path = database.path();
     let total = notes_of(instance, &path)?;
     let mut done = 0;
@@ -81,13 +81,13 @@ fn update(
     }
 }
 
-fn notes_of(instance: &Instance, path: &str) -> Result<u64, Failure> {
+fn notes_of(instance: &Instance, path: &str) -> Result<u64, AdminError> {
     let access: Access<level::Reader> = open(instance, path)?.downgrade();
     Ok(access.read()?.counters().notes)
 }
 
 /// Runs a full-text query.
-pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
+pub(super) fn search(instance: &Instance, request: &SearchRequest) -> AdminResult {
     let access: Access<level::Reader> = open(instance, &request.path)?.downgrade();
     let query = Query::parse(&request.query)?;
     let page = PageRequest {
@@ -107,7 +107,7 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
     let found = index.query(&access, &query, page, &is_too_long)?;
     instance.full_text.counters.queries.fetch_add(1, Ordering::Relaxed);
     let reading = access.read()?;
-    let rows: Result<Vec<Value>, Failure> = found
+    let rows: Result<Vec<Value>, AdminError> = found
         .hits
         .iter()
         .map(|hit| {
@@ -130,14 +130,14 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> Outcome {
 }
 
 /// Returns the title of a document, from the first of [`TITLE_ITEMS`] it has.
-fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, Failure> {
+fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, AdminError> {
     let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
     let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find_item(&summary.items, name)?.value.text());
     Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))
 }
 
 /// Returns the fields that describe the index of a database.
-pub(super) fn index_fields(instance: &Instance, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
+pub(super) fn index_fields(instance: &Instance, database: &Database) -> Result<Vec<(&'static str, Value)>, AdminError> {
     let full_text = database.record().options.full_text;
     let index = if full_text == FullTextSchedule::Off { None } else { instance.full_text.open_existing()? };
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
@@ -150,7 +150,7 @@ pub(super) fn index_fields(instance: &Instance, database: &Database) -> Result<V
 }
 
 /// Parses an indexing schedule: `off`, `immediate`, `hourly`, `daily` or `daily@HOUR`.
-pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSchedule, Failure> {
+pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSchedule, AdminError> {
     let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullTextSchedule::Daily);
     let read = match text {
         "off" => Some(FullTextSchedule::Off),
@@ -160,7 +160,7 @@ pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSche
         _ => text.strip_prefix("daily@").and_then(|text| text.parse().ok()).and_then(hour),
     };
     read.ok_or_else(|| {
-        Failure::Refused(format!(
+        AdminError::Refused(format!(
             "{text:?} is not one of off, immediate, hourly, daily and daily@HOUR with an hour from 0 to 23"
         ))
     })
@@ -245,7 +245,7 @@ mod tests {
         let sample = Sample::new();
         deliver(&sample, "report");
         let ended = crate::execute(&sample.instance, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
-        assert!(matches!(ended, Err(Failure::Cancelled)));
+        assert!(matches!(ended, Err(AdminError::Cancelled)));
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(1));
     }
 

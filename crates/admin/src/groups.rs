@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
-use super::{Answer, Failure, Outcome, counted};
+use super::{AdminError, AdminResult, Answer, counted};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(instance: &Instance, request: GroupRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: GroupRequest) -> AdminResult {
     match request {
         GroupRequest::Add { address, members, aliases, kind, description } => {
             let mut new = new_group(&address, members);
@@ -30,7 +30,7 @@ pub(super) fn execute(instance: &Instance, request: GroupRequest) -> Outcome {
 }
 
 /// Adds a group. An address with an `@` makes it a mail group; without it the group is only a list of names.
-pub fn add(instance: &Instance, address: &str, members: Vec<String>) -> Outcome {
+pub fn add(instance: &Instance, address: &str, members: Vec<String>) -> AdminResult {
     add_new(instance, &new_group(address, members))
 }
 
@@ -41,16 +41,16 @@ fn new_group(address: &str, members: Vec<String>) -> NewGroup {
     }
 }
 
-fn add_new(instance: &Instance, new: &NewGroup) -> Outcome {
+fn add_new(instance: &Instance, new: &NewGroup) -> AdminResult {
     let group = instance.directory.group_add(new)?;
     with_warning(instance, &group, format!("{} was added with {}.", group.label(), members_of(&group)))
 }
 
-fn set(instance: &Instance, update: GroupUpdate) -> Outcome {
+fn set(instance: &Instance, update: GroupUpdate) -> AdminResult {
     let GroupUpdate { group, add_members, remove_members, add_aliases, remove_aliases, kind, description } = update;
     let lists = [&add_members, &remove_members, &add_aliases, &remove_aliases];
     if lists.iter().all(|list| list.is_empty()) && kind.is_none() && description.is_none() {
-        return Err(Failure::nothing_to_change("group set"));
+        return Err(AdminError::nothing_to_change("group set"));
     }
     find(instance, &group)?;
     let change = GroupChange {
@@ -79,7 +79,7 @@ fn kind_of(purpose: GroupPurpose) -> GroupKind {
     }
 }
 
-fn list(instance: &Instance) -> Outcome {
+fn list(instance: &Instance) -> AdminResult {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
@@ -99,7 +99,7 @@ fn list(instance: &Instance) -> Outcome {
     }
 }
 
-fn show(instance: &Instance, name: &str) -> Outcome {
+fn show(instance: &Instance, name: &str) -> AdminResult {
     let group = find(instance, name)?;
     Ok(Answer::record(vec![
         ("name", json!(group.name.to_string())),
@@ -111,11 +111,11 @@ fn show(instance: &Instance, name: &str) -> Outcome {
     ]))
 }
 
-fn find(instance: &Instance, name: &str) -> Result<std::sync::Arc<Group>, Failure> {
-    instance.directory.group(name)?.ok_or_else(|| Failure::no_such("group", name))
+fn find(instance: &Instance, name: &str) -> Result<std::sync::Arc<Group>, AdminError> {
+    instance.directory.group(name)?.ok_or_else(|| AdminError::no_such("group", name))
 }
 
-fn with_warning(instance: &Instance, group: &Group, text: String) -> Outcome {
+fn with_warning(instance: &Instance, group: &Group, text: String) -> AdminResult {
     let unknown = instance.directory.members_unknown(group)?;
     let answer = Answer::message(text);
     if unknown.is_empty() {

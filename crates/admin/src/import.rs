@@ -33,7 +33,7 @@ use serde_json::json;
 use super::flag_list::{self, FlagList};
 use super::mail_files::{self, FileEntry, name_of, without_ending};
 use super::request::{ImportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, people, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, people, report_step};
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
@@ -50,7 +50,7 @@ const NAMED_MAX: usize = 10_000;
 /// Maximum number of left-out files named in the final error message.
 const COMPLAINTS_MAX: usize = 10;
 
-pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let person = people::find(instance, &request.user)?;
     instance.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
     let tool = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
@@ -78,7 +78,7 @@ pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut
             (_, paths) => import.import_single_files(paths),
         };
         match done {
-            Err(failure @ Failure::File { .. }) => import.skipped.add(failure),
+            Err(failure @ AdminError::File { .. }) => import.skipped.add(failure),
             other => other.map_err(|failure| import.with_partial_result(failure))?,
         }
     }
@@ -139,7 +139,7 @@ struct FlagListCache {
 
 impl FlagListCache {
     /// Returns the list for the folder of a file.
-    fn beside(&mut self, file: &Path) -> Result<&FlagList, Failure> {
+    fn beside(&mut self, file: &Path) -> Result<&FlagList, AdminError> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
         let last = match self.last.take() {
             Some(last) if last.0 == path => last,
@@ -174,7 +174,7 @@ impl MessageFile {
 
 impl<'a> Import<'a, '_, '_> {
     /// Imports an mbox file, or all files in a folder and its subfolders, each into the mailbox of its name.
-    fn import_mboxes(&mut self, path: &Path) -> Result<(), Failure> {
+    fn import_mboxes(&mut self, path: &Path) -> Result<(), AdminError> {
         if !path.is_dir() {
             return self.import_mbox(path, &self.request.folder);
         }
@@ -183,16 +183,16 @@ impl<'a> Import<'a, '_, '_> {
                 continue;
             }
             match self.import_mbox(&file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
-                Err(failure @ Failure::File { .. }) => self.skipped.add(failure),
+                Err(failure @ AdminError::File { .. }) => self.skipped.add(failure),
                 other => other?,
             }
         }
         Ok(())
     }
 
-    fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
+    fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), AdminError> {
         let flags = FlagList::read(&flag_list::list_path(path))?;
-        let input = File::open(path).map_err(Failure::file(path))?;
+        let input = File::open(path).map_err(AdminError::file(path))?;
         let mut importer = self.importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
         self.finish(importer, done)
@@ -204,13 +204,13 @@ impl<'a> Import<'a, '_, '_> {
         (path, mailbox): (&Path, &str),
         mut input: File,
         flags: &FlagList,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AdminError> {
         let total = input.metadata().ok().map(|facts| facts.len());
         let mut reader = self.mbox_reader(importer, path, &mut input)?;
         let mut count: u64 = 0;
         let what = name_of(path);
         let mut done = 0;
-        while let Some(message) = reader.next_message().map_err(Failure::file(path))? {
+        while let Some(message) = reader.next_message().map_err(AdminError::file(path))? {
             count += 1;
             done = message.next_offset;
             if message.truncated {
@@ -237,26 +237,26 @@ impl<'a> Import<'a, '_, '_> {
         importer: &mut Importer<'_>,
         path: &Path,
         input: &'i mut File,
-    ) -> Result<MboxReader<BufReader<&'i File>>, Failure> {
+    ) -> Result<MboxReader<BufReader<&'i File>>, AdminError> {
         let position = importer.position()?;
         let offset = position.map_or(0, |position| position.offset);
-        input.seek(SeekFrom::Start(offset)).map_err(Failure::file(path))?;
+        input.seek(SeekFrom::Start(offset)).map_err(AdminError::file(path))?;
         let input: &File = input;
         let start = |offset| MboxReader::new(BufReader::with_capacity(READ_BYTES, input), offset);
         let mut reader = start(offset);
         let Some(position) = position else { return Ok(reader) };
         match reader.next_message() {
             Ok(Some(message)) if message.position() == position => return Ok(reader),
-            Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(Failure::file(path)(error)),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(AdminError::file(path)(error)),
             _ => {}
         }
         self.begin_again(importer, &[path.to_owned()]);
         let mut input = input;
-        input.seek(SeekFrom::Start(0)).map_err(Failure::file(path))?;
+        input.seek(SeekFrom::Start(0)).map_err(AdminError::file(path))?;
         Ok(start(0))
     }
 
-    fn import_maildir(&mut self, path: &Path) -> Result<(), Failure> {
+    fn import_maildir(&mut self, path: &Path) -> Result<(), AdminError> {
         let mut letters = Vec::new();
         for (folder, mailbox) in maildir_folders(path)? {
             let mailbox = if mailbox == "INBOX" { self.request.folder.clone() } else { mailbox };
@@ -293,7 +293,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Imports all message files in a folder and its subfolders, or single files.
-    fn import_single_files(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+    fn import_single_files(&mut self, paths: &[PathBuf]) -> Result<(), AdminError> {
         let letters = match paths {
             [path] if path.is_dir() => self.files_in_folder(path)?,
             files => self.named_files(files),
@@ -313,7 +313,7 @@ impl<'a> Import<'a, '_, '_> {
         letters
     }
 
-    fn files_in_folder(&mut self, path: &Path) -> Result<Vec<MessageFile>, Failure> {
+    fn files_in_folder(&mut self, path: &Path) -> Result<Vec<MessageFile>, AdminError> {
         let mut lists = FlagListCache::default();
         let mut letters = Vec::new();
         for file in mail_files::files_below(path)? {
@@ -341,7 +341,7 @@ impl<'a> Import<'a, '_, '_> {
         source: &[PathBuf],
         letters: &[MessageFile],
         usual: FileLineEnding,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AdminError> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.import_remaining_files(&mut importer, source, letters, usual);
         self.finish(importer, done)
@@ -353,7 +353,7 @@ impl<'a> Import<'a, '_, '_> {
         source: &[PathBuf],
         letters: &[MessageFile],
         usual: FileLineEnding,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AdminError> {
         let mut next = self.imported_position(importer, source, letters)?;
         let total = Some(letters.len() as u64);
         let what = source.first().map_or_else(String::new, |path| name_of(path));
@@ -383,7 +383,7 @@ impl<'a> Import<'a, '_, '_> {
         importer: &mut Importer<'_>,
         source: &[PathBuf],
         letters: &[MessageFile],
-    ) -> Result<Position, Failure> {
+    ) -> Result<Position, AdminError> {
         let Some(position) = importer.position()? else { return Ok(Position::default()) };
         let done = letters.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
         let check = done.iter().fold(0_u64, |sum, letter| sum.wrapping_add(letter.checksum()));
@@ -404,7 +404,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Starts the import of a source into a mailbox. The same source with another mailbox is a separate import.
-    fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, Failure> {
+    fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, AdminError> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
         let source = format!("{:?} {mailbox:?} {}", self.request.format, source_name(paths));
         let mut importer = Importer::new(self.file, &source, options)?;
@@ -415,7 +415,7 @@ impl<'a> Import<'a, '_, '_> {
         Ok(importer)
     }
 
-    fn finish(&mut self, importer: Importer<'_>, outcome: Result<(), Failure>) -> Result<(), Failure> {
+    fn finish(&mut self, importer: Importer<'_>, outcome: Result<(), AdminError>) -> Result<(), AdminError> {
         let (done, outcome) = match outcome {
             Ok(()) => {
                 let before = importer.report();
@@ -435,8 +435,8 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Adds to a failure the number of messages imported before it.
-    fn with_partial_result(&self, failure: Failure) -> Failure {
-        if matches!(failure, Failure::Refused(_)) && self.sum == ImportReport::default() {
+    fn with_partial_result(&self, failure: AdminError) -> AdminError {
+        if matches!(failure, AdminError::Refused(_)) && self.sum == ImportReport::default() {
             return failure;
         }
         let ImportReport { messages, bytes, duplicates, .. } = self.sum;
@@ -554,13 +554,13 @@ fn is_message_file_name(name: &str) -> bool {
 }
 
 /// Returns the folders of a Maildir with the names of their mailboxes.
-fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
+fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, AdminError> {
     if !top.join("cur").is_dir() {
-        return Err(Failure::Refused(format!("{} is not a Maildir: it has no folder cur", top.display())));
+        return Err(AdminError::Refused(format!("{} is not a Maildir: it has no folder cur", top.display())));
     }
     let mut folders = vec![(top.to_owned(), "INBOX".to_owned())];
-    for entry in std::fs::read_dir(top).map_err(Failure::file(top))? {
-        let path = entry.map_err(Failure::file(top))?.path();
+    for entry in std::fs::read_dir(top).map_err(AdminError::file(top))? {
+        let path = entry.map_err(AdminError::file(top))?.path();
         let name = name_of(&path);
         if name.starts_with('.') && path.join("cur").is_dir() {
             folders.push((path, mail_files::sanitized_mailbox_name(&maildir::mailbox_of(&name))));

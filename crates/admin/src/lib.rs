@@ -3,7 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`mod@execute`] | execution of any request |
-//! | [`request`], [`answer`], [`failure`] | requests; results and progress; errors |
+//! | [`request`], [`answer`], [`error`] | requests; results and progress; errors |
 //! | [`people`], [`groups`], [`domains`] | the directory |
 //! | [`databases`], [`access`], [`views`] | databases; access control lists; views |
 //! | [`full_text`] | the full-text index of a database |
@@ -16,7 +16,7 @@
 //! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
 //!
 //! The caller that executes a [`Request`] receives progress through a closure, which may cancel the command. The result
-//! is an [`Answer`] or a [`Failure`] whose text says what to do next. All functions here block, and none of them
+//! is an [`Answer`] or an [`AdminError`] whose text says what to do next. All functions here block, and none of them
 //! prints.
 
 pub mod access;
@@ -27,9 +27,9 @@ pub mod databases;
 mod deleted;
 pub mod designs;
 pub mod domains;
+pub mod error;
 pub mod execute;
 pub mod export;
-pub mod failure;
 pub mod fixup;
 pub mod flag_list;
 pub mod full_text;
@@ -47,8 +47,8 @@ pub mod tls;
 pub mod views;
 
 pub use answer::{Answer, Progress, ProgressCallback, Unit, counted};
+pub use error::{AdminError, AdminResult, report_step};
 pub use execute::execute;
-pub use failure::{Failure, Outcome, report_step};
 pub use request::Request;
 
 #[cfg(test)]
@@ -60,11 +60,11 @@ pub(crate) mod tests {
     /// Executes requests on a sample.
     pub(crate) trait ExecuteRequest {
         /// Executes a request and ignores its progress.
-        fn execute(&self, request: Request) -> Outcome;
+        fn execute(&self, request: Request) -> AdminResult;
     }
 
     impl ExecuteRequest for Sample {
-        fn execute(&self, request: Request) -> Outcome {
+        fn execute(&self, request: Request) -> AdminResult {
             execute(&self.instance, request, &mut |_| std::ops::ControlFlow::Continue(()))
         }
     }

@@ -16,7 +16,7 @@ use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Timestamp, ascii_case};
 use mail::mailbox::canonical_name;
 
-use super::Failure;
+use super::AdminError;
 
 /// Maximum nesting depth of folders that is searched.
 const FOLDER_DEPTH_MAX: usize = 16;
@@ -51,12 +51,12 @@ impl FileEntry {
 }
 
 /// Lists the files of a folder in the order of their names.
-pub fn files_of(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
+pub fn files_of(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
     Ok(listed(folder)?.0)
 }
 
 /// Lists the files of a folder and its subfolders.
-pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
+pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
     let mut found = Vec::new();
     let mut waiting = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
@@ -70,11 +70,11 @@ pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, Failure> {
 }
 
 /// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
-fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), Failure> {
+fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), AdminError> {
     let mut files = Vec::new();
     let mut folders = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
-        let path = entry.map_err(Failure::file(folder))?.path();
+    for entry in std::fs::read_dir(folder).map_err(AdminError::file(folder))? {
+        let path = entry.map_err(AdminError::file(folder))?.path();
         if path.is_dir() {
             if !path.is_symlink() {
                 folders.push(path);
@@ -185,13 +185,13 @@ pub fn name_of(path: &Path) -> String {
 }
 
 /// Creates a file that only its owner can access. The file must not exist yet.
-pub fn create(path: &Path) -> Result<File, Failure> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(Failure::file(path))
+pub fn create(path: &Path) -> Result<File, AdminError> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(AdminError::file(path))
 }
 
 /// Creates a folder and its missing parents, with access for their owner only. An existing folder stays as it is.
-pub fn make_folder(path: &Path) -> Result<(), Failure> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Failure::file(path))
+pub fn make_folder(path: &Path) -> Result<(), AdminError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(AdminError::file(path))
 }
 
 /// Converts a timestamp into a time of the file system.

@@ -8,13 +8,13 @@ use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::{BackupRequest, BlobRequest};
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, data_files, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, data_files, report_step};
 use crate::limits::BLOB_COLLECTION_STEP;
 
 /// Maximum number of notes listed as users of one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
 
-pub(super) fn backup(instance: &Instance, request: &BackupRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn backup(instance: &Instance, request: &BackupRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let folder = &request.folder;
     check_outside_data(instance, folder)?;
     let data_files = data_files::of_backup(instance, request)?;
@@ -48,12 +48,12 @@ pub(super) fn backup(instance: &Instance, request: &BackupRequest, report: &mut 
 
 /// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the
 /// data, and could be mistaken for a part of them.
-fn check_outside_data(instance: &Instance, folder: &Path) -> Result<(), Failure> {
+fn check_outside_data(instance: &Instance, folder: &Path) -> Result<(), AdminError> {
     let log_folder = instance.config.store.log_folder.0.as_ref().map(|path| instance.data.resolve(path));
     let places = [Some(instance.data.path().to_owned()), log_folder];
     match places.into_iter().flatten().find(|place| store::backup::lies_within(folder, place)) {
         None => Ok(()),
-        Some(place) => Err(Failure::Refused(format!(
+        Some(place) => Err(AdminError::Refused(format!(
             "{} is inside {}, which it is to back up; name a folder elsewhere, preferably on another disk",
             folder.display(),
             place.display()
@@ -66,7 +66,7 @@ pub fn backup_progress(what: &str, progress: store::backup::BackupProgress) -> P
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let mut says = Vec::new();
     if request.collect {
         let (count, bytes) = collect_unused_blobs(instance, report)?;
@@ -94,7 +94,7 @@ pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut Pro
 }
 
 /// Lists the notes that use missing attachments, with their databases.
-fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Vec<String>, Failure> {
+fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Vec<String>, AdminError> {
     if missing.is_empty() {
         return Ok(Vec::new());
     }
@@ -114,7 +114,7 @@ fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Ve
 ///
 /// No other task may use the data folder meanwhile: a reference added between the scan of the databases and the rebuild
 /// would be lost.
-pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
+pub(super) fn rebuild_references(notes: &Notes) -> Result<String, AdminError> {
     let mut uses = Vec::new();
     for facts in notes.database_list()? {
         let database = notes.database_open(&facts.path)?;
@@ -131,7 +131,7 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, Failure> {
 }
 
 /// Removes unused attachments step by step. Returns their number and their size in bytes.
-pub fn collect_unused_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), Failure> {
+pub fn collect_unused_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<(u64, u64), AdminError> {
     let mut count = 0_u64;
     let mut bytes = 0_u64;
     loop {

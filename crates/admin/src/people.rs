@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::answer::record;
 use super::request::{NewPerson, UserChange, UserRequest};
-use super::{Answer, Failure, Outcome};
+use super::{AdminError, AdminResult, Answer};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
-pub(super) fn execute(instance: &Instance, request: UserRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: UserRequest) -> AdminResult {
     match request {
         UserRequest::Add { address, name, aliases, quota, password, batch: _ } => {
             // The command line ensures that there is an address.
@@ -32,14 +32,14 @@ pub(super) fn execute(instance: &Instance, request: UserRequest) -> Outcome {
 }
 
 /// Adds a person with a mail file.
-pub fn add(instance: &Instance, new: &NewUser) -> Outcome {
+pub fn add(instance: &Instance, new: &NewUser) -> AdminResult {
     let person = instance.directory.user_add(new)?;
     let made =
         instance.mail.create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
     made.map_err(|error| {
         let done =
             format!("{} was added nevertheless; the mail file will be created when it is first used.", person.label());
-        Failure::from(error).with_partial_result(done)
+        AdminError::from(error).with_partial_result(done)
     })?;
     let answer = Answer::message(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
     if person.has_password() {
@@ -51,7 +51,7 @@ pub fn add(instance: &Instance, new: &NewUser) -> Outcome {
     )))
 }
 
-fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
+fn new_user(person: NewPerson) -> Result<NewUser, AdminError> {
     let (first_name, last_name) = split_name(person.name.as_deref().unwrap_or_default());
     Ok(NewUser {
         address: person.address,
@@ -67,7 +67,7 @@ fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
 
 /// Adds people in one transaction. The answer lists one value per person: null, or the text of the error. Their mail
 /// files are created at first use.
-fn add_many(instance: &Instance, people: Vec<NewPerson>) -> Outcome {
+fn add_many(instance: &Instance, people: Vec<NewPerson>) -> AdminResult {
     let mut users = Vec::new();
     let mut places = Vec::new();
     let mut outcomes = Vec::new();
@@ -83,18 +83,18 @@ fn add_many(instance: &Instance, people: Vec<NewPerson>) -> Outcome {
     }
     for (place, added) in places.into_iter().zip(instance.directory.users_add(&users)?) {
         if let (Err(error), Some(outcome)) = (added, outcomes.get_mut(place)) {
-            *outcome = json!(Failure::from(error).to_string());
+            *outcome = json!(AdminError::from(error).to_string());
         }
     }
     Ok(Answer::list(outcomes))
 }
 
 /// Finds a person by address, login or name.
-pub fn find(instance: &Instance, who: &str) -> Result<std::sync::Arc<Person>, Failure> {
-    instance.directory.person(who)?.ok_or_else(|| Failure::no_such("user", who))
+pub fn find(instance: &Instance, who: &str) -> Result<std::sync::Arc<Person>, AdminError> {
+    instance.directory.person(who)?.ok_or_else(|| AdminError::no_such("user", who))
 }
 
-fn list(instance: &Instance, domain: Option<&str>) -> Outcome {
+fn list(instance: &Instance, domain: Option<&str>) -> AdminResult {
     let mut rows = Vec::new();
     let mut position = 0;
     loop {
@@ -122,7 +122,7 @@ fn list(instance: &Instance, domain: Option<&str>) -> Outcome {
     Ok(Answer::list(rows))
 }
 
-fn show(instance: &Instance, who: &str) -> Outcome {
+fn show(instance: &Instance, who: &str) -> AdminResult {
     let person = find(instance, who)?;
     let used = match instance.mail.open_as_server(&person.mail_file) {
         Ok(file) => Some(file.quota()?.used_bytes),
@@ -147,10 +147,10 @@ fn show(instance: &Instance, who: &str) -> Outcome {
     ]))
 }
 
-fn set(instance: &Instance, change: &UserChange) -> Outcome {
+fn set(instance: &Instance, change: &UserChange) -> AdminResult {
     let wanted = directory_change(change)?;
     if wanted.is_empty() {
-        return Err(Failure::nothing_to_change("user set"));
+        return Err(AdminError::nothing_to_change("user set"));
     }
     let person = find(instance, &change.who)?;
     if wanted.quota_bytes.is_some() {
@@ -170,7 +170,7 @@ fn set(instance: &Instance, change: &UserChange) -> Outcome {
 }
 
 /// Parses all requested changes, so that an invalid value is reported before anything is changed.
-fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
+fn directory_change(change: &UserChange) -> Result<DirectoryChange, AdminError> {
     let name = change.name.as_deref().map(split_name);
     let (first_name, last_name) = name.map_or((None, None), |(first, last)| (Some(first), Some(last)));
     Ok(DirectoryChange {
@@ -193,14 +193,14 @@ fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
 
 /// Sets the quota of a mail file. A mail file that does not exist yet needs no change, because it is created with the
 /// quota in the directory.
-pub fn set_quota(instance: &Instance, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
+pub fn set_quota(instance: &Instance, person: &Person, quota_bytes: Option<u64>) -> Result<(), AdminError> {
     let Some(access) = mail_file(instance, person)? else { return Ok(()) };
     let record = access.database().record();
     let options = notes::DatabaseOptions { quota_bytes, ..record.options };
     Ok(instance.notes.database_options_set(&access, &record.title, options)?)
 }
 
-fn remove(instance: &Instance, who: &str, delete_mail: bool) -> Outcome {
+fn remove(instance: &Instance, who: &str, delete_mail: bool) -> AdminResult {
     let person = find(instance, who)?;
     if delete_mail {
         mail_file(instance, &person)?;
@@ -223,7 +223,7 @@ fn remove(instance: &Instance, who: &str, delete_mail: bool) -> Outcome {
     Ok(answer.with_message(format!("The mail file {} was deleted.", person.mail_file)))
 }
 
-fn delete_mail_file(instance: &Instance, person: &Person) -> Result<(), Failure> {
+fn delete_mail_file(instance: &Instance, person: &Person) -> Result<(), AdminError> {
     match mail_file(instance, person)? {
         Some(access) => Ok(instance.notes.database_delete(&access)?),
         None => Ok(()),
@@ -231,16 +231,16 @@ fn delete_mail_file(instance: &Instance, person: &Person) -> Result<(), Failure>
 }
 
 /// Opens the mail file of a person. Returns `None` if it does not exist yet.
-fn mail_file(instance: &Instance, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
+fn mail_file(instance: &Instance, person: &Person) -> Result<Option<Access<level::Manager>>, AdminError> {
     match open_as_manager(instance, &person.mail_file) {
         Ok(access) => Ok(Some(access)),
-        Err(Failure::Notes(notes::Error::NotFound { .. })) => Ok(None),
+        Err(AdminError::Notes(notes::Error::NotFound { .. })) => Ok(None),
         Err(failure) => Err(failure),
     }
 }
 
 /// Opens a database with the rights of this server.
-pub fn open_as_manager(instance: &Instance, path: &str) -> Result<Access<level::Manager>, Failure> {
+pub fn open_as_manager(instance: &Instance, path: &str) -> Result<Access<level::Manager>, AdminError> {
     let database = instance.notes.database_open(path)?;
     let identity = std::sync::Arc::new(notes::Identity::local_server(instance.directory.options().server.clone()));
     Ok(database.authorize(&identity)?)
@@ -258,10 +258,10 @@ fn split_name(name: &str) -> (String, String) {
 }
 
 /// Parses a quota; `none` means no limit.
-pub(super) fn read_quota(text: &str) -> Result<Option<u64>, Failure> {
+pub(super) fn read_quota(text: &str) -> Result<Option<u64>, AdminError> {
     match text {
         "none" => Ok(None),
-        text => ByteSize::parse(text).map(|size| Some(size.0)).map_err(Failure::Refused),
+        text => ByteSize::parse(text).map(|size| Some(size.0)).map_err(AdminError::Refused),
     }
 }
 
@@ -273,7 +273,7 @@ mod tests {
     use crate::tests::ExecuteRequest;
     use sample::{PASSWORD, Sample};
 
-    fn user(sample: &Sample, request: UserRequest) -> Result<Answer, Failure> {
+    fn user(sample: &Sample, request: UserRequest) -> Result<Answer, AdminError> {
         sample.execute(Request::User(request))
     }
 
@@ -335,7 +335,7 @@ mod tests {
             batch: None,
         };
         let failure = user(&sample, zoe).expect_err("no database can be made");
-        assert!(matches!(failure, Failure::Partial { .. }), "{failure}");
+        assert!(matches!(failure, AdminError::Partial { .. }), "{failure}");
         assert!(failure.to_string().contains("zoe@acme.test was added nevertheless"), "{failure}");
         find(&sample.instance, "zoe").expect("she was added");
     }

@@ -7,9 +7,9 @@ use store::Ticket;
 
 use super::answer::{record, timestamp_json};
 use super::request::{QueueRequest, QueueSelection, QueueState};
-use super::{Answer, Failure, Outcome, counted};
+use super::{AdminError, AdminResult, Answer, counted};
 
-pub(super) fn execute(instance: &Instance, request: QueueRequest) -> Outcome {
+pub(super) fn execute(instance: &Instance, request: QueueRequest) -> AdminResult {
     match request {
         QueueRequest::List { state } => Ok(list(instance, state)),
         QueueRequest::Show { id } => show(instance, &id),
@@ -42,10 +42,10 @@ fn row(key: QueueKey, entry: &QueueEntry) -> Value {
     ])
 }
 
-fn show(instance: &Instance, id: &str) -> Outcome {
+fn show(instance: &Instance, id: &str) -> AdminResult {
     let key = parse(id)?;
     let Some((_, entry)) = instance.router.list().into_iter().find(|(known, _)| *known == key) else {
-        return Err(Failure::no_such("queue", id));
+        return Err(AdminError::no_such("queue", id));
     };
     let recipients: Vec<Value> = entry
         .recipients
@@ -79,7 +79,7 @@ fn change(
     which: &QueueSelection,
     what: &str,
     act: impl Fn(QueueKey) -> mail::Result<Ticket>,
-) -> Outcome {
+) -> AdminResult {
     let keys = if which.all {
         instance.router.list().into_iter().map(|(key, _)| key).collect()
     } else {
@@ -93,8 +93,8 @@ fn change(
     Ok(Answer::message(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
 }
 
-fn parse(id: &str) -> Result<QueueKey, Failure> {
-    id.parse().map_err(|text: String| Failure::Refused(format!("{text}; `doublet queue list` shows all")))
+fn parse(id: &str) -> Result<QueueKey, AdminError> {
+    id.parse().map_err(|text: String| AdminError::Refused(format!("{text}; `doublet queue list` shows all")))
 }
 
 fn sender(entry: &QueueEntry) -> &str {

@@ -3,9 +3,9 @@
 use instance::Instance;
 use serde_json::json;
 
-use super::{Answer, Outcome};
+use super::{AdminResult, Answer};
 
-pub(super) fn execute(instance: &Instance) -> Outcome {
+pub(super) fn execute(instance: &Instance) -> AdminResult {
     let queue = instance.router.counts();
     let (commits, syncs) = instance.store.committer().counts();
     let cache = instance.directory.cache_statistics();

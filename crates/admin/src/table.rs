@@ -26,7 +26,7 @@ use self::mark::{ImportProgress, name_of};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, databases, report_step};
 use crate::limits::TABLE_REFUSALS_MAX;
 use instance::Instance;
 
@@ -37,13 +37,13 @@ const ROWS_PER_TRANSACTION: usize = 500;
 const BYTES_PER_TRANSACTION: usize = 8 << 20;
 
 /// Imports the rows of a file into a database.
-pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut ProgressCallback<'_>) -> AdminResult {
     let access = open(instance, &request.path)?;
     let kind = access.database().record().kind;
     if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {
         let commands =
             if kind == DatabaseKind::Directory { "`doublet user`, `group` and `domain`" } else { "mail alone" };
-        return Err(Failure::Refused(format!(
+        return Err(AdminError::Refused(format!(
             "a table cannot be imported into {}: its documents come from {commands}",
             request.path
         )));
@@ -97,13 +97,13 @@ struct ImportGuard<'c> {
 }
 
 impl<'c> ImportGuard<'c> {
-    fn begin(instance: &'c Instance, request: &TableImport) -> Result<Self, Failure> {
+    fn begin(instance: &'c Instance, request: &TableImport) -> Result<Self, AdminError> {
         let what = (request.path.to_lowercase(), name_of(&request.file));
         if instance.imports.lock().insert(what.clone()) {
             return Ok(Self { instance, what });
         }
         let file = request.file.display();
-        Err(Failure::Refused(format!(
+        Err(AdminError::Refused(format!(
             "an import of {file} into {} is running; wait until it has finished",
             request.path
         )))
@@ -145,7 +145,7 @@ struct Import<'i> {
 }
 
 impl Import<'_> {
-    fn add_row(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), Failure> {
+    fn add_row(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), AdminError> {
         let number = self.progress.rows + 1;
         let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Invalid)) {
             Ok(new) => self.check_unid(new)?,
@@ -191,7 +191,7 @@ impl Import<'_> {
     }
 
     /// Rejects a document whose UNID is in use or reserved for profile documents.
-    fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, RowError>, Failure> {
+    fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, RowError>, AdminError> {
         let Some(unid) = new.unid else { return Ok(Ok(new)) };
         let reader: Access<level::Reader> = self.access.downgrade();
         let reading = reader.read()?;
@@ -209,7 +209,7 @@ impl Import<'_> {
 
     /// Creates the documents of the waiting rows and records the progress with `note_down`. On return the previous
     /// transaction is durable.
-    fn flush(&mut self, note_down: RecordProgress) -> Result<(), Failure> {
+    fn flush(&mut self, note_down: RecordProgress) -> Result<(), AdminError> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         self.progress.documents += waiting.len() as u64;
@@ -224,7 +224,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, Failure> {
+    fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, AdminError> {
         let writing = self.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.instance.notes.transaction(&accesses)?;
@@ -236,7 +236,7 @@ impl Import<'_> {
     }
 
     /// Waits until the pending transaction is durable.
-    fn await_durability(&mut self) -> Result<(), Failure> {
+    fn await_durability(&mut self) -> Result<(), AdminError> {
         let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
         let waited = self.instance.notes.store().durable(ticket).wait();
         waited.map_err(|error| self.with_durable_progress(error.into()))?;
@@ -245,7 +245,7 @@ impl Import<'_> {
     }
 
     /// Adds the durable progress to a failure.
-    fn with_durable_progress(&mut self, failure: Failure) -> Failure {
+    fn with_durable_progress(&mut self, failure: AdminError) -> AdminError {
         // The pending transaction may still succeed.
         if let Some((ticket, mark)) = self.under_way.take()
             && self.instance.notes.store().durable(ticket).wait().is_ok()
@@ -312,7 +312,7 @@ fn delimiter_message(delimiter: char) -> String {
     format!("Fields were separated by {name}, as detected in the first line; --delimiter sets another delimiter.")
 }
 
-fn open(instance: &Instance, path: &str) -> Result<Access<level::Designer>, Failure> {
+fn open(instance: &Instance, path: &str) -> Result<Access<level::Designer>, AdminError> {
     databases::open(instance, path).map(|access| access.downgrade())
 }
 

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
 use super::request::UpdallRequest;
-use super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, databases};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, databases};
 
 /// Updates or rebuilds the views of one database or of all.
-pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
         None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
@@ -31,7 +31,7 @@ pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut 
         let meant: Vec<_> = views.iter().filter(|info| is_meant(info)).collect();
         if let (true, Some(name)) = (meant.is_empty(), &request.view) {
             let text = format!("{path} has no view {name:?}; `doublet db views {path}` lists them");
-            return Err(Failure::Refused(text));
+            return Err(AdminError::Refused(text));
         }
         for info in meant {
             rows.push(update_one(instance, &access, info, request.rebuild, report)?);
@@ -47,7 +47,7 @@ fn update_one(
     info: &ViewInfo,
     rebuild: bool,
     report: &mut ProgressCallback<'_>,
-) -> Result<Value, Failure> {
+) -> Result<Value, AdminError> {
     let path = access.database().path();
     let title = &info.view.title;
     let mut tell = |done, total: u64| {
@@ -63,9 +63,9 @@ fn update_one(
     };
     if !is_done {
         return match tell(0, 0) {
-            ControlFlow::Break(()) => Err(Failure::Cancelled),
+            ControlFlow::Break(()) => Err(AdminError::Cancelled),
             ControlFlow::Continue(()) => {
-                Err(Failure::Refused(format!("view {title:?} of {path} is already being built; try again later")))
+                Err(AdminError::Refused(format!("view {title:?} of {path} is already being built; try again later")))
             }
         };
     }
@@ -83,7 +83,7 @@ fn update_one(
 }
 
 /// Lists the views of a database with the state of their indexes.
-pub(super) fn list(instance: &Instance, path: &str) -> Outcome {
+pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
     let access = databases::open(instance, path)?;
     let reading = access.read()?;
     let mut rows = Vec::new();
@@ -150,7 +150,7 @@ mod tests {
         }
         assert_eq!((listed("documents"), listed("pending_changes")), (json!(1), json!(0)));
         let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));
-        assert!(matches!(broken_off, Err(Failure::Cancelled)));
+        assert!(matches!(broken_off, Err(AdminError::Cancelled)));
         let unknown = updall(instance, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));
         assert!(unknown.expect_err("unknown").to_string().contains("doublet db views"));
     }

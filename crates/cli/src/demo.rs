@@ -9,7 +9,7 @@
 pub mod discussion;
 pub mod messages;
 
-use admin::{Failure, domains, groups, people};
+use admin::{AdminError, domains, groups, people};
 use base::Random;
 use design::error::DesignError;
 use directory::{DomainChange, NewUser};
@@ -56,7 +56,7 @@ pub enum DemoError {
     Design(#[from] DesignError),
     /// An administration command failed.
     #[error(transparent)]
-    Admin(#[from] Failure),
+    Admin(#[from] AdminError),
     /// An operation on mail failed.
     #[error(transparent)]
     Mail(#[from] mail::Error),

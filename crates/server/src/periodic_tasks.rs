@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::{Failure, Progress, ProgressCallback, Unit, report_step};
+use admin::{AdminError, Progress, ProgressCallback, Unit, report_step};
 use instance::Instance;
 use wire::Shutdown;
 
 /// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
-type TaskFn = fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, Failure>;
+type TaskFn = fn(&Instance, &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError>;
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
@@ -51,21 +51,21 @@ pub async fn run(task: PeriodicTask, instance: Arc<Instance>, shutdown: Shutdown
         });
         match done.await {
             Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
-            Ok(Ok(None) | Err(Failure::Cancelled)) => {}
+            Ok(Ok(None) | Err(AdminError::Cancelled)) => {}
             Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "task failed; will retry"),
             Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "task aborted; will retry"),
         }
     }
 }
 
-fn collect_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+fn collect_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
     let (count, bytes) = admin::maintenance::collect_unused_blobs(instance, report)?;
     let counted = instance.store.blobs().report(&instance.store.snapshot()?)?;
     *instance.blobs_counted.lock() = Some(counted);
     Ok((count > 0).then(|| format!("removed {count} unreferenced attachments, {bytes} bytes")))
 }
 
-fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
     let databases = instance.notes.database_list()?;
     let total = Some(databases.len() as u64);
     let mut removed = 0;
@@ -102,7 +102,7 @@ fn purge_database(instance: &Instance, path: &str) -> notes::Result<usize> {
     }
 }
 
-fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, Failure> {
+fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
     let closed = instance.notes.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
 }
@@ -128,7 +128,7 @@ mod tests {
     fn cancelled_task_ends_early() {
         let sample = Sample::new();
         let ended = purge_stubs(&sample.instance, &mut |_| ControlFlow::Break(()));
-        assert!(matches!(ended, Err(Failure::Cancelled)));
+        assert!(matches!(ended, Err(AdminError::Cancelled)));
     }
 
     #[tokio::test]

@@ -355,7 +355,7 @@ impl Server {
 
 impl Server {
     /// Returns the status of the data folder, extended by the data that only a running server has.
-    fn status(&self, report: &mut ProgressCallback<'_>) -> admin::Outcome {
+    fn status(&self, report: &mut ProgressCallback<'_>) -> admin::AdminResult {
         let mut answer = admin::execute(&self.instance, Request::Status { running: false }, report)?;
         if let Some(fields) = answer.data.as_object_mut() {
             let pool = self.pool.report();

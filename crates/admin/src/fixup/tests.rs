@@ -108,7 +108,7 @@ impl ClosedDataFolder {
         std::fs::write(file, bytes).expect("written");
     }
 
-    fn fixup(&self) -> Outcome {
+    fn fixup(&self) -> AdminResult {
         let data = DataFolder::new(&self.config.server.data);
         let lock = data.lock().expect("nobody works on it");
         let services = DatabaseServices::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");

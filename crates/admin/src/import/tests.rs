@@ -44,7 +44,7 @@ fn check_resumes(sample: &Sample, request: &ImportRequest) {
         });
         match outcome {
             Ok(_) => break,
-            Err(failure) => assert!(matches!(failure, Failure::Partial { .. }), "{failure}"),
+            Err(failure) => assert!(matches!(failure, AdminError::Partial { .. }), "{failure}"),
         }
     }
     assert!(attempts > 1, "the import was never cancelled");

@@ -22,7 +22,7 @@ use self::hints::TextShape;
 use self::shown_items::ShownItems;
 use super::super::answer::record;
 use super::super::request::{TableFormat, TableImport};
-use super::super::{Failure, counted};
+use super::super::{AdminError, counted};
 use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
 
@@ -218,7 +218,7 @@ impl Columns {
         request: &TableImport,
         rows: &mut Rows,
         access: &Access<level::Designer>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, AdminError> {
         let fields = match &request.form {
             Some(name) => template::fields_of(access, name)?,
             None => HashMap::new(),
@@ -239,7 +239,7 @@ impl Columns {
 
     /// Searches the whole file for columns that are named in `--map` and missing in the sampled rows, before any
     /// document is created. CSV files have no such columns.
-    fn find_late_mapped_columns(&mut self, request: &TableImport, options: &[MapOption<'_>]) -> Result<(), Failure> {
+    fn find_late_mapped_columns(&mut self, request: &TableImport, options: &[MapOption<'_>]) -> Result<(), AdminError> {
         let mut missing: Vec<&str> = options.iter().map(|option| option.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
         if missing.is_empty() || request.is_stdin() || request.table_format() == TableFormat::Csv {
@@ -264,11 +264,11 @@ impl Columns {
         check_count(request, self.mappings.len())
     }
 
-    fn change(&mut self, option: MapOption<'_>, request: &TableImport) -> Result<(), Failure> {
+    fn change(&mut self, option: MapOption<'_>, request: &TableImport) -> Result<(), AdminError> {
         let column = option.column;
         let mapping = self.mappings.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
         let mapping = mapping.ok_or_else(|| {
-            Failure::Refused(match request.is_stdin() {
+            AdminError::Refused(match request.is_stdin() {
                 true => {
                     format!("the first rows have no column {column:?}; to map a column that first occurs later, import from a file")
                 }
@@ -428,7 +428,7 @@ struct MapOption<'r> {
 }
 
 impl<'r> MapOption<'r> {
-    fn read(text: &'r str) -> Result<Self, Failure> {
+    fn read(text: &'r str) -> Result<Self, AdminError> {
         let (column, target) = text.split_once('=').ok_or_else(|| wrong_map(text))?;
         let (item, kind) = match target.rsplit_once(':') {
             Some((item, kind)) => (item, Some(ColumnType::named(kind).ok_or_else(|| wrong_map(text))?)),
@@ -436,22 +436,22 @@ impl<'r> MapOption<'r> {
         };
         if item.len() > ITEM_NAME_BYTES_MAX {
             let why = format!("--map {text:?}: an item name must have at most {ITEM_NAME_BYTES_MAX} bytes");
-            return Err(Failure::Refused(why));
+            return Err(AdminError::Refused(why));
         }
         Ok(Self { column, item: (!item.is_empty()).then_some(item), kind })
     }
 }
 
-fn wrong_map(text: &str) -> Failure {
+fn wrong_map(text: &str) -> AdminError {
     let kinds: Vec<&str> = ColumnType::ALL.iter().map(|(name, _)| *name).collect();
-    Failure::Refused(format!(
+    AdminError::Refused(format!(
         "--map {text:?}: write COLUMN=ITEM, COLUMN=ITEM:TYPE or COLUMN= to leave a column out; types are {}",
         kinds.join(", ")
     ))
 }
 
 /// Determines the columns and their types from the first rows.
-fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
+fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, AdminError> {
     let mut names = rows.names().to_vec();
     let mut found: Vec<(Option<ColumnType>, TextShape)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
@@ -484,7 +484,7 @@ fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>
     Ok(names.into_iter().zip(found).map(mapping).collect())
 }
 
-fn check_count(request: &TableImport, count: usize) -> Result<(), Failure> {
+fn check_count(request: &TableImport, count: usize) -> Result<(), AdminError> {
     if count <= TABLE_COLUMNS_MAX {
         return Ok(());
     }

@@ -17,17 +17,17 @@ use notes::{DatabaseSnapshot, Item, ItemValue};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
-use super::super::{Answer, Failure, Outcome, Progress, ProgressCallback, Unit, counted, report_step};
+use super::super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, report_step};
 use super::columns::{TYPES, UNID, undetectable_type};
 use super::open;
 use crate::limits::TABLE_COLUMNS_MAX;
 
 /// Writes the documents of a database to a file.
-pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut ProgressCallback<'_>) -> Outcome {
+pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut ProgressCallback<'_>) -> AdminResult {
     let access = open(instance, &request.path)?;
     let selection = request.formula.as_deref().unwrap_or("SELECT @All");
     let formula = formula::Formula::compile(selection, &formula::FormulaOptions::default())
-        .map_err(|error| Failure::Refused(format!("--formula: {}", error.render(selection))))?;
+        .map_err(|error| AdminError::Refused(format!("--formula: {}", error.render(selection))))?;
     let reading = access.read()?;
     let form = request.format.unwrap_or_else(|| TableFormat::of(&request.file));
     let columns = match (form, &request.columns[..]) {
@@ -101,7 +101,7 @@ fn items(reading: &DatabaseSnapshot<'_>, subject: &Subject<'_>, columns: &[Strin
 }
 
 /// Returns the names of all items in the selected documents.
-fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
+fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Result<Vec<String>, AdminError> {
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
     reading.search(formula, base::Modseq(0), &mut |subject| {
@@ -115,7 +115,7 @@ fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Re
     if names.len() > TABLE_COLUMNS_MAX {
         let why =
             format!("the documents have more than {TABLE_COLUMNS_MAX} different items; choose some with --columns");
-        return Err(Failure::Refused(why));
+        return Err(AdminError::Refused(why));
     }
     Ok(names)
 }
@@ -143,8 +143,8 @@ enum FormatWriter {
 }
 
 impl TableFile {
-    fn create(path: &Path, form: TableFormat, columns: Vec<String>) -> Result<Self, Failure> {
-        let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(Failure::file(path))?));
+    fn create(path: &Path, form: TableFormat, columns: Vec<String>) -> Result<Self, AdminError> {
+        let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(AdminError::file(path))?));
         let writer = match form {
             TableFormat::Jsonl => FormatWriter::Lines(out),
             TableFormat::Csv => {
@@ -157,7 +157,7 @@ impl TableFile {
         Ok(Self { writer, columns, written: ExportStatistics::default() })
     }
 
-    fn write(&mut self, header: &notes::NoteHeader, items: &[Item]) -> Result<(), Failure> {
+    fn write(&mut self, header: &notes::NoteHeader, items: &[Item]) -> Result<(), AdminError> {
         let groups = by_name(items);
         match &mut self.writer {
             FormatWriter::Csv(out) => {
@@ -199,10 +199,10 @@ impl TableFile {
     }
 
     /// Flushes the file.
-    fn finish(self, path: &Path) -> Result<ExportStatistics, Failure> {
+    fn finish(self, path: &Path) -> Result<ExportStatistics, AdminError> {
         match self.writer {
-            FormatWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
-            FormatWriter::Lines(mut out) => out.flush().map_err(Failure::file(path))?,
+            FormatWriter::Csv(mut out) => out.flush().map_err(AdminError::file(path))?,
+            FormatWriter::Lines(mut out) => out.flush().map_err(AdminError::file(path))?,
         }
         Ok(self.written)
     }
@@ -244,8 +244,8 @@ fn count_nulls(value: &Json) -> u64 {
     }
 }
 
-fn written(error: impl std::fmt::Display) -> Failure {
-    Failure::Refused(format!("the file cannot be written: {error}"))
+fn written(error: impl std::fmt::Display) -> AdminError {
+    AdminError::Refused(format!("the file cannot be written: {error}"))
 }
 
 /// Formats a value for a CSV field. The values of a list are separated by the default list separator of an import.

@@ -9,7 +9,7 @@ use std::path::Path;
 use notes::{Access, Item, ItemValue, Note, Writer, level};
 
 use super::super::request::TableImport;
-use super::super::{Failure, counted};
+use super::super::{AdminError, counted};
 
 /// Maximum number of bytes of a file name that distinguish the imports of a database.
 const NAME_BYTES_MAX: usize = 200;
@@ -34,21 +34,21 @@ pub(super) struct ImportProgress {
 impl ImportProgress {
     /// Determines the row at which the import begins: after the rows of an interrupted import if the request resumes
     /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
-    pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
+    pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, AdminError> {
         if request.is_stdin() && request.resume {
             let why = "--resume requires a file: the content of standard input may differ from that of the interrupted import";
-            return Err(Failure::Refused(why.to_owned()));
+            return Err(AdminError::Refused(why.to_owned()));
         }
         if request.dry_run || request.is_stdin() {
             return Ok(Self::default());
         }
-        let size = std::fs::metadata(&request.file).map_err(Failure::file(&request.file))?.len();
+        let size = std::fs::metadata(&request.file).map_err(AdminError::file(&request.file))?.len();
         let name = name_of(&request.file);
         let reader: Access<level::Reader> = access.downgrade();
         let stored = reader.read()?.profile(&name, None)?;
         let fresh = Self { name: Some(name), size, ..Self::default() };
         match stored.map(|note| fresh.stored(&note)) {
-            None if request.resume => Err(Failure::Refused(format!(
+            None if request.resume => Err(AdminError::Refused(format!(
                 "there is nothing to resume: no import of {} into {} was interrupted; without --resume, the import starts with the first row",
                 request.file.display(),
                 request.path
@@ -76,20 +76,20 @@ impl ImportProgress {
         Self { name: self.name.clone(), size, rows, documents, refused, is_stored: true }
     }
 
-    fn resumed(self, request: &TableImport, size: u64) -> Result<Self, Failure> {
+    fn resumed(self, request: &TableImport, size: u64) -> Result<Self, AdminError> {
         let rows = self.rows;
         let documents = self.documents;
         let path = &request.path;
         let file = request.file.display();
         if !request.resume {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "an import of {file} into {path} was interrupted after row {rows}, with {} created; --resume continues after that row, \
                  --restart starts again with the first row and keeps what was created",
                 counted(documents, "document", "documents")
             )));
         }
         if size != self.size && self.size != 0 {
-            return Err(Failure::Refused(format!(
+            return Err(AdminError::Refused(format!(
                 "{file} has {size} bytes, but had {} when the import was interrupted, so it is unknown which of its rows were imported; \
                  --restart starts again with the first row",
                 self.size

@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use super::super::request::{TableFormat, TableImport};
-use super::super::{Failure, counted};
+use super::super::{AdminError, counted};
 use super::columns::quoted;
 use super::quotes::{QuoteTracker, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
@@ -115,11 +115,11 @@ impl BoundedInput {
 }
 
 impl Rows {
-    pub(super) fn open(request: &TableImport) -> Result<Self, Failure> {
+    pub(super) fn open(request: &TableImport) -> Result<Self, AdminError> {
         let input: Box<dyn Read> = if request.is_stdin() {
             Box::new(std::io::stdin())
         } else {
-            Box::new(File::open(&request.file).map_err(Failure::file(&request.file))?)
+            Box::new(File::open(&request.file).map_err(AdminError::file(&request.file))?)
         };
         let source = match request.table_format() {
             TableFormat::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
@@ -145,7 +145,7 @@ impl Rows {
     }
 
     /// Reads the first rows without consuming them.
-    pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<RowResult>, Failure> {
+    pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<RowResult>, AdminError> {
         let mut bytes = 0;
         while self.sampled.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
             let Some(found) = self.source.next()? else { break };
@@ -156,14 +156,14 @@ impl Rows {
     }
 
     /// Returns the next row, or `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<RowResult>, Failure> {
+    pub(super) fn next(&mut self) -> Result<Option<RowResult>, AdminError> {
         self.sampled.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
     }
 }
 
 impl Source {
     /// Returns the next row, or `None` at the end.
-    fn next(&mut self) -> Result<Option<RowResult>, Failure> {
+    fn next(&mut self) -> Result<Option<RowResult>, AdminError> {
         match self {
             Self::Csv(source) => source.next(),
             Self::Lines(input) => next_object(input.as_mut()),
@@ -173,17 +173,17 @@ impl Source {
 
 impl CsvSource {
     /// Reads the first row, which contains the column names.
-    fn open(request: &TableImport, mut input: Box<dyn Read>) -> Result<Self, Failure> {
+    fn open(request: &TableImport, mut input: Box<dyn Read>) -> Result<Self, AdminError> {
         let path = request.file.as_path();
         let chosen = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
             Ok(byte) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
-            _ => Err(Failure::Refused(format!(
+            _ => Err(AdminError::Refused(format!(
                 "{delimiter:?} cannot be a delimiter: use an ASCII character other than a quote or line end"
             ))),
         });
         let chosen = chosen.transpose()?;
         let mut beginning = Vec::new();
-        input.by_ref().take(BEGINNING_BYTES).read_to_end(&mut beginning).map_err(Failure::file(path))?;
+        input.by_ref().take(BEGINNING_BYTES).read_to_end(&mut beginning).map_err(AdminError::file(path))?;
         if beginning.starts_with("\u{feff}".as_bytes()) {
             beginning.drain(.."\u{feff}".len());
         }
@@ -206,7 +206,7 @@ impl CsvSource {
         Ok(Self { reader, names, delimiter, takes_short: request.short_rows, has_ended: false })
     }
 
-    fn next(&mut self) -> Result<Option<RowResult>, Failure> {
+    fn next(&mut self) -> Result<Option<RowResult>, AdminError> {
         if self.has_ended {
             return Ok(None);
         }
@@ -217,7 +217,7 @@ impl CsvSource {
             self.has_ended = true;
             return Ok(Some((Err(RowError::Endless(why)), 0)));
         }
-        if !read.map_err(|error| Failure::Refused(format!("cannot read the next row: {error}")))? {
+        if !read.map_err(|error| AdminError::Refused(format!("cannot read the next row: {error}")))? {
             return Ok(None);
         }
         let found = row.len();
@@ -257,9 +257,9 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
 }
 
 /// Reads the next non-empty line. Returns `None` at the end.
-fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
+fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, AdminError> {
     let mut line = Vec::new();
-    let unread = |error: std::io::Error| Failure::Refused(format!("cannot read the next row: {error}"));
+    let unread = |error: std::io::Error| AdminError::Refused(format!("cannot read the next row: {error}"));
     while line.trim_ascii().is_empty() {
         line.clear();
         if input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).map_err(unread)? == 0 {
@@ -284,6 +284,6 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, Failure> {
     Ok(Some((row.map_err(RowError::Invalid), line.len())))
 }
 
-pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::Refused(format!("{}: {why}", path.display()))
+pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> AdminError {
+    AdminError::Refused(format!("{}: {why}", path.display()))
 }

@@ -5,7 +5,7 @@
 
 use notes::{Access, NoteClass, level};
 
-use super::super::super::Failure;
+use super::super::super::AdminError;
 use super::super::super::request::TableImport;
 use super::{ColumnType, Mapping, TypeSource, UNID, counted, number, quoted};
 
@@ -81,7 +81,10 @@ fn is_written_date(text: &str) -> bool {
 }
 
 /// Returns a hint if the database has forms, but none with the requested name.
-pub(super) fn unknown_form(request: &TableImport, access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
+pub(super) fn unknown_form(
+    request: &TableImport,
+    access: &Access<level::Designer>,
+) -> Result<Option<String>, AdminError> {
     let Some(name) = &request.form else { return Ok(None) };
     let reading = access.read()?;
     let mut titles = Vec::new();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use notes::view::view_format::Column;
 use notes::{Access, level};
 
-use super::super::super::Failure;
+use super::super::super::AdminError;
 use super::{ColumnType, Mapping, quoted};
 
 /// Maximum number of names that a hint lists.
@@ -40,7 +40,7 @@ struct ShownItem {
 
 impl ShownItems {
     /// Reads the views of a database. Returns `None` if there are none, or if the shown items are unknown.
-    pub(super) fn read(access: &Access<level::Designer>) -> Result<Option<Self>, Failure> {
+    pub(super) fn read(access: &Access<level::Designer>) -> Result<Option<Self>, AdminError> {
         let mut items = Self::default();
         let views = access.read()?.views()?;
         for view in &views {

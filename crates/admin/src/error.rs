@@ -9,7 +9,7 @@ use crate::answer::{Answer, Progress, ProgressCallback};
 /// Error of an administration command, written for the administrator. The text says what to do next where that is
 /// known.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum AdminError {
     /// Error of the directory.
     #[error("{0}{hint}", hint = directory_hint(.0))]
     Directory(#[from] directory::Error),
@@ -40,10 +40,10 @@ pub enum Failure {
     #[error("{0}")]
     Refused(String),
     /// The command failed after a part of it was done. That part is kept.
-    #[error("{failure}\n{done}")]
+    #[error("{error}\n{done}")]
     Partial {
         /// The error that stopped the command.
-        failure: Box<Failure>,
+        error: Box<AdminError>,
         /// Description of the part that was done, and how to continue.
         done: String,
     },
@@ -52,7 +52,7 @@ pub enum Failure {
     Cancelled,
 }
 
-impl From<DesignError> for Failure {
+impl From<DesignError> for AdminError {
     fn from(error: DesignError) -> Self {
         match error {
             DesignError::Notes(error) => Self::Notes(error),
@@ -63,16 +63,16 @@ impl From<DesignError> for Failure {
     }
 }
 
-impl From<search::QueryError> for Failure {
+impl From<search::QueryError> for AdminError {
     fn from(error: search::QueryError) -> Self {
         Self::Search(error.into())
     }
 }
 
 /// Result of an administration command.
-pub type Outcome = Result<Answer, Failure>;
+pub type AdminResult = Result<Answer, AdminError>;
 
-impl Failure {
+impl AdminError {
     /// Creates the error for a named object that does not exist.
     #[must_use]
     pub fn no_such(kind: &str, name: &str) -> Self {
@@ -85,22 +85,22 @@ impl Failure {
         Self::Refused(format!("nothing to change; `doublet {command} --help` lists the options"))
     }
 
-    /// Adds a description of the work that was done before this failure and is kept.
+    /// Adds a description of the work that was done before this error and is kept.
     #[must_use]
     pub fn with_partial_result(self, done: String) -> Self {
-        Self::Partial { failure: Box::new(self), done }
+        Self::Partial { error: Box::new(self), done }
     }
 
-    /// Returns a function that converts an I/O error of a file into a failure.
+    /// Returns a function that converts an I/O error of a file into an `AdminError`.
     pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
 }
 
-/// Reports progress. Fails with [`Failure::Cancelled`] if the callback cancels the command.
-pub fn report_step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), Failure> {
-    if report(progress).is_break() { Err(Failure::Cancelled) } else { Ok(()) }
+/// Reports progress. Fails with [`AdminError::Cancelled`] if the callback cancels the command.
+pub fn report_step(report: &mut ProgressCallback<'_>, progress: Progress) -> Result<(), AdminError> {
+    if report(progress).is_break() { Err(AdminError::Cancelled) } else { Ok(()) }
 }
 
 fn directory_hint(error: &directory::Error) -> String {
