@@ -18,10 +18,10 @@ use instance::data_folder::{DataError, DataFolder, DataLock};
 use instance::{DatabaseServices, Instance};
 
 use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
-use super::{Failure, GlobalOptions, export_command, print, secret_input};
+use super::{CommandError, GlobalOptions, export_command, print, secret_input};
 
 /// Executes a request and prints its answer.
-pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), CommandError> {
     if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
         return super::batch::run(place, file);
     }
@@ -39,7 +39,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), Failure> {
     };
     drop(meter);
     print(&if place.json { format_as_json(&answer) } else { format_for_people(&answer) });
-    answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
+    answer.complaint.map_or(Ok(()), |complaint| Err(CommandError(complaint)))
 }
 
 /// Target of administration requests: the process that has the data folder open.
@@ -52,10 +52,10 @@ pub(super) enum AdminTarget {
 
 impl AdminTarget {
     /// Opens the data folder, unless a server uses it. `may_begin` allows creating a new data folder.
-    pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
+    pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, CommandError> {
         match lock_data_folder(config, may_begin)? {
             (data, Some(lock)) => {
-                let instance = Instance::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+                let instance = Instance::open_locked(Arc::clone(config), data, lock).map_err(CommandError::of)?;
                 Ok(Self::Local(Box::new(instance)))
             }
             (data, None) => Ok(Self::Server(data)),
@@ -63,12 +63,12 @@ impl AdminTarget {
     }
 
     /// Executes a request and returns its answer.
-    pub(super) fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
+    pub(super) fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, CommandError> {
         match self {
-            Self::Local(instance) => admin::execute(instance, request, report).map_err(Failure::of),
+            Self::Local(instance) => admin::execute(instance, request, report).map_err(CommandError::of),
             Self::Server(data) => {
                 reject_stdin_requests(&request)?;
-                client::call(&data.control_socket(), request, report).map_err(Failure)
+                client::call(&data.control_socket(), request, report).map_err(CommandError)
             }
         }
     }
@@ -76,33 +76,38 @@ impl AdminTarget {
 
 /// Executes a fixup: through the running server, or else in this process. In this process only the store is opened,
 /// because everything above it may be damaged.
-fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, Failure> {
+fn fixup(
+    config: &Arc<Config>,
+    request: FixupRequest,
+    report: &mut ProgressCallback<'_>,
+) -> Result<Answer, CommandError> {
     match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
-            let services = DatabaseServices::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
-            admin::fixup::execute_offline(services, &request, report).map_err(Failure::of)
+            let services =
+                DatabaseServices::open_for_fixup(Arc::clone(config), data, lock).map_err(CommandError::of)?;
+            admin::fixup::execute_offline(services, &request, report).map_err(CommandError::of)
         }
-        (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),
+        (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(CommandError),
     }
 }
 
 /// Locks the data folder for this process, unless a server uses it. The lock is `None` if a server runs. `may_begin`
 /// allows creating a new data folder.
-fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
+fn lock_data_folder(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), CommandError> {
     let data = DataFolder::new(&config.server.data);
     if !data.store_folder().exists() && !may_begin {
-        return Err(Failure(format!(
+        return Err(CommandError(format!(
             "there is no data in {}; check --data. `doublet serve` or `doublet domain add` creates a new data folder",
             data.path().display()
         )));
     }
     match data.lock() {
         Ok(lock) => {
-            crate::log::start_quiet(&config.log).map_err(Failure)?;
+            crate::log::start_quiet(&config.log).map_err(CommandError)?;
             Ok((data, Some(lock)))
         }
         Err(DataError::InUse { .. }) => Ok((data, None)),
-        Err(error) => Err(Failure(format!(
+        Err(error) => Err(CommandError(format!(
             "{error}\nCheck that --data is the folder of the server and that you have permission to open it."
         ))),
     }
@@ -120,7 +125,7 @@ fn may_create_data(request: &Request) -> bool {
 }
 
 /// Reads the password or passphrase if the request asks for it.
-fn read_secrets(request: &mut Request) -> Result<(), Failure> {
+fn read_secrets(request: &mut Request) -> Result<(), CommandError> {
     let argument = match request {
         Request::User(UserRequest::Add { password, .. }) => password,
         Request::User(UserRequest::Set(change)) => &mut change.password,
@@ -133,7 +138,7 @@ fn read_secrets(request: &mut Request) -> Result<(), Failure> {
     if argument.password_stdin {
         let password = secret_input::first_line()?;
         if password.is_empty() {
-            return Err(Failure("no password on standard input: write it as the first line".to_owned()));
+            return Err(CommandError("no password on standard input: write it as the first line".to_owned()));
         }
         *argument = PasswordOptions { password_stdin: true, password: Some(Secret(password)) };
     }
@@ -141,9 +146,9 @@ fn read_secrets(request: &mut Request) -> Result<(), Failure> {
 }
 
 /// Rejects requests that read standard input, because a server cannot read the input of this command.
-fn reject_stdin_requests(request: &Request) -> Result<(), Failure> {
+fn reject_stdin_requests(request: &Request) -> Result<(), CommandError> {
     match request {
-        Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(Failure(
+        Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(CommandError(
             "a server is running on this data folder and cannot read the standard input of this command: write the table to a file and import that"
                 .to_owned(),
         )),
@@ -152,7 +157,7 @@ fn reject_stdin_requests(request: &Request) -> Result<(), Failure> {
 }
 
 /// Resolves paths against the working directory of the command, because the server may run in another one.
-fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
+fn make_paths_absolute(request: &mut Request) -> Result<(), CommandError> {
     let paths: Vec<&mut std::path::PathBuf> = match request {
         Request::Backup(request) => vec![&mut request.folder],
         Request::Import(import) => import.files.iter_mut().collect(),
@@ -163,7 +168,7 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
         _ => Vec::new(),
     };
     for path in paths {
-        *path = std::path::absolute(&*path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        *path = std::path::absolute(&*path).map_err(|error| CommandError(format!("{}: {error}", path.display())))?;
     }
     Ok(())
 }

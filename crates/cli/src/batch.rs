@@ -17,19 +17,19 @@ use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
 use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
-use super::{Failure, GlobalOptions, print};
+use super::{CommandError, GlobalOptions, print};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 
 /// Default columns of a file whose first line does not name them.
 const COLUMNS: [&str; 3] = ["address", "name", "password"];
 
 /// Adds all people in a file; `-` is standard input.
-pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
     let config = Arc::new(place.load()?);
     let (input, total): (Box<dyn BufRead>, _) = if file == Path::new("-") {
         (Box::new(BufReader::new(std::io::stdin())), None)
     } else {
-        let refuse = |error| Failure(format!("{}: {error}", file.display()));
+        let refuse = |error| CommandError(format!("{}: {error}", file.display()));
         let opened = File::open(file).map_err(refuse)?;
         let length = opened.metadata().map_err(refuse)?.len();
         (Box::new(BufReader::new(opened)), Some(length))
@@ -62,11 +62,11 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), Failure> {
     });
     ended?;
     let lines = counted(count, "line was", "lines were");
-    if count > 0 { Err(Failure(format!("{lines} not accepted; see the messages above"))) } else { Ok(()) }
+    if count > 0 { Err(CommandError(format!("{lines} not accepted; see the messages above"))) } else { Ok(()) }
 }
 
 /// Function that adds people. It returns one value per person: null, or the text of the error.
-type AddPeople<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
+type AddPeople<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, CommandError> + 'a;
 
 /// Result of processing a file.
 struct BatchResult {
@@ -75,7 +75,7 @@ struct BatchResult {
     /// A record for each rejected line.
     refused: Vec<Value>,
     /// The error that ended the processing before the end of the file.
-    ended: Result<(), Failure>,
+    ended: Result<(), CommandError>,
 }
 
 /// Processes all lines.
@@ -100,7 +100,7 @@ impl PendingPart {
         input: &mut dyn BufRead,
         add: &mut AddPeople<'_>,
         report: &mut dyn FnMut(u64),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let mut columns: Option<Vec<String>> = None;
         let mut number = 0_u64;
         let mut done = 0_u64;
@@ -138,7 +138,7 @@ impl PendingPart {
         Ok(())
     }
 
-    fn flush(&mut self, add: &mut AddPeople<'_>) -> Result<(), Failure> {
+    fn flush(&mut self, add: &mut AddPeople<'_>) -> Result<(), CommandError> {
         self.bytes = 0;
         let people = std::mem::take(&mut self.people);
         if people.is_empty() {
@@ -147,7 +147,7 @@ impl PendingPart {
         let outcomes = add(people.iter().map(|(_, person)| person.clone()).collect()).map_err(|failure| {
             let first = people.first().map_or(0, |(number, _)| *number);
             let people = counted(self.added, "person was", "people were");
-            Failure(format!("{failure}\n{people} added from the lines before line {first}"))
+            CommandError(format!("{failure}\n{people} added from the lines before line {first}"))
         })?;
         for ((number, person), outcome) in people.iter().zip(outcomes) {
             match outcome.as_str() {
@@ -171,11 +171,11 @@ enum Line {
 }
 
 /// Reads a line and returns it with its length. A line that is too long is skipped without keeping it in memory.
-fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
+fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, CommandError> {
     let mut kept = Vec::new();
     let mut length = 0_u64;
     loop {
-        let buffer = input.fill_buf().map_err(|error| Failure(format!("cannot read the file: {error}")))?;
+        let buffer = input.fill_buf().map_err(|error| CommandError(format!("cannot read the file: {error}")))?;
         if buffer.is_empty() {
             break;
         }
@@ -243,13 +243,13 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
     }
 }
 
-fn known_columns(names: &[String]) -> Result<Vec<String>, Failure> {
+fn known_columns(names: &[String]) -> Result<Vec<String>, CommandError> {
     let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
     match names
         .iter()
         .find(|name| !["address", "name", "password", "password_hash", "quota", "alias"].contains(&name.as_str()))
     {
-        Some(name) => Err(Failure(format!(
+        Some(name) => Err(CommandError(format!(
             "{name:?} is not a column; the columns are address, name, password, password_hash, quota, alias"
         ))),
         None => Ok(names),
@@ -374,7 +374,7 @@ mod tests {
         let mut parts = 0;
         let mut add = |part: Vec<NewPerson>| {
             parts += 1;
-            if parts > 1 { Err(Failure("the disk is full".to_owned())) } else { Ok(vec![Value::Null; part.len()]) }
+            if parts > 1 { Err(CommandError("the disk is full".to_owned())) } else { Ok(vec![Value::Null; part.len()]) }
         };
         let work = process(Box::new(Cursor::new(text)), &mut add, &mut |_| {});
         assert_eq!((work.added, work.refused.len()), (BATCH_PEOPLE_MAX as u64, BATCH_PEOPLE_MAX + 1));

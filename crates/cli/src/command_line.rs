@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use instance::pdf;
 
-use crate::failure::{ExitStatus, Failure};
+use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
 use crate::server::Server;
 use crate::{
@@ -146,14 +146,14 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(server: &Server, place: &GlobalOptions, command: Command) -> Result<ExitStatus, Failure> {
+fn dispatch(server: &Server, place: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
     match command {
         Command::Serve => serve_command::run(server, place)?,
         Command::Demo => demo_command::run(server, place)?,
         Command::Config(command) => config_command::run(server, place, &command)?,
         Command::Formula(command) => formula_command::run(place, &command)?,
         Command::Restore(command) => restore_command::run(place, &command)?,
-        Command::ReadPdf => pdf::child::run().map_err(Failure::of)?,
+        Command::ReadPdf => pdf::child::run().map_err(CommandError::of)?,
         Command::Remote(command) => return remote::run(place, command),
         Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_given() => {
             return remote::list_databases(place);

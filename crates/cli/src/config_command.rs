@@ -4,7 +4,7 @@ use admin::counted;
 use clap::Subcommand;
 use config::{KEYS, ValueSource, reference};
 
-use super::{Failure, GlobalOptions, Server, print};
+use super::{CommandError, GlobalOptions, Server, print};
 
 /// Configuration commands.
 #[derive(Debug, Subcommand)]
@@ -26,7 +26,7 @@ pub enum ConfigCommand {
 }
 
 /// Runs the command.
-pub fn run(server: &Server, place: &GlobalOptions, command: &ConfigCommand) -> Result<(), Failure> {
+pub fn run(server: &Server, place: &GlobalOptions, command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
         ConfigCommand::Check => check(server, place),
         ConfigCommand::Show { changed } => show(place, *changed),
@@ -37,11 +37,11 @@ pub fn run(server: &Server, place: &GlobalOptions, command: &ConfigCommand) -> R
     }
 }
 
-fn check(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
+fn check(server: &Server, place: &GlobalOptions) -> Result<(), CommandError> {
     let config = place.load()?;
     let problems = (server.check_files)(&config);
     if !problems.is_empty() {
-        return Err(Failure(format!("the configuration cannot be used here:\n  {}", problems.join("\n  "))));
+        return Err(CommandError(format!("the configuration cannot be used here:\n  {}", problems.join("\n  "))));
     }
     let set = config.sources.len();
     if place.json {
@@ -58,7 +58,7 @@ fn check(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), Failure> {
+fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), CommandError> {
     let mut effective = place.load()?.effective();
     effective.retain(|key| !changed_only || key.source != ValueSource::Default);
     if place.json {

@@ -7,19 +7,19 @@ use config::ConfigSources;
 use instance::Instance;
 use instance::data_folder::ListenerAddress;
 
-use super::{Failure, GlobalOptions, Server, print};
+use super::{CommandError, GlobalOptions, Server, print};
 use crate::{demo, log};
 
 /// Sets up the demo data on the first start and runs the demo server.
-pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
+pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), CommandError> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
-    let config = Arc::new(config::load(&ConfigSources { preset, ..place.origin() }).map_err(Failure::of)?);
-    log::start(&config.log).map_err(Failure)?;
+    let config = Arc::new(config::load(&ConfigSources { preset, ..place.origin() }).map_err(CommandError::of)?);
+    log::start(&config.log).map_err(CommandError)?;
     log::configuration_warnings(&config);
-    let instance = Instance::open(config).map_err(Failure::of)?;
-    let logins = demo::set_up(&instance).map_err(Failure::of)?;
+    let instance = Instance::open(config).map_err(CommandError::of)?;
+    let logins = demo::set_up(&instance).map_err(CommandError::of)?;
     let kept = instance.data.demo_passwords_file();
-    (server.run)(instance, &mut |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure)
+    (server.run)(instance, &mut |bound| print(&welcome(bound, &logins, &kept))).map_err(CommandError)
 }
 
 fn welcome(bound: &[ListenerAddress], logins: &[(String, String)], kept: &std::path::Path) -> String {

@@ -15,7 +15,7 @@ use admin::{Answer, ProgressCallback, Request};
 use config::Config;
 use instance::data_folder::DataFolder;
 
-use super::Failure;
+use super::CommandError;
 use super::admin_command::AdminTarget;
 use super::terminal::format_for_people;
 
@@ -51,22 +51,22 @@ pub(super) fn run(
     config: &Arc<Config>,
     mut export: TableExport,
     report: &mut ProgressCallback<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let name = format!("export-{}.tmp", std::process::id());
     let spool =
-        Spool(std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(Failure::of)?);
+        Spool(std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(CommandError::of)?);
     export.file.clone_from(&spool.0);
     export.format = Some(export.format.unwrap_or(TableFormat::Csv));
     let answer = AdminTarget::open(config, false)?.execute(Request::Db(DbRequest::Export(export)), report)?;
-    let mut table = File::open(&spool.0).map_err(|error| Failure(format!("{}: {error}", spool.0.display())))?;
+    let mut table = File::open(&spool.0).map_err(|error| CommandError(format!("{}: {error}", spool.0.display())))?;
     drop(spool);
     match std::io::copy(&mut table, &mut std::io::stdout().lock()) {
         // A closed pipe (`| head`) is not an error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            return Err(Failure(format!("standard output: {error}")));
+            return Err(CommandError(format!("standard output: {error}")));
         }
         _ => {}
     }
     eprint!("{}", format_for_people(&Answer { says: answer.says, ..Answer::default() }));
-    answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
+    answer.complaint.map_or(Ok(()), |complaint| Err(CommandError(complaint)))
 }

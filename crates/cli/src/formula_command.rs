@@ -17,7 +17,7 @@ use instance::limits::FILE_BYTES_MAX;
 use instance::system::{SystemClock, SystemRandom};
 use serde_json::{Value as Json, json};
 
-use super::{Failure, GlobalOptions, print};
+use super::{CommandError, GlobalOptions, print};
 
 /// Formula commands.
 #[derive(Debug, Subcommand)]
@@ -97,20 +97,20 @@ impl Host for FormulaHost {
 }
 
 /// Runs the command.
-pub fn run(place: &GlobalOptions, command: &FormulaCommand) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, command: &FormulaCommand) -> Result<(), CommandError> {
     match command {
         FormulaCommand::Eval { formula, document } => eval(place, formula, document),
         FormulaCommand::Repl { document } => repl(document),
     }
 }
 
-fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), Failure> {
+fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), CommandError> {
     let paper = paper(arguments)?;
-    let formula = compile(source, &options(arguments)?).map_err(Failure)?;
+    let formula = compile(source, &options(arguments)?).map_err(CommandError)?;
     let world = FormulaHost(SystemClock::new().now());
-    let outcome = formula.evaluate(&paper, &world).map_err(|stop| Failure(stop.to_string()))?;
+    let outcome = formula.evaluate(&paper, &world).map_err(|stop| CommandError(stop.to_string()))?;
     if let Value::Error(failure) = &outcome.value {
-        return Err(Failure(failure.render(source)));
+        return Err(CommandError(failure.render(source)));
     }
     if place.json {
         let changes = outcome
@@ -133,7 +133,7 @@ fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> R
     Ok(())
 }
 
-fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
+fn repl(arguments: &DocumentArguments) -> Result<(), CommandError> {
     let mut paper = paper(arguments)?;
     let options = options(arguments)?;
     let input = std::io::stdin();
@@ -149,7 +149,7 @@ fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
             let _ = std::io::stdout().flush();
         }
         let Some(line) = lines.next() else { return Ok(()) };
-        let line = line.map_err(Failure::of)?;
+        let line = line.map_err(CommandError::of)?;
         if line.trim().is_empty() {
             continue;
         }
@@ -186,24 +186,24 @@ fn shown(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
     formula::print_value::render(value, formula.options(), now)
 }
 
-fn options(arguments: &DocumentArguments) -> Result<FormulaOptions, Failure> {
+fn options(arguments: &DocumentArguments) -> Result<FormulaOptions, CommandError> {
     let zone = Zone::named(&arguments.zone);
     let zone = zone.ok_or_else(|| {
-        Failure(format!("unknown time zone {:?}; write a name such as Europe/Berlin", arguments.zone))
+        CommandError(format!("unknown time zone {:?}; write a name such as Europe/Berlin", arguments.zone))
     })?;
     Ok(FormulaOptions { zone, ..FormulaOptions::default() })
 }
 
-fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, Failure> {
+fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, CommandError> {
     let mut items: Vec<(String, Vec<Json>)> = Vec::new();
     let mut add = |name: &str, value: Json| match items.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
         Some((_, values)) => values.push(value),
         None => items.push((name.to_owned(), vec![value])),
     };
     if let Some(path) = &arguments.document {
-        let bytes = read_limited(path, FILE_BYTES_MAX).map_err(Failure::of)?;
+        let bytes = read_limited(path, FILE_BYTES_MAX).map_err(CommandError::of)?;
         let object: serde_json::Map<String, Json> = serde_json::from_slice(&bytes)
-            .map_err(|error| Failure(format!("{}: not a JSON object: {error}", path.display())))?;
+            .map_err(|error| CommandError(format!("{}: not a JSON object: {error}", path.display())))?;
         for (name, value) in object {
             match value {
                 Json::Array(values) => values.into_iter().for_each(|value| add(&name, value)),
@@ -213,7 +213,7 @@ fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, Failure> {
     }
     for text in &arguments.items {
         let (name, value) =
-            text.split_once('=').ok_or_else(|| Failure(format!("--item {text:?}: write NAME=VALUE")))?;
+            text.split_once('=').ok_or_else(|| CommandError(format!("--item {text:?}: write NAME=VALUE")))?;
         let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
         add(name, number.map_or_else(|| json!(value), |number| json!(number)));
     }

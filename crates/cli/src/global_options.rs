@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use config::{Config, ConfigSources};
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::{remote, terminal_text};
 
 /// Location of the configuration and the data; the same options for every command.
@@ -43,8 +43,8 @@ impl GlobalOptions {
     }
 
     /// Reads and checks the configuration. Writes its warnings to standard error.
-    pub fn load(&self) -> Result<Config, Failure> {
-        let config = config::load(&self.origin()).map_err(Failure::of)?;
+    pub fn load(&self) -> Result<Config, CommandError> {
+        let config = config::load(&self.origin()).map_err(CommandError::of)?;
         for warning in &config.warnings {
             eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
         }

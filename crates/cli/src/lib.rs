@@ -12,8 +12,8 @@ pub mod command_line;
 mod config_command;
 mod demo;
 mod demo_command;
+pub mod error;
 mod export_command;
-pub mod failure;
 mod formula_command;
 pub mod global_options;
 pub mod limits;
@@ -27,7 +27,7 @@ pub mod terminal;
 mod terminal_text;
 
 pub use command_line::run;
-pub use failure::{ExitStatus, Failure};
+pub use error::{CommandError, ExitStatus};
 pub use global_options::GlobalOptions;
 pub use server::Server;
 pub use terminal::print;

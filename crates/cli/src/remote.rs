@@ -23,7 +23,7 @@ use instance::system::SystemRandom;
 use serde_json::Value;
 
 use super::terminal::{format_as_json, format_for_people};
-use super::{ExitStatus, Failure, GlobalOptions, print, secret_input};
+use super::{CommandError, ExitStatus, GlobalOptions, print, secret_input};
 
 mod database;
 mod design;
@@ -130,10 +130,10 @@ impl From<Answer> for CommandOutput {
 }
 
 /// Runs a command and prints its answer.
-pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, Failure> {
+pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, CommandError> {
     match command {
         RemoteCommand::Note(command) => run_command(place, |client| note::run(client, command)),
-        RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(Failure(
+        RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(CommandError(
             "password and view cannot both come from standard input: name a file for one of them".to_owned(),
         )),
         RemoteCommand::View(command) => run_command(place, |client| view::run(client, command)),
@@ -142,12 +142,12 @@ pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, 
 }
 
 /// Lists the databases that the caller has access to.
-pub fn list_databases(place: &GlobalOptions) -> Result<ExitStatus, Failure> {
+pub fn list_databases(place: &GlobalOptions) -> Result<ExitStatus, CommandError> {
     run_command(place, database::list)
 }
 
 /// Runs a full-text query on a database.
-pub fn search(place: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, Failure> {
+pub fn search(place: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, CommandError> {
     run_command(place, |client| search::search(client, request))
 }
 
@@ -157,29 +157,30 @@ pub fn create_database(
     path: String,
     title: Option<String>,
     template: Option<String>,
-) -> Result<ExitStatus, Failure> {
+) -> Result<ExitStatus, CommandError> {
     let title = title.unwrap_or_default();
     let template = template.unwrap_or_default();
     run_command(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database and shows its properties.
-pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, Failure> {
+pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, CommandError> {
     let path = path.to_owned();
     run_command(place, |client| database::open(client, path))
 }
 
 /// Connects, logs in, runs a command and prints its result.
-fn run_command<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, Failure>
+fn run_command<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, CommandError>
 where
-    F: Future<Output = Result<T, Failure>>,
+    F: Future<Output = Result<T, CommandError>>,
     T: Into<CommandOutput>,
 {
-    let user = place.remote.user.clone().ok_or_else(|| Failure("no user name; specify it with --user".to_owned()))?;
+    let user =
+        place.remote.user.clone().ok_or_else(|| CommandError("no user name; specify it with --user".to_owned()))?;
     let config = place.load()?;
     let options = options(place, &config)?;
     let password = password(&place.remote)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::of)?;
     let output = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| connect_failure(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
@@ -188,7 +189,7 @@ where
             }
             outcome => outcome,
         }
-        .map_err(Failure::of)?;
+        .map_err(CommandError::of)?;
         let output = work(client.clone()).await;
         // Without a logout the session would end later, by its timeout.
         let _ = client.logout().await;
@@ -198,7 +199,7 @@ where
 }
 
 /// Prints the output of a command.
-fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Failure> {
+fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, CommandError> {
     let CommandOutput { mut answer, people, late } = output;
     if is_json {
         print(&format_as_json(&answer));
@@ -207,19 +208,19 @@ fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Fail
         print(&format_for_people(&answer));
     }
     if let Some(complaint) = answer.complaint {
-        return Err(Failure(complaint));
+        return Err(CommandError(complaint));
     }
     let Some(late) = late else { return Ok(ExitStatus::Done) };
     eprintln!("doublet: {late}");
     Ok(ExitStatus::Stale)
 }
 
-fn options(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, Failure> {
+fn options(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
     Ok(ConnectOptions { compression: place.remote.compress, ..address_and_trust(place, config)? })
 }
 
-fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, Failure> {
-    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
+fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
+    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(CommandError::of);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &place.remote.server else {
         let files = CertificateFiles::from_config(config, &data, &server_name(config));
@@ -227,13 +228,13 @@ fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<ConnectOp
             Some(path) => read(path)?,
             None => read(&files.chain_file().to_owned())?,
         };
-        return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(Failure::of)?));
+        return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(CommandError::of)?));
     };
     let trust = match &place.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
-    Ok(ConnectOptions::new(&with_port(server), trust.map_err(Failure::of)?))
+    Ok(ConnectOptions::new(&with_port(server), trust.map_err(CommandError::of)?))
 }
 
 /// Appends the default port to an address without a port.
@@ -249,9 +250,9 @@ fn with_port(server: &str) -> String {
 }
 
 /// Returns the address of the server that runs on the data folder.
-fn local_address(data: &DataFolder) -> Result<String, Failure> {
+fn local_address(data: &DataFolder) -> Result<String, CommandError> {
     let none = || {
-        Failure(format!(
+        CommandError(format!(
             "no server with a native listener runs on {}; start one with `doublet serve`, or specify another server with --server",
             data.path().display()
         ))
@@ -263,33 +264,33 @@ fn local_address(data: &DataFolder) -> Result<String, Failure> {
 }
 
 /// Reads the password from a file, the environment or the terminal.
-fn password(remote: &RemoteOptions) -> Result<String, Failure> {
+fn password(remote: &RemoteOptions) -> Result<String, CommandError> {
     let password = match (&remote.password_file, std::env::var("DOUBLET_PASSWORD")) {
         (Some(path), _) => secret_input::read(path, PASSWORD_LABEL)?,
         (None, Ok(password)) => password,
         (None, Err(_)) if std::io::stdin().is_terminal() => secret_input::prompt(PASSWORD_LABEL)?,
         (None, Err(_)) => {
             let why = "no password; specify a file with --password-file, or set DOUBLET_PASSWORD";
-            return Err(Failure(why.to_owned()));
+            return Err(CommandError(why.to_owned()));
         }
     };
-    if password.is_empty() { Err(Failure("the password is empty".to_owned())) } else { Ok(password) }
+    if password.is_empty() { Err(CommandError("the password is empty".to_owned())) } else { Ok(password) }
 }
 
 /// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.
-fn connect_failure(error: client::Error, remote: &RemoteOptions) -> Failure {
+fn connect_failure(error: client::Error, remote: &RemoteOptions) -> CommandError {
     match error {
-        client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
+        client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => CommandError(format!(
             "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it (tls/certificate.pem in the server's data folder) with --certificate"
         )),
-        error => Failure::of(error),
+        error => CommandError::of(error),
     }
 }
 
 /// Converts the status of a failed call into a failure.
-fn call_failure(status: client::Status) -> Failure {
+fn call_failure(status: client::Status) -> CommandError {
     let message = status.message();
-    Failure(match (client::reason(&status).as_str(), status.code()) {
+    CommandError(match (client::reason(&status).as_str(), status.code()) {
         ("", Code::DeadlineExceeded) => {
             format!(
                 "the call took longer than {CALL_TIME}; request less data, or try again when the server is less busy"

@@ -21,7 +21,7 @@ use serde_json::json;
 use store::backup::{self, KEY_FILES, RestoreDestination};
 
 use super::terminal::{ProgressDisplay, format_as_json as as_json, format_for_people};
-use super::{Failure, GlobalOptions, print, secret_input};
+use super::{CommandError, GlobalOptions, print, secret_input};
 
 /// Prompt for the passphrase of the keys in a backup.
 const PASSPHRASE_LABEL: &str = "Passphrase";
@@ -53,7 +53,7 @@ pub struct RestoreCommand {
 }
 
 /// Runs the command.
-pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), Failure> {
+pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), CommandError> {
     let answer = if command.list {
         list(command)?
     } else if command.verify {
@@ -65,8 +65,8 @@ pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), Failur
     Ok(())
 }
 
-fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
-    let backups = backup::list(&command.folder).map_err(Failure::of)?;
+fn list(command: &RestoreCommand) -> Result<Answer, CommandError> {
+    let backups = backup::list(&command.folder).map_err(CommandError::of)?;
     let row = |backup: &backup::Backup| {
         record(vec![
             ("backup", json!(backup.number)),
@@ -79,13 +79,13 @@ fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
     Ok(Answer::list(backups.iter().map(row).collect()))
 }
 
-fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
+fn verify(command: &RestoreCommand) -> Result<Answer, CommandError> {
     let data_files = open_data_files(command, None)?;
     let mut meter = ProgressDisplay::new();
     let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
         let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
     });
-    Ok(verified(&checked.map_err(Failure::of)?, &data_files))
+    Ok(verified(&checked.map_err(CommandError::of)?, &data_files))
 }
 
 /// Returns the answer about a backup that is intact.
@@ -102,36 +102,36 @@ fn verified(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
     }
 }
 
-fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Failure> {
+fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, CommandError> {
     let mut config = place.load()?;
     let data = DataFolder::new(&config.server.data);
-    let lock = data
-        .lock()
-        .map_err(|error| Failure(format!("{error}; stop the server first, or specify a new folder with --data")))?;
+    let lock = data.lock().map_err(|error| {
+        CommandError(format!("{error}; stop the server first, or specify a new folder with --data"))
+    })?;
     let known_key = Some(blob_key_path(&config, &data)).filter(|path| path.exists());
     let data_files = open_data_files(command, known_key)?;
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store_folder();
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
-    backup::check_destination(destination).map_err(Failure::of)?;
-    data_files.write(&config, &data).map_err(Failure::of)?;
+    backup::check_destination(destination).map_err(CommandError::of)?;
+    data_files.write(&config, &data).map_err(CommandError::of)?;
     let mut meter = ProgressDisplay::new();
     let restored = backup::restore(&command.folder, Some(data_files.number), destination, &mut |progress| {
         let _: ControlFlow<()> = meter.step(&backup_progress("restoring", progress));
     });
-    let restored = restored.map_err(Failure::of)?;
+    let restored = restored.map_err(CommandError::of)?;
     drop(meter);
     // A full-text index of the previous store does not match the restored one.
     if data.full_text_folder().exists() {
         std::fs::remove_dir_all(data.full_text_folder())
-            .map_err(|error| Failure(format!("{}: {error}", data.full_text_folder().display())))?;
+            .map_err(|error| CommandError(format!("{}: {error}", data.full_text_folder().display())))?;
     }
     let lacks_encryption = data_files.encrypted && !config.blobs.encryption;
     config.blobs.encryption |= data_files.encrypted;
     let config = Arc::new(config);
     // Opening the store proves that it is usable.
-    let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
-    let databases = instance.notes.database_list().map_err(Failure::of)?.len();
+    let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(CommandError::of)?;
+    let databases = instance.notes.database_list().map_err(CommandError::of)?.len();
     let answer = Answer::record(vec![
         ("backup", json!(restored.number)),
         ("files", json!(restored.files)),
@@ -150,8 +150,8 @@ fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, Fa
 }
 
 /// Reads the files of the backup beside the store, and decrypts its keys. Without keys in it, `known_key` is used.
-fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Result<RestorableFiles, Failure> {
-    let found = backup::data_files(&command.folder, command.backup).map_err(Failure::of)?;
+fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Result<RestorableFiles, CommandError> {
+    let found = backup::data_files(&command.folder, command.backup).map_err(CommandError::of)?;
     let is_locked = found.files.iter().any(|file| file.name == KEY_FILES) && !command.without_keys;
     let passphrase = match &command.passphrase_file {
         Some(path) if is_locked => Some(secret_input::read(path, PASSPHRASE_LABEL)?),
@@ -160,7 +160,7 @@ fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Resu
     };
     let key_file = command.key_file.clone().or(known_key.filter(|_| !is_locked));
     let sources = KeySources { passphrase: passphrase.map(Secret), key_file, without_keys: command.without_keys };
-    RestorableFiles::open(found, &sources).map_err(Failure::of)
+    RestorableFiles::open(found, &sources).map_err(CommandError::of)
 }
 
 #[cfg(test)]

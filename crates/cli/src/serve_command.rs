@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use instance::Instance;
 
-use super::{Failure, GlobalOptions, Server};
+use super::{CommandError, GlobalOptions, Server};
 use crate::log;
 
 /// Runs the server until it is stopped.
-pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), Failure> {
-    let config = Arc::new(config::load(&place.origin()).map_err(Failure::of)?);
-    log::start(&config.log).map_err(Failure)?;
+pub fn run(server: &Server, place: &GlobalOptions) -> Result<(), CommandError> {
+    let config = Arc::new(config::load(&place.origin()).map_err(CommandError::of)?);
+    log::start(&config.log).map_err(CommandError)?;
     log::configuration_warnings(&config);
-    let instance = Instance::open(config).map_err(Failure::of)?;
-    (server.run)(instance, &mut |_| {}).map_err(Failure)
+    let instance = Instance::open(config).map_err(CommandError::of)?;
+    (server.run)(instance, &mut |_| {}).map_err(CommandError)
 }

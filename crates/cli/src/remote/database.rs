@@ -6,10 +6,10 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::call_failure;
-use crate::Failure;
+use crate::CommandError;
 
 /// Lists the databases to which the caller has any access.
-pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
+pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
     let mut rows = Vec::new();
     let mut after = String::new();
     loop {
@@ -32,13 +32,13 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
 }
 
 /// Creates a database with the caller as its manager.
-pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
+pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, CommandError> {
     let made = client.databases().create_database(request).await.map_err(call_failure)?.into_inner();
     Ok(answer_of(made).with_message("You are its manager; nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
-pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
+pub(super) async fn open(client: Client, path: String) -> Result<Answer, CommandError> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
     Ok(answer_of(client.databases().open_database(request).await.map_err(call_failure)?.into_inner()))
 }

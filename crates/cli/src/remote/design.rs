@@ -15,16 +15,16 @@ use serde_json::json;
 use super::database::key;
 use super::note::saved_answer;
 use super::view::{create_failure, lookup_failure, view_key};
-use crate::Failure;
+use crate::CommandError;
 use crate::limits::VIEW_FILE_BYTES_MAX;
 
 /// Shows the design of a view.
-pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
+pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, CommandError> {
     let request =
         v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
     let found = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
-    let design = view_in(found.design.unwrap_or_default()).map_err(Failure::of)?;
+    let design = view_in(found.design.unwrap_or_default()).map_err(CommandError::of)?;
     let words = ViewText::of(&design);
     let number = found.view_id;
     let sequence = found.sequence;
@@ -39,7 +39,12 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
 }
 
 /// Creates a view from a file.
-pub(super) async fn create(client: &Client, database: String, file: &Path, personal: bool) -> Result<Answer, Failure> {
+pub(super) async fn create(
+    client: &Client,
+    database: String,
+    file: &Path,
+    personal: bool,
+) -> Result<Answer, CommandError> {
     let mut design = read(file)?;
     design.personal |= personal;
     let title = design.title.clone();
@@ -58,7 +63,7 @@ pub(super) async fn change(
     view: String,
     file: &Path,
     expected_sequence: u32,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     let key = Some(key(database.clone()));
     let design = Some(read(file)?);
     let request =
@@ -68,34 +73,39 @@ pub(super) async fn change(
 }
 
 /// Deletes a view.
-pub(super) async fn delete(client: &Client, database: String, view: String, expect: u32) -> Result<Answer, Failure> {
+pub(super) async fn delete(
+    client: &Client,
+    database: String,
+    view: String,
+    expect: u32,
+) -> Result<Answer, CommandError> {
     let key = Some(key(database.clone()));
     let expected_sequence = expect;
     let request = v1::DeleteViewRequest { database: key, view: Some(view_key(view.clone())), expected_sequence };
     match client.views().delete_view(request).await {
         Ok(_) => Ok(Answer::message("The view was deleted; its documents were kept.")),
         Err(status) if client::reason(&status) == "state" => {
-            Err(Failure(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
+            Err(CommandError(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
         }
         Err(status) => Err(view_failure(status, &database, &view)),
     }
 }
 
 /// Reads a file with the design of one view; `-` is standard input.
-fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
+fn read(file: &Path) -> Result<v1::ViewDesign, CommandError> {
     let bytes = if file.as_os_str() == "-" {
         let mut input = Vec::new();
         let mut limited = std::io::stdin().lock().take(VIEW_FILE_BYTES_MAX.saturating_add(1));
-        limited.read_to_end(&mut input).map_err(|error| Failure(format!("cannot read the view: {error}")))?;
+        limited.read_to_end(&mut input).map_err(|error| CommandError(format!("cannot read the view: {error}")))?;
         if input.len() as u64 > VIEW_FILE_BYTES_MAX {
-            return Err(Failure(format!("a view has at most {VIEW_FILE_BYTES_MAX} bytes")));
+            return Err(CommandError(format!("a view has at most {VIEW_FILE_BYTES_MAX} bytes")));
         }
         input
     } else {
-        read_limited(file, VIEW_FILE_BYTES_MAX).map_err(Failure::of)?
+        read_limited(file, VIEW_FILE_BYTES_MAX).map_err(CommandError::of)?
     };
     let wrong = |error: &dyn std::fmt::Display| {
-        Failure(format!(
+        CommandError(format!(
             "{}: {error}; `doublet view design` prints a view in this format, and docs/templates.md describes all keywords",
             file.display()
         ))
@@ -107,10 +117,12 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
 
 /// Converts an error of a view command into a failure with advice: for an unknown view, for a conflict with a change
 /// made by another user, and for a personal view that would become shared.
-fn view_failure(status: client::Status, database: &str, view: &str) -> Failure {
+fn view_failure(status: client::Status, database: &str, view: &str) -> CommandError {
     match client::reason(&status).as_str() {
-        "conflict" => Failure(format!("{}; `doublet view design` shows the current design", status.message())),
-        "author" => Failure(format!("{}; a personal view stays personal with `personal = true`", status.message())),
+        "conflict" => CommandError(format!("{}; `doublet view design` shows the current design", status.message())),
+        "author" => {
+            CommandError(format!("{}; a personal view stays personal with `personal = true`", status.message()))
+        }
         _ => lookup_failure(status, view, &format!("doublet view list {database}")),
     }
 }

@@ -19,7 +19,7 @@ use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::view_key;
 use super::{CommandOutput, call_failure};
-use crate::Failure;
+use crate::CommandError;
 use crate::terminal::ProgressDisplay;
 
 /// Items shown for a folder without columns.
@@ -113,7 +113,11 @@ pub struct SearchKeys {
 }
 
 /// Shows entries of a view.
-pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRange) -> Result<CommandOutput, Failure> {
+pub(super) async fn entries(
+    client: Client,
+    reading: ViewOptions,
+    part: EntryRange,
+) -> Result<CommandOutput, CommandError> {
     let opened = OpenView::open(&client, &reading).await?;
     let mut request =
         v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
@@ -124,12 +128,12 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
         (true, true) => {
             request.skip_navigator = v1::Navigator::NextExpanded.into();
             let steps = u32::try_from(part.from.max(1));
-            request.skip_count = steps.map_err(|_| Failure("--from exceeds the number of entries".to_owned()))?;
+            request.skip_count = steps.map_err(|_| CommandError("--from exceeds the number of entries".to_owned()))?;
         }
     }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
-        return Err(Failure(format!("there is no entry at position {}", position_text(place))));
+        return Err(CommandError(format!("there is no entry at position {}", position_text(place))));
     }
     let all = counted(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
@@ -143,7 +147,11 @@ pub(super) async fn entries(client: Client, reading: ViewOptions, part: EntryRan
 }
 
 /// Finds entries by the values of the sorted columns.
-pub(super) async fn find(client: Client, reading: ViewOptions, wanted: SearchKeys) -> Result<CommandOutput, Failure> {
+pub(super) async fn find(
+    client: Client,
+    reading: ViewOptions,
+    wanted: SearchKeys,
+) -> Result<CommandOutput, CommandError> {
     let keys = read_keys(&wanted.keys)?;
     let to_keys = read_keys(&wanted.to)?;
     let opened = OpenView::open(&client, &reading).await?;
@@ -208,7 +216,7 @@ struct Column {
 
 impl OpenView {
     /// Opens a view, waits for its index, and determines the requested sort order.
-    async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, Failure> {
+    async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, CommandError> {
         let collection = open_when_current(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
         let database = Some(key(reading.database.clone()));
@@ -244,7 +252,7 @@ impl OpenView {
 }
 
 /// Opens a view repeatedly until its index is complete or the time is over. Reports the progress of a build.
-async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1::Collection, Failure> {
+async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1::Collection, CommandError> {
     let clock = SystemClock::new();
     let began = clock.monotonic();
     let wait = Duration::from_secs(reading.wait.into());
@@ -279,7 +287,7 @@ fn stale_reason(opened: &v1::Collection) -> Option<String> {
 }
 
 /// Returns the number of the requested collation. Fails if the view cannot be sorted in this way.
-fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failure> {
+fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, CommandError> {
     let Some(wanted) = &reading.sort else { return Ok(0) };
     let is_meant =
         |column: &&v1::Column| [&column.title, &column.item].iter().any(|name| name.eq_ignore_ascii_case(wanted));
@@ -293,7 +301,7 @@ fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failu
     }
     let other = if reading.descending { "upwards: omit --descending" } else { "downwards: say --descending" };
     if meant.iter().any(|column| column.ascending_collation > 0 || column.descending_collation > 0) {
-        return Err(Failure(format!("the view is sorted by {wanted} only {other}")));
+        return Err(CommandError(format!("the view is sorted by {wanted} only {other}")));
     }
     let sorted = columns.iter().filter(|column| column.ascending_collation > 0 || column.descending_collation > 0);
     let names: Vec<String> = sorted.map(|column| column.title.clone()).collect();
@@ -301,7 +309,7 @@ fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, Failu
         true => "it has only one sort order".to_owned(),
         false => format!("it can be sorted by {}", names.join(", ")),
     };
-    Err(Failure(format!("the view cannot be sorted by {wanted}; {others}")))
+    Err(CommandError(format!("the view cannot be sorted by {wanted}; {others}")))
 }
 
 /// Returns for each column whether categories show a share in it. The result is empty for a folder without columns,
@@ -322,7 +330,7 @@ async fn pages(
     client: &Client,
     mut request: v1::ReadEntriesRequest,
     limit: usize,
-) -> Result<v1::ReadEntriesReply, Failure> {
+) -> Result<v1::ReadEntriesReply, CommandError> {
     let mut all = v1::ReadEntriesReply::default();
     loop {
         let left = limit.saturating_sub(all.entries.len()).min(PAGE);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::view::{create_failure, lookup_failure, view_key};
 use super::{call_failure, note};
-use crate::Failure;
+use crate::CommandError;
 
 /// Folder commands.
 #[derive(Debug, Clone, Subcommand)]
@@ -74,7 +74,7 @@ impl FolderSelector {
         (Some(key(self.database.clone())), Some(view_key(self.folder.clone())))
     }
 
-    fn missing(&self, status: client::Status) -> Failure {
+    fn missing(&self, status: client::Status) -> CommandError {
         lookup_failure(status, &self.folder, &format!("doublet folder list {}", self.database))
     }
 }
@@ -88,13 +88,13 @@ pub struct NoteSelector {
 }
 
 impl NoteSelector {
-    fn keys(&self) -> Result<Vec<v1::NoteKey>, Failure> {
+    fn keys(&self) -> Result<Vec<v1::NoteKey>, CommandError> {
         self.notes.iter().map(|text| note::parse_note_key(text)).collect()
     }
 }
 
 /// Runs a command.
-pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer, Failure> {
+pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer, CommandError> {
     match command {
         FolderCommand::List { database, personal } => list(&client, database, personal).await,
         FolderCommand::Create { database, name, personal } => {
@@ -121,7 +121,7 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
     }
 }
 
-async fn list(client: &Client, database: String, personal: bool) -> Result<Answer, Failure> {
+async fn list(client: &Client, database: String, personal: bool) -> Result<Answer, CommandError> {
     let kind = v1::list_views_request::Kind::Folders.into();
     let request = v1::ListViewsRequest { database: Some(key(database.clone())), kind };
     let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
@@ -148,11 +148,11 @@ fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
     vec![("folder", json!(folder.view_id)), ("name", json!(folder.name)), ("personal", json!(is_personal(folder)))]
 }
 
-async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, Failure> {
+async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, CommandError> {
     let (database, folder) = which.keys();
     match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
         Ok(_) => Ok(Answer::message("The folder was deleted.")),
-        Err(status) if client::reason(&status) == "state" => Err(Failure(format!(
+        Err(status) if client::reason(&status) == "state" => Err(CommandError(format!(
             "{}; `doublet folder remove {} '{}' NOTE` removes notes from it",
             status.message(),
             which.database,
@@ -167,7 +167,7 @@ async fn file(
     which: &FolderSelector,
     request: v1::MoveNotesRequest,
     now: &str,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     let requested = request.notes.len();
     let outcome = client.views().move_notes(request).await;
     let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;

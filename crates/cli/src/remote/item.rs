@@ -8,11 +8,11 @@ use client::v1;
 use client::v1::value::Kind;
 use serde_json::{Value, json};
 
-use crate::Failure;
+use crate::CommandError;
 use crate::terminal::BINARY;
 
 /// Parses the item assignments of a command line.
-pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
+pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, CommandError> {
     let mut items: Vec<v1::Item> = Vec::new();
     for assignment in assignments {
         let (name, flags, kind) = read_one(assignment)?;
@@ -22,7 +22,7 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
                 let first = item.value.take().and_then(|value| value.kind).filter(|_| item.flags == Some(flags));
                 let joined = first.and_then(|first| join(first, kind));
                 let joined =
-                    joined.ok_or_else(|| Failure(format!("{name}: the values of a list must have one type")))?;
+                    joined.ok_or_else(|| CommandError(format!("{name}: the values of a list must have one type")))?;
                 item.value = Some(v1::Value { kind: Some(joined) });
             }
             None => items.push(v1::Item {
@@ -36,8 +36,8 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
 }
 
 /// Parses one assignment. Returns the name of the item, its flags and one value.
-fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
-    let broken = |why: &str| Failure(format!("{assignment:?}: {why}"));
+fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), CommandError> {
+    let broken = |why: &str| CommandError(format!("{assignment:?}: {why}"));
     let (left, value) = assignment.split_once('=').ok_or_else(|| broken("write it as NAME=VALUE"))?;
     let (name, kind) = left.split_once(':').unwrap_or((left, "text"));
     if name.is_empty() {
@@ -98,11 +98,11 @@ pub(super) struct SearchValue {
 
 /// Parses values to find in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` for a text that
 /// looks like a typed value.
-pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, Failure> {
+pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, CommandError> {
     let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
         if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
-            let kind = typed.map_err(|why| Failure(format!("{key:?}: {why}")))?;
+            let kind = typed.map_err(|why| CommandError(format!("{key:?}: {why}")))?;
             return Ok(SearchValue { given_value: value(kind), alternative: None });
         }
         let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));

@@ -17,7 +17,7 @@ use super::item::{read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
 use super::{call_failure, media_type};
-use crate::Failure;
+use crate::CommandError;
 
 /// Default number of notes in a list.
 const LIST_LIMIT: u32 = 100;
@@ -201,16 +201,16 @@ pub struct Edit {
 
 impl Edit {
     /// Parses the items. Fails if there is nothing to change.
-    pub(super) fn items(&self) -> Result<Vec<v1::Item>, Failure> {
+    pub(super) fn items(&self) -> Result<Vec<v1::Item>, CommandError> {
         if self.items.is_empty() && self.remove.is_empty() {
-            return Err(Failure("nothing to change; specify NAME=VALUE or --remove NAME".to_owned()));
+            return Err(CommandError("nothing to change; specify NAME=VALUE or --remove NAME".to_owned()));
         }
         read(&self.items)
     }
 }
 
 /// Runs a command.
-pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, Failure> {
+pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, CommandError> {
     match command {
         NoteCommand::List { database, formula, items, limit, since } => {
             let items = shown_items(items);
@@ -266,7 +266,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
     }
 }
 
-async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
+async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, CommandError> {
     let database = Some(key(database));
     let note = Some(parse_note_key(note)?);
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
@@ -305,23 +305,23 @@ async fn create(
     database: String,
     items: &[String],
     response_to: Option<String>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     let parent_unid = response_to.map(|unid| read_unid(&unid)).transpose()?.unwrap_or_default();
     let database = Some(key(database));
     let request = v1::CreateNoteRequest { database, items: read(items)?, parent_unid, ..Default::default() };
     saved_note(client.notes().create_note(request).await)
 }
 
-async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, Failure> {
+async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, CommandError> {
     let reply = client.notes().delete_note(request).await.map_err(call_failure)?.into_inner();
     match (reply.deleted, reply.soft) {
         (true, true) => Ok(Answer::message("The note was deleted; `doublet note restore` brings it back.")),
         (true, false) => Ok(Answer::message("The note was deleted.")),
-        (false, _) => Err(Failure("there is no such note".to_owned())),
+        (false, _) => Err(CommandError("there is no such note".to_owned())),
     }
 }
 
-async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, Failure> {
+async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, CommandError> {
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
     let mut rows = Vec::new();
     let mut after = 0;
@@ -374,16 +374,16 @@ async fn attach(
     note: &str,
     path: PathBuf,
     media_type: Option<String>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     let media_type = media_type.unwrap_or_else(|| media_type::of(&path).to_owned());
-    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let cannot = |error: std::io::Error| CommandError(format!("{}: {error}", path.display()));
     let mut file = std::fs::File::open(&path).map_err(cannot)?;
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let header = v1::attach_file_request::Header {
         database: Some(key(database)),
         note: Some(parse_note_key(note)?),
         expected_sequence: 0,
-        file_name: file_name.ok_or_else(|| Failure("the path has no file name".to_owned()))?,
+        file_name: file_name.ok_or_else(|| CommandError("the path has no file name".to_owned()))?,
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };
@@ -415,7 +415,7 @@ async fn fetch(
     note: &str,
     file_name: String,
     to: Option<PathBuf>,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     let database = Some(key(database));
     let note = Some(parse_note_key(note)?);
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
@@ -425,7 +425,7 @@ async fn fetch(
     // not replaced.
     let own = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
     let path = to.unwrap_or_else(|| PathBuf::from(own));
-    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let cannot = |error: std::io::Error| CommandError(format!("{}: {error}", path.display()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(cannot)?;
     let mut next = first;
     let mut bytes = 0;
@@ -438,12 +438,14 @@ async fn fetch(
 }
 
 /// Returns an answer with the state of a saved note.
-pub(super) fn saved_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+pub(super) fn saved_note(
+    outcome: Result<client::Response<v1::SavedNote>, client::Status>,
+) -> Result<Answer, CommandError> {
     Ok(saved_answer("note", &outcome.map_err(call_failure)?.into_inner()))
 }
 
 /// Returns an answer with the state of a saved document and the outcome of a conflict.
-fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, CommandError> {
     let saved = outcome.map_err(call_failure)?.into_inner();
     let (word, says) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
@@ -482,7 +484,7 @@ pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection
 }
 
 /// Parses a note number or a UNID.
-pub(super) fn parse_note_key(text: &str) -> Result<v1::NoteKey, Failure> {
+pub(super) fn parse_note_key(text: &str) -> Result<v1::NoteKey, CommandError> {
     let key = match text.parse() {
         Ok(number) => v1::note_key::Key::NoteId(number),
         Err(_) => v1::note_key::Key::Unid(read_unid(text)?),
@@ -490,9 +492,9 @@ pub(super) fn parse_note_key(text: &str) -> Result<v1::NoteKey, Failure> {
     Ok(v1::NoteKey { key: Some(key) })
 }
 
-fn read_unid(text: &str) -> Result<Vec<u8>, Failure> {
+fn read_unid(text: &str) -> Result<Vec<u8>, CommandError> {
     let unid: base::Unid = text.parse().map_err(|_| {
-        Failure(format!("{text:?} is neither the number of a note nor a UNID of 32 hexadecimal digits"))
+        CommandError(format!("{text:?} is neither the number of a note nor a UNID of 32 hexadecimal digits"))
     })?;
     Ok(unid.0.to_vec())
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::note::item_of;
 use super::{CALL_TIME, call_failure};
-use crate::Failure;
+use crate::CommandError;
 
 /// Start of a list: after a change of the database, or after one document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(super) async fn list(
     items: &[String],
     since: ListPosition,
     limit: usize,
-) -> Result<Answer, Failure> {
+) -> Result<Answer, CommandError> {
     // One document more than shown tells that there are more. The server does not know how many documents of a
     // transaction were shown before.
     let requested = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
@@ -157,11 +157,11 @@ pub(super) async fn list(
 }
 
 /// Returns the answer for a search that exceeded the server's time limit. Fails if nothing was found until then.
-fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, Failure> {
+fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answer, CommandError> {
     let narrower =
         "--since MODSEQ starts at a later change, and `doublet view find` and `doublet db search` use an index";
     let Some(next) = next else {
-        return Err(Failure(format!(
+        return Err(CommandError(format!(
             "the search took longer than {CALL_TIME} and found nothing in that time; {narrower}"
         )));
     };

@@ -8,7 +8,7 @@ use client::{Client, v1};
 use super::call_failure;
 use super::database::key;
 use super::note::{Edit, note_answer, saved_note, selection};
-use crate::Failure;
+use crate::CommandError;
 
 /// Profile document commands.
 #[derive(Debug, Clone, Subcommand)]
@@ -52,7 +52,7 @@ pub struct ProfileSelector {
 
 impl ProfileSelector {
     /// Returns the database, the name and the user of the profile document.
-    async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), Failure> {
+    async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), CommandError> {
         let user = match (self.own, self.of) {
             (true, _) => {
                 let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(call_failure)?;
@@ -65,7 +65,7 @@ impl ProfileSelector {
 }
 
 /// Runs a command.
-pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answer, Failure> {
+pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answer, CommandError> {
     match command {
         ProfileCommand::Get { which, items } => {
             let (database, profile, user) = which.key(client).await?;
@@ -86,7 +86,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let request = v1::DeleteProfileRequest { database, profile, user };
             match client.notes().delete_profile(request).await.map_err(call_failure)?.into_inner().deleted {
                 true => Ok(Answer::message("The profile document was deleted.")),
-                false => Err(Failure("there is no such profile document".to_owned())),
+                false => Err(CommandError("there is no such profile document".to_owned())),
             }
         }
     }

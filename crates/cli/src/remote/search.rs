@@ -11,13 +11,13 @@ use serde_json::json;
 use super::call_failure;
 use super::database::key;
 use super::item::to_json;
-use crate::Failure;
+use crate::CommandError;
 
 /// Item shown as the title of each document.
 const TITLE_ITEM: &str = "Subject";
 
 /// Runs a full-text query.
-pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Answer, Failure> {
+pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Answer, CommandError> {
     let sort = match request.sort {
         None | Some(SearchOrder::Relevance) => Sort::Relevance,
         Some(SearchOrder::Newest) => Sort::Newest,

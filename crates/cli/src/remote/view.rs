@@ -11,7 +11,7 @@ use serde_json::json;
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
 use super::{CommandOutput, call_failure, design};
-use crate::Failure;
+use crate::CommandError;
 
 /// View commands.
 #[derive(Debug, Clone, Subcommand)]
@@ -103,7 +103,7 @@ impl ViewCommand {
 }
 
 /// Runs a command.
-pub(super) async fn run(client: Client, command: ViewCommand) -> Result<CommandOutput, Failure> {
+pub(super) async fn run(client: Client, command: ViewCommand) -> Result<CommandOutput, CommandError> {
     match command {
         ViewCommand::List { database } => list(client, database).await,
         ViewCommand::Entries { reading, part } => return entries::entries(client, reading, part).await,
@@ -125,12 +125,12 @@ pub(super) fn view_key(view: String) -> v1::ViewKey {
 
 /// Converts the error of creating a view or folder into a failure. If access is denied, the failure names the command
 /// that grants it.
-pub(super) fn create_failure(status: client::Status, database: &str, personal: bool) -> Failure {
+pub(super) fn create_failure(status: client::Status, database: &str, personal: bool) -> CommandError {
     if client::reason(&status) != "access" {
         return call_failure(status);
     }
     let flag = if personal { "create-personal-folders" } else { "create-folders" };
-    Failure(format!(
+    CommandError(format!(
         "{}; a manager can grant this right: `doublet db acl {database} set NAME --level LEVEL --flag {flag}`",
         status.message()
     ))
@@ -138,16 +138,16 @@ pub(super) fn create_failure(status: client::Status, database: &str, personal: b
 
 /// Converts the status of a failed call into a failure. If no view or folder has the given name, the failure names the
 /// command that lists them.
-pub(super) fn lookup_failure(status: client::Status, name: &str, lists: &str) -> Failure {
+pub(super) fn lookup_failure(status: client::Status, name: &str, lists: &str) -> CommandError {
     let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
     if is_missing {
-        Failure(format!("{}; `{lists}` lists the existing ones", status.message()))
+        CommandError(format!("{}; `{lists}` lists the existing ones", status.message()))
     } else {
         call_failure(status)
     }
 }
 
-async fn list(client: Client, database: String) -> Result<Answer, Failure> {
+async fn list(client: Client, database: String) -> Result<Answer, CommandError> {
     let request = v1::ListViewsRequest { database: Some(key(database)), kind: 0 };
     let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
     let rows = reply.views.iter().map(|view| {

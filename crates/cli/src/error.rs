@@ -3,10 +3,10 @@
 /// Error of a command. The text is shown to the user and says what to do next.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct CommandError(pub String);
 
-impl Failure {
-    /// Creates a failure from any error.
+impl CommandError {
+    /// Creates the error from the text of any other.
     pub fn of(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }
