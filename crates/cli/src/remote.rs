@@ -182,7 +182,7 @@ where
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::of)?;
     let output = runtime.block_on(async {
-        let client = Client::connect(&options).await.map_err(|error| connect_failure(error, &place.remote))?;
+        let client = Client::connect(&options).await.map_err(|error| connect_error(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
                 client.login(&user, &password).await
@@ -277,8 +277,9 @@ fn password(remote: &RemoteOptions) -> Result<String, CommandError> {
     if password.is_empty() { Err(CommandError("the password is empty".to_owned())) } else { Ok(password) }
 }
 
-/// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.
-fn connect_failure(error: client::Error, remote: &RemoteOptions) -> CommandError {
+/// Converts a connection error into a command error, with advice if the server's certificate is not signed by a trusted
+/// root.
+fn connect_error(error: client::Error, remote: &RemoteOptions) -> CommandError {
     match error {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => CommandError(format!(
             "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it (tls/certificate.pem in the server's data folder) with --certificate"
@@ -287,8 +288,8 @@ fn connect_failure(error: client::Error, remote: &RemoteOptions) -> CommandError
     }
 }
 
-/// Converts the status of a failed call into a failure.
-fn call_failure(status: client::Status) -> CommandError {
+/// Converts the status of a failed call into a command error.
+fn call_error(status: client::Status) -> CommandError {
     let message = status.message();
     CommandError(match (client::reason(&status).as_str(), status.code()) {
         ("", Code::DeadlineExceeded) => {
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn call_failures_have_readable_messages() {
         let check = |code, expected: &str| {
-            let text = call_failure(client::Status::new(code, "what the library says")).to_string();
+            let text = call_error(client::Status::new(code, "what the library says")).to_string();
             assert!(text.contains(expected) && !text.contains("code: '"), "{text}");
         };
         check(Code::DeadlineExceeded, "longer than the server's time limit for a call");

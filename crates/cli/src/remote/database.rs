@@ -5,7 +5,7 @@ use admin::answer::{record, timestamp_json};
 use client::{Client, v1};
 use serde_json::{Value, json};
 
-use super::call_failure;
+use super::call_error;
 use crate::CommandError;
 
 /// Lists the databases to which the caller has any access.
@@ -14,7 +14,7 @@ pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
     let mut after = String::new();
     loop {
         let request = v1::ListDatabasesRequest { after, ..v1::ListDatabasesRequest::default() };
-        let page = client.databases().list_databases(request).await.map_err(call_failure)?.into_inner();
+        let page = client.databases().list_databases(request).await.map_err(call_error)?.into_inner();
         rows.extend(page.databases.iter().map(|entry| {
             record(vec![
                 ("path", json!(entry.path)),
@@ -33,14 +33,14 @@ pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
 
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, CommandError> {
-    let made = client.databases().create_database(request).await.map_err(call_failure)?.into_inner();
+    let made = client.databases().create_database(request).await.map_err(call_error)?.into_inner();
     Ok(answer_of(made).with_message("You are its manager; nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, CommandError> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
-    Ok(answer_of(client.databases().open_database(request).await.map_err(call_failure)?.into_inner()))
+    Ok(answer_of(client.databases().open_database(request).await.map_err(call_error)?.into_inner()))
 }
 
 fn answer_of(found: v1::Database) -> Answer {

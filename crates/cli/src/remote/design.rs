@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::note::saved_answer;
-use super::view::{create_failure, lookup_failure, view_key};
+use super::view::{create_error, lookup_error, view_key};
 use crate::CommandError;
 use crate::limits::VIEW_FILE_BYTES_MAX;
 
@@ -23,7 +23,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let request =
         v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
-    let found = reply.map_err(|status| view_failure(status, &database, &view))?.into_inner();
+    let found = reply.map_err(|status| view_error(status, &database, &view))?.into_inner();
     let design = view_in(found.design.unwrap_or_default()).map_err(CommandError::of)?;
     let words = ViewText::of(&design);
     let number = found.view_id;
@@ -51,7 +51,7 @@ pub(super) async fn create(
     let personal = design.personal;
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
-    let made = made.map_err(|status| create_failure(status, &database, personal))?.into_inner();
+    let made = made.map_err(|status| create_error(status, &database, personal))?.into_inner();
     Ok(saved_answer("view", &made)
         .with_message(format!("The view was created; `doublet view entries {database} '{title}'` shows its entries.")))
 }
@@ -69,7 +69,7 @@ pub(super) async fn change(
     let request =
         v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
-    Ok(saved_answer("view", &outcome.map_err(|status| view_failure(status, &database, &view))?.into_inner()))
+    Ok(saved_answer("view", &outcome.map_err(|status| view_error(status, &database, &view))?.into_inner()))
 }
 
 /// Deletes a view.
@@ -87,7 +87,7 @@ pub(super) async fn delete(
         Err(status) if client::reason(&status) == "state" => {
             Err(CommandError(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
         }
-        Err(status) => Err(view_failure(status, &database, &view)),
+        Err(status) => Err(view_error(status, &database, &view)),
     }
 }
 
@@ -115,14 +115,14 @@ fn read(file: &Path) -> Result<v1::ViewDesign, CommandError> {
     Ok(view_out(&view))
 }
 
-/// Converts an error of a view command into a failure with advice: for an unknown view, for a conflict with a change
-/// made by another user, and for a personal view that would become shared.
-fn view_failure(status: client::Status, database: &str, view: &str) -> CommandError {
+/// Converts an error of a view command into a command error with advice: for an unknown view, for a conflict with a
+/// change made by another user, and for a personal view that would become shared.
+fn view_error(status: client::Status, database: &str, view: &str) -> CommandError {
     match client::reason(&status).as_str() {
         "conflict" => CommandError(format!("{}; `doublet view design` shows the current design", status.message())),
         "author" => {
             CommandError(format!("{}; a personal view stays personal with `personal = true`", status.message()))
         }
-        _ => lookup_failure(status, view, &format!("doublet view list {database}")),
+        _ => lookup_error(status, view, &format!("doublet view list {database}")),
     }
 }

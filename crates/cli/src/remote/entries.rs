@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::item::{SearchValue, parse_position, read_keys, to_json};
 use super::view::view_key;
-use super::{CommandOutput, call_failure};
+use super::{CommandOutput, call_error};
 use crate::CommandError;
 use crate::terminal::ProgressDisplay;
 
@@ -164,7 +164,7 @@ pub(super) async fn find(
         partial: wanted.partial,
         to_keys: values(&to_keys),
     };
-    let mut found = client.views().find_by_key(literal.clone()).await.map_err(call_failure)?.into_inner();
+    let mut found = client.views().find_by_key(literal.clone()).await.map_err(call_error)?.into_inner();
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
         let perhaps =
@@ -172,7 +172,7 @@ pub(super) async fn find(
         // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..literal };
-        found = client.views().find_by_key(guessed).await.map_err(call_failure)?.into_inner();
+        found = client.views().find_by_key(guessed).await.map_err(call_error)?.into_inner();
         says = (found.matches > 0)
             .then_some("No entry has that text; showing entries with that number or time (number=, time=).");
     }
@@ -261,7 +261,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
         let database = Some(key(reading.database.clone()));
         let view = Some(view_key(reading.view.clone()));
         let request = v1::OpenCollectionRequest { database, view };
-        let opened = client.views().open_collection(request).await.map_err(call_failure)?.into_inner();
+        let opened = client.views().open_collection(request).await.map_err(call_error)?.into_inner();
         if !opened.incomplete || clock.monotonic().saturating_sub(began) >= wait {
             return Ok(opened);
         }
@@ -335,7 +335,7 @@ async fn pages(
     loop {
         let left = limit.saturating_sub(all.entries.len()).min(PAGE);
         request.count = u32::try_from(left).unwrap_or(0);
-        let page = client.views().read_entries(request.clone()).await.map_err(call_failure)?.into_inner();
+        let page = client.views().read_entries(request.clone()).await.map_err(call_error)?.into_inner();
         all.entries.extend(page.entries);
         all.more = page.more;
         if !page.more || all.entries.len() >= limit || page.next == request.start_key {

@@ -7,8 +7,8 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::view::{create_failure, lookup_failure, view_key};
-use super::{call_failure, note};
+use super::view::{create_error, lookup_error, view_key};
+use super::{call_error, note};
 use crate::CommandError;
 
 /// Folder commands.
@@ -75,7 +75,7 @@ impl FolderSelector {
     }
 
     fn missing(&self, status: client::Status) -> CommandError {
-        lookup_failure(status, &self.folder, &format!("doublet folder list {}", self.database))
+        lookup_error(status, &self.folder, &format!("doublet folder list {}", self.database))
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
         FolderCommand::Create { database, name, personal } => {
             let request = v1::CreateFolderRequest { database: Some(key(database.clone())), name, personal };
             let made = client.views().create_folder(request).await;
-            Ok(answer_of(&made.map_err(|status| create_failure(status, &database, personal))?.into_inner()))
+            Ok(answer_of(&made.map_err(|status| create_error(status, &database, personal))?.into_inner()))
         }
         FolderCommand::Rename { which, name } => {
             let (database, folder) = which.keys();
@@ -124,7 +124,7 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
 async fn list(client: &Client, database: String, personal: bool) -> Result<Answer, CommandError> {
     let kind = v1::list_views_request::Kind::Folders.into();
     let request = v1::ListViewsRequest { database: Some(key(database.clone())), kind };
-    let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
+    let reply = client.views().list_views(request).await.map_err(call_error)?.into_inner();
     let meant = reply.views.iter().filter(|folder| !personal || is_personal(folder));
     let rows = meant.map(|folder| {
         let mut fields = fields(folder);

@@ -16,7 +16,7 @@ use super::database::key;
 use super::item::{read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
-use super::{call_failure, media_type};
+use super::{call_error, media_type};
 use crate::CommandError;
 
 /// Default number of notes in a list.
@@ -270,7 +270,7 @@ async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelec
     let database = Some(key(database));
     let note = Some(parse_note_key(note)?);
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
-    Ok(note_answer(&client.notes().open_note(request).await.map_err(call_failure)?.into_inner()))
+    Ok(note_answer(&client.notes().open_note(request).await.map_err(call_error)?.into_inner()))
 }
 
 /// Returns an answer with the header and the items of a note.
@@ -313,7 +313,7 @@ async fn create(
 }
 
 async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, CommandError> {
-    let reply = client.notes().delete_note(request).await.map_err(call_failure)?.into_inner();
+    let reply = client.notes().delete_note(request).await.map_err(call_error)?.into_inner();
     match (reply.deleted, reply.soft) {
         (true, true) => Ok(Answer::message("The note was deleted; `doublet note restore` brings it back.")),
         (true, false) => Ok(Answer::message("The note was deleted.")),
@@ -332,7 +332,7 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
             after,
             items: Some(selection(Extent::Header, items.clone())),
         };
-        let page = client.notes().list_deleted_notes(request).await.map_err(call_failure)?.into_inner();
+        let page = client.notes().list_deleted_notes(request).await.map_err(call_error)?.into_inner();
         rows.extend(page.notes.iter().map(|found| deleted_row(found, &items)));
         after = page.next;
         if after == 0 || rows.len() >= limit {
@@ -419,8 +419,8 @@ async fn fetch(
     let database = Some(key(database));
     let note = Some(parse_note_key(note)?);
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
-    let mut chunks = client.notes().read_attachment(request).await.map_err(call_failure)?.into_inner();
-    let first = chunks.message().await.map_err(call_failure)?;
+    let mut chunks = client.notes().read_attachment(request).await.map_err(call_error)?.into_inner();
+    let first = chunks.message().await.map_err(call_error)?;
     // The name of an attachment is chosen by its sender. Only its last path component is used, and an existing file is
     // not replaced.
     let own = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -432,7 +432,7 @@ async fn fetch(
     while let Some(chunk) = next {
         file.write_all(&chunk.content).map_err(cannot)?;
         bytes += chunk.content.len();
-        next = chunks.message().await.map_err(call_failure)?;
+        next = chunks.message().await.map_err(call_error)?;
     }
     Ok(Answer::record(vec![("file", json!(path.display().to_string())), ("length_bytes", json!(bytes))]))
 }
@@ -441,12 +441,12 @@ async fn fetch(
 pub(super) fn saved_note(
     outcome: Result<client::Response<v1::SavedNote>, client::Status>,
 ) -> Result<Answer, CommandError> {
-    Ok(saved_answer("note", &outcome.map_err(call_failure)?.into_inner()))
+    Ok(saved_answer("note", &outcome.map_err(call_error)?.into_inner()))
 }
 
 /// Returns an answer with the state of a saved document and the outcome of a conflict.
 fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, CommandError> {
-    let saved = outcome.map_err(call_failure)?.into_inner();
+    let saved = outcome.map_err(call_error)?.into_inner();
     let (word, says) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
         Outcome::Merged => ("merged", Some("Another user had changed other items; the document now has both changes.")),

@@ -14,7 +14,7 @@ use client::{Client, Code, v1};
 use serde_json::{Value, json};
 
 use super::note::item_of;
-use super::{CALL_TIME, call_failure};
+use super::{CALL_TIME, call_error};
 use crate::CommandError;
 
 /// Start of a list: after a change of the database, or after one document of a change.
@@ -122,7 +122,7 @@ pub(super) async fn list(
     // transaction were shown before.
     let requested = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
     let request = v1::SearchNotesRequest { since_modseq: since.server_modseq(), limit: requested, ..request };
-    let mut replies = client.notes().search_notes(request).await.map_err(call_failure)?.into_inner();
+    let mut replies = client.notes().search_notes(request).await.map_err(call_error)?.into_inner();
     let mut list = List::default();
     let mut is_overdue = false;
     while limit == 0 || list.places.len() <= limit {
@@ -133,7 +133,7 @@ pub(super) async fn list(
                 is_overdue = true;
                 break;
             }
-            Err(status) => return Err(call_failure(status)),
+            Err(status) => return Err(call_error(status)),
         }
     }
     let (next, has_more) = list.cut(limit);

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::{Client, v1};
 
-use super::call_failure;
+use super::call_error;
 use super::database::key;
 use super::note::{Edit, note_answer, saved_note, selection};
 use crate::CommandError;
@@ -55,7 +55,7 @@ impl ProfileSelector {
     async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), CommandError> {
         let user = match (self.own, self.of) {
             (true, _) => {
-                let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(call_failure)?;
+                let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(call_error)?;
                 session.into_inner().name
             }
             (false, of) => of.unwrap_or_default(),
@@ -72,7 +72,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
             let items = Some(selection(extent, items));
             let request = v1::OpenProfileRequest { database, profile, user, items };
-            Ok(note_answer(&client.notes().open_profile(request).await.map_err(call_failure)?.into_inner()))
+            Ok(note_answer(&client.notes().open_profile(request).await.map_err(call_error)?.into_inner()))
         }
         ProfileCommand::Set { which, edit } => {
             let items = edit.items()?;
@@ -84,7 +84,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
         ProfileCommand::Delete { which } => {
             let (database, profile, user) = which.key(client).await?;
             let request = v1::DeleteProfileRequest { database, profile, user };
-            match client.notes().delete_profile(request).await.map_err(call_failure)?.into_inner().deleted {
+            match client.notes().delete_profile(request).await.map_err(call_error)?.into_inner().deleted {
                 true => Ok(Answer::message("The profile document was deleted.")),
                 false => Err(CommandError("there is no such profile document".to_owned())),
             }

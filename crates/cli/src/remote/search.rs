@@ -8,7 +8,7 @@ use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
 use serde_json::json;
 
-use super::call_failure;
+use super::call_error;
 use super::database::key;
 use super::item::to_json;
 use crate::CommandError;
@@ -31,7 +31,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         items: vec![TITLE_ITEM.to_owned()],
         sort: sort.into(),
     };
-    let reply = client.search().search_full_text(query_request).await.map_err(call_failure)?.into_inner();
+    let reply = client.search().search_full_text(query_request).await.map_err(call_error)?.into_inner();
     let rows = reply.hits.iter().map(|hit| {
         let title = hit.items.first().and_then(|item| item.value.as_ref());
         record(vec![

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
-use super::{CommandOutput, call_failure, design};
+use super::{CommandOutput, call_error, design};
 use crate::CommandError;
 
 /// View commands.
@@ -123,11 +123,11 @@ pub(super) fn view_key(view: String) -> v1::ViewKey {
     v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) }
 }
 
-/// Converts the error of creating a view or folder into a failure. If access is denied, the failure names the command
+/// Converts the error of creating a view or folder into a command error. If access is denied, it names the command
 /// that grants it.
-pub(super) fn create_failure(status: client::Status, database: &str, personal: bool) -> CommandError {
+pub(super) fn create_error(status: client::Status, database: &str, personal: bool) -> CommandError {
     if client::reason(&status) != "access" {
-        return call_failure(status);
+        return call_error(status);
     }
     let flag = if personal { "create-personal-folders" } else { "create-folders" };
     CommandError(format!(
@@ -136,20 +136,20 @@ pub(super) fn create_failure(status: client::Status, database: &str, personal: b
     ))
 }
 
-/// Converts the status of a failed call into a failure. If no view or folder has the given name, the failure names the
-/// command that lists them.
-pub(super) fn lookup_failure(status: client::Status, name: &str, lists: &str) -> CommandError {
+/// Converts the status of a failed call into a command error. If no view or folder has the given name, the error names
+/// the command that lists them.
+pub(super) fn lookup_error(status: client::Status, name: &str, lists: &str) -> CommandError {
     let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
     if is_missing {
         CommandError(format!("{}; `{lists}` lists the existing ones", status.message()))
     } else {
-        call_failure(status)
+        call_error(status)
     }
 }
 
 async fn list(client: Client, database: String) -> Result<Answer, CommandError> {
     let request = v1::ListViewsRequest { database: Some(key(database)), kind: 0 };
-    let reply = client.views().list_views(request).await.map_err(call_failure)?.into_inner();
+    let reply = client.views().list_views(request).await.map_err(call_error)?.into_inner();
     let rows = reply.views.iter().map(|view| {
         record(vec![
             ("view", json!(view.view_id)),
