@@ -21,13 +21,13 @@ use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
 use super::{CommandError, GlobalOptions, export_command, print, secret_input};
 
 /// Executes a request and prints its answer.
-pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), CommandError> {
+pub fn run(global: &GlobalOptions, mut request: Request) -> Result<(), CommandError> {
     if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
-        return super::batch::run(place, file);
+        return super::batch::run(global, file);
     }
     read_secrets(&mut request)?;
     make_paths_absolute(&mut request)?;
-    let config = Arc::new(place.load()?);
+    let config = Arc::new(global.load()?);
     let mut meter = ProgressDisplay::new();
     let mut report = |progress| meter.step(&progress);
     let answer = match request {
@@ -38,7 +38,7 @@ pub fn run(place: &GlobalOptions, mut request: Request) -> Result<(), CommandErr
         request => AdminTarget::open(&config, may_create_data(&request))?.execute(request, &mut report)?,
     };
     drop(meter);
-    print(&if place.json { format_as_json(&answer) } else { format_for_people(&answer) });
+    print(&if global.json { format_as_json(&answer) } else { format_for_people(&answer) });
     answer.complaint.map_or(Ok(()), |complaint| Err(CommandError(complaint)))
 }
 

@@ -24,8 +24,8 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 const COLUMNS: [&str; 3] = ["address", "name", "password"];
 
 /// Adds all people in a file; `-` is standard input.
-pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
-    let config = Arc::new(place.load()?);
+pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
+    let config = Arc::new(global.load()?);
     let (input, total): (Box<dyn BufRead>, _) = if file == Path::new("-") {
         (Box::new(BufReader::new(std::io::stdin())), None)
     } else {
@@ -48,12 +48,12 @@ pub fn run(place: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
     drop(meter);
     let count = refused.len();
     let done = format!("{} added.", counted(added, "person was", "people were"));
-    let answer = if place.json {
+    let answer = if global.json {
         Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
     } else {
         Answer::list(refused).with_message(done.as_str())
     };
-    print(&if place.json {
+    print(&if global.json {
         as_json(&answer)
     } else if count == 0 {
         format!("{done}\n")

@@ -30,7 +30,7 @@ use crate::{
                         Documentation: docs/operating.md and docs/configuration.md.")]
 struct CommandLine {
     #[command(flatten)]
-    place: GlobalOptions,
+    global: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -80,7 +80,7 @@ pub fn run(server: &Server) -> ExitCode {
     if let Err(why) = reject_user_options(&line) {
         command.error(ErrorKind::ArgumentConflict, why).exit();
     }
-    match dispatch(server, &line.place, line.command) {
+    match dispatch(server, &line.global, line.command) {
         Ok(ExitStatus::Done) => ExitCode::SUCCESS,
         Ok(ExitStatus::Stale) => ExitCode::from(STALE_EXIT_CODE),
         Err(failure) => {
@@ -95,7 +95,7 @@ fn parsed(matches: &ArgMatches) -> Result<CommandLine, clap::Error> {
     let mut line = CommandLine::from_arg_matches(matches)?;
     let levels = std::iter::successors(Some(matches), |level| level.subcommand().map(|(_, below)| below));
     let values = levels.filter_map(|level| level.try_get_many::<String>(SET).ok().flatten());
-    line.place.set = values.flatten().cloned().collect();
+    line.global.set = values.flatten().cloned().collect();
     Ok(line)
 }
 
@@ -126,7 +126,7 @@ fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap:
 
 /// Rejects options of the native protocol for commands that ignore them.
 fn reject_user_options(line: &CommandLine) -> Result<(), String> {
-    let remote = &line.place.remote;
+    let remote = &line.global.remote;
     let option = match &line.command {
         Command::Remote(_)
         | Command::Admin(Request::Db(
@@ -146,26 +146,26 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(server: &Server, place: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
+fn dispatch(server: &Server, global: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
     match command {
-        Command::Serve => serve_command::run(server, place)?,
-        Command::Demo => demo_command::run(server, place)?,
-        Command::Config(command) => config_command::run(server, place, &command)?,
-        Command::Formula(command) => formula_command::run(place, &command)?,
-        Command::Restore(command) => restore_command::run(place, &command)?,
+        Command::Serve => serve_command::run(server, global)?,
+        Command::Demo => demo_command::run(server, global)?,
+        Command::Config(command) => config_command::run(server, global, &command)?,
+        Command::Formula(command) => formula_command::run(global, &command)?,
+        Command::Restore(command) => restore_command::run(global, &command)?,
         Command::ReadPdf => pdf::child::run().map_err(CommandError::of)?,
-        Command::Remote(command) => return remote::run(place, command),
-        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_given() => {
-            return remote::list_databases(place);
+        Command::Remote(command) => return remote::run(global, command),
+        Command::Admin(Request::Db(DbRequest::List)) if global.remote.is_given() => {
+            return remote::list_databases(global);
         }
-        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_given() => {
-            return remote::search(place, request);
+        Command::Admin(Request::Db(DbRequest::Search(request))) if global.remote.is_given() => {
+            return remote::search(global, request);
         }
-        Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if place.remote.is_given() => {
-            return remote::create_database(place, path, title, template);
+        Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if global.remote.is_given() => {
+            return remote::create_database(global, path, title, template);
         }
-        Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),
-        Command::Admin(request) => admin_command::run(place, request)?,
+        Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(global, &path),
+        Command::Admin(request) => admin_command::run(global, request)?,
     }
     Ok(ExitStatus::Done)
 }
@@ -206,14 +206,14 @@ mod tests {
         check("doublet db --user ann search a.nsf x", None);
         check("doublet db open a.nsf --server hub", None);
         check("doublet db list", None);
-        let user = |words: &str| read(words).place.remote.user;
+        let user = |words: &str| read(words).global.remote.user;
         assert_eq!(user("doublet --user ann note list a.nsf").as_deref(), Some("ann"));
         assert_eq!(user("doublet db open a.nsf --user ann").as_deref(), Some("ann"));
     }
 
     #[test]
     fn assignments_of_all_levels_apply_in_order() {
-        let check = |words: &str, expected: &[&str]| assert_eq!(read(words).place.set, expected, "{words}");
+        let check = |words: &str, expected: &[&str]| assert_eq!(read(words).global.set, expected, "{words}");
         check("doublet --set a=1 db --set b=2 list --set c=3", &["a=1", "b=2", "c=3"]);
         check("doublet --set a=1 --set b=2 serve --set a=3", &["a=1", "b=2", "a=3"]);
         check("doublet note profile get a.nsf P --set a=1", &["a=1"]);

@@ -26,25 +26,25 @@ pub enum ConfigCommand {
 }
 
 /// Runs the command.
-pub fn run(server: &Server, place: &GlobalOptions, command: &ConfigCommand) -> Result<(), CommandError> {
+pub fn run(server: &Server, global: &GlobalOptions, command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
-        ConfigCommand::Check => check(server, place),
-        ConfigCommand::Show { changed } => show(place, *changed),
+        ConfigCommand::Check => check(server, global),
+        ConfigCommand::Show { changed } => show(global, *changed),
         ConfigCommand::Keys { markdown } => {
-            keys(place, *markdown);
+            keys(global, *markdown);
             Ok(())
         }
     }
 }
 
-fn check(server: &Server, place: &GlobalOptions) -> Result<(), CommandError> {
-    let config = place.load()?;
+fn check(server: &Server, global: &GlobalOptions) -> Result<(), CommandError> {
+    let config = global.load()?;
     let problems = (server.check_files)(&config);
     if !problems.is_empty() {
         return Err(CommandError(format!("the configuration cannot be used here:\n  {}", problems.join("\n  "))));
     }
     let set = config.sources.len();
-    if place.json {
+    if global.json {
         let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
         let object = serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len(), "warnings": warnings });
         print(&format!("{object}\n"));
@@ -58,10 +58,10 @@ fn check(server: &Server, place: &GlobalOptions) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), CommandError> {
-    let mut effective = place.load()?.effective();
+fn show(global: &GlobalOptions, changed_only: bool) -> Result<(), CommandError> {
+    let mut effective = global.load()?.effective();
     effective.retain(|key| !changed_only || key.source != ValueSource::Default);
-    if place.json {
+    if global.json {
         let member = |key: &config::EffectiveValue| {
             (key.name.to_owned(), serde_json::json!({ "value": key.value, "source": key.source.to_string() }))
         };
@@ -77,8 +77,8 @@ fn show(place: &GlobalOptions, changed_only: bool) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn keys(place: &GlobalOptions, markdown: bool) {
-    if place.json {
+fn keys(global: &GlobalOptions, markdown: bool) {
+    if global.json {
         let object = |key: &config::ConfigKey| {
             serde_json::json!({
                 "name": key.name, "kind": key.kind, "default": key.default, "range": key.range,

@@ -97,14 +97,14 @@ impl Host for FormulaHost {
 }
 
 /// Runs the command.
-pub fn run(place: &GlobalOptions, command: &FormulaCommand) -> Result<(), CommandError> {
+pub fn run(global: &GlobalOptions, command: &FormulaCommand) -> Result<(), CommandError> {
     match command {
-        FormulaCommand::Eval { formula, document } => eval(place, formula, document),
+        FormulaCommand::Eval { formula, document } => eval(global, formula, document),
         FormulaCommand::Repl { document } => repl(document),
     }
 }
 
-fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), CommandError> {
+fn eval(global: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), CommandError> {
     let paper = paper(arguments)?;
     let formula = compile(source, &options(arguments)?).map_err(CommandError)?;
     let world = FormulaHost(SystemClock::new().now());
@@ -112,7 +112,7 @@ fn eval(place: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> R
     if let Value::Error(failure) = &outcome.value {
         return Err(CommandError(failure.render(source)));
     }
-    if place.json {
+    if global.json {
         let changes = outcome
             .changes
             .iter()

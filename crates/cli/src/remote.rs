@@ -130,59 +130,59 @@ impl From<Answer> for CommandOutput {
 }
 
 /// Runs a command and prints its answer.
-pub fn run(place: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, CommandError> {
+pub fn run(global: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, CommandError> {
     match command {
-        RemoteCommand::Note(command) => run_command(place, |client| note::run(client, command)),
-        RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(CommandError(
+        RemoteCommand::Note(command) => run_command(global, |client| note::run(client, command)),
+        RemoteCommand::View(command) if command.reads_input() && global.remote.reads_input() => Err(CommandError(
             "password and view cannot both come from standard input: name a file for one of them".to_owned(),
         )),
-        RemoteCommand::View(command) => run_command(place, |client| view::run(client, command)),
-        RemoteCommand::Folder(command) => run_command(place, |client| folder::run(client, command)),
+        RemoteCommand::View(command) => run_command(global, |client| view::run(client, command)),
+        RemoteCommand::Folder(command) => run_command(global, |client| folder::run(client, command)),
     }
 }
 
 /// Lists the databases that the caller has access to.
-pub fn list_databases(place: &GlobalOptions) -> Result<ExitStatus, CommandError> {
-    run_command(place, database::list)
+pub fn list_databases(global: &GlobalOptions) -> Result<ExitStatus, CommandError> {
+    run_command(global, database::list)
 }
 
 /// Runs a full-text query on a database.
-pub fn search(place: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, CommandError> {
-    run_command(place, |client| search::search(client, request))
+pub fn search(global: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, CommandError> {
+    run_command(global, |client| search::search(client, request))
 }
 
 /// Creates a database with the caller as its manager.
 pub fn create_database(
-    place: &GlobalOptions,
+    global: &GlobalOptions,
     path: String,
     title: Option<String>,
     template: Option<String>,
 ) -> Result<ExitStatus, CommandError> {
     let title = title.unwrap_or_default();
     let template = template.unwrap_or_default();
-    run_command(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
+    run_command(global, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database and shows its properties.
-pub fn open_database(place: &GlobalOptions, path: &str) -> Result<ExitStatus, CommandError> {
+pub fn open_database(global: &GlobalOptions, path: &str) -> Result<ExitStatus, CommandError> {
     let path = path.to_owned();
-    run_command(place, |client| database::open(client, path))
+    run_command(global, |client| database::open(client, path))
 }
 
 /// Connects, logs in, runs a command and prints its result.
-fn run_command<F, T>(place: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, CommandError>
+fn run_command<F, T>(global: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, CommandError>
 where
     F: Future<Output = Result<T, CommandError>>,
     T: Into<CommandOutput>,
 {
     let user =
-        place.remote.user.clone().ok_or_else(|| CommandError("no user name; specify it with --user".to_owned()))?;
-    let config = place.load()?;
-    let options = options(place, &config)?;
-    let password = password(&place.remote)?;
+        global.remote.user.clone().ok_or_else(|| CommandError("no user name; specify it with --user".to_owned()))?;
+    let config = global.load()?;
+    let options = options(global, &config)?;
+    let password = password(&global.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::of)?;
     let output = runtime.block_on(async {
-        let client = Client::connect(&options).await.map_err(|error| connect_error(error, &place.remote))?;
+        let client = Client::connect(&options).await.map_err(|error| connect_error(error, &global.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
                 client.login(&user, &password).await
@@ -195,7 +195,7 @@ where
         let _ = client.logout().await;
         output
     })?;
-    print_output(output.into(), place.json)
+    print_output(output.into(), global.json)
 }
 
 /// Prints the output of a command.
@@ -215,22 +215,22 @@ fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Comm
     Ok(ExitStatus::Stale)
 }
 
-fn options(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
-    Ok(ConnectOptions { compression: place.remote.compress, ..address_and_trust(place, config)? })
+fn options(global: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
+    Ok(ConnectOptions { compression: global.remote.compress, ..address_and_trust(global, config)? })
 }
 
-fn address_and_trust(place: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
+fn address_and_trust(global: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
     let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(CommandError::of);
     let data = DataFolder::new(&config.server.data);
-    let Some(server) = &place.remote.server else {
+    let Some(server) = &global.remote.server else {
         let files = CertificateFiles::from_config(config, &data, &server_name(config));
-        let trust = match &place.remote.certificate {
+        let trust = match &global.remote.certificate {
             Some(path) => read(path)?,
             None => read(&files.chain_file().to_owned())?,
         };
         return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(CommandError::of)?));
     };
-    let trust = match &place.remote.certificate {
+    let trust = match &global.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };

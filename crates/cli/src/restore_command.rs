@@ -53,15 +53,15 @@ pub struct RestoreCommand {
 }
 
 /// Runs the command.
-pub fn run(place: &GlobalOptions, command: &RestoreCommand) -> Result<(), CommandError> {
+pub fn run(global: &GlobalOptions, command: &RestoreCommand) -> Result<(), CommandError> {
     let answer = if command.list {
         list(command)?
     } else if command.verify {
         verify(command)?
     } else {
-        restore(place, command)?
+        restore(global, command)?
     };
-    print(&if place.json { as_json(&answer) } else { format_for_people(&answer) });
+    print(&if global.json { as_json(&answer) } else { format_for_people(&answer) });
     Ok(())
 }
 
@@ -102,8 +102,8 @@ fn verified(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
     }
 }
 
-fn restore(place: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, CommandError> {
-    let mut config = place.load()?;
+fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, CommandError> {
+    let mut config = global.load()?;
     let data = DataFolder::new(&config.server.data);
     let lock = data.lock().map_err(|error| {
         CommandError(format!("{error}; stop the server first, or specify a new folder with --data"))
