@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
 use super::databases::open;
-use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, OnOff};
+use super::request::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings, OnOff};
 use super::{AdminError, AdminResult, Answer};
 
 const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
@@ -129,7 +129,7 @@ fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Admi
     Ok(Answer::message(format!("The access control list of {path} was changed.")))
 }
 
-fn set(instance: &Instance, path: &str, change: &AclChange) -> AdminResult {
+fn set(instance: &Instance, path: &str, change: &AclEntryUpdate) -> AdminResult {
     if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
         return Err(AdminError::nothing_to_change("db acl PATH set"));
     }
@@ -330,8 +330,8 @@ mod tests {
         sample.execute(Request::Db(DbRequest::Acl { path: PATH.to_owned(), what }))
     }
 
-    fn change(who: &str) -> AclChange {
-        AclChange { who: who.to_owned(), level: None, kind: None, flags: Vec::new(), roles: Vec::new() }
+    fn change(who: &str) -> AclEntryUpdate {
+        AclEntryUpdate { who: who.to_owned(), level: None, kind: None, flags: Vec::new(), roles: Vec::new() }
     }
 
     fn level_in(sample: &Sample, who: &str) -> AclLevel {
@@ -354,7 +354,8 @@ mod tests {
         let sample = with_database();
         let settings = AclSettings { max_internet_access: Some(AccessLevel::Editor), ..AclSettings::default() };
         acl(&sample, AclRequest::Settings(settings)).expect("they can be set");
-        let ann = |level, role: &str| AclChange { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
+        let ann =
+            |level, role: &str| AclEntryUpdate { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
         let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
         assert!(lines.contains(&"Roles added to the list: [Planner].".to_owned()), "{lines:?}");
         let hint = lines.iter().find(|line| line.contains("--max-internet-access manager"));
@@ -367,11 +368,11 @@ mod tests {
     fn entries_determine_access_levels() {
         let sample = with_database();
         assert_eq!(level_in(&sample, "ann"), AclLevel::NoAccess);
-        let default = AclChange { level: Some(AccessLevel::Reader), ..change("default") };
+        let default = AclEntryUpdate { level: Some(AccessLevel::Reader), ..change("default") };
         acl(&sample, AclRequest::Set(default)).expect("it can be set");
-        let team = AclChange { level: Some(AccessLevel::Author), ..change("team@acme.test") };
+        let team = AclEntryUpdate { level: Some(AccessLevel::Author), ..change("team@acme.test") };
         acl(&sample, AclRequest::Set(team)).expect("it can be set");
-        let ann = AclChange {
+        let ann = AclEntryUpdate {
             level: Some(AccessLevel::Editor),
             flags: vec![AccessFlag::NoDelete, AccessFlag::CreateFolders],
             roles: vec!["Planner".to_owned()],
@@ -380,7 +381,7 @@ mod tests {
         acl(&sample, AclRequest::Set(ann)).expect("it can be set");
         let levels = ["ann", "bob", "eve"].map(|who| level_in(&sample, who));
         assert_eq!(levels, [AclLevel::Editor, AclLevel::Author, AclLevel::Reader]);
-        let clear = AclChange { flags: vec![AccessFlag::None], ..change("ann") };
+        let clear = AclEntryUpdate { flags: vec![AccessFlag::None], ..change("ann") };
         acl(&sample, AclRequest::Set(clear)).expect("it can be set");
         let listed = acl(&sample, AclRequest::List).expect("the database exists").data;
         let ann = listed.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "ann/acme.test")).cloned();
@@ -395,7 +396,7 @@ mod tests {
     fn settings_are_changed_and_history_records_each_change() {
         let sample = with_database();
         let planner =
-            AclChange { roles: vec!["Planner".to_owned()], level: Some(AccessLevel::Manager), ..change("ann") };
+            AclEntryUpdate { roles: vec!["Planner".to_owned()], level: Some(AccessLevel::Manager), ..change("ann") };
         acl(&sample, AclRequest::Set(planner)).expect("it can be set");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Editor, "she has a password and no key");
         let settings = AclSettings {
@@ -409,7 +410,7 @@ mod tests {
         let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("the database exists").data;
         let fields = ["max_internet_access", "enforced", "roles"].map(|name| shown[name].clone());
         assert_eq!(fields, [json!("reader"), json!(true), json!(["[Boss]"])]);
-        let idle = AclChange { flags: vec![AccessFlag::NoCreate], ..change("ann") };
+        let idle = AclEntryUpdate { flags: vec![AccessFlag::NoCreate], ..change("ann") };
         let answer = acl(&sample, AclRequest::Set(idle)).expect("it can be set");
         assert!(answer.says.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
         let history = acl(&sample, AclRequest::History { last: 2 }).expect("the database exists").data;
@@ -434,20 +435,20 @@ mod tests {
         check(AclRequest::Set(change("ann")), "nothing to change; `doublet db acl PATH set --help`");
         let level = Some(AccessLevel::Reader);
         check(
-            AclRequest::Set(AclChange { level, ..change("nobody@acme.test") }),
+            AclRequest::Set(AclEntryUpdate { level, ..change("nobody@acme.test") }),
             "no user or group has the address nobody@acme.test",
         );
         let roles = vec!["x".repeat(20)];
-        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "a role must be enclosed in brackets");
+        check(AclRequest::Set(AclEntryUpdate { roles, ..change("ann") }), "a role must be enclosed in brackets");
         check(
-            AclRequest::Set(AclChange { level, ..change("*Acme") }),
+            AclRequest::Set(AclEntryUpdate { level, ..change("*Acme") }),
             "a wildcard must be * alone, or * followed by /",
         );
         let remove = AclSettings { remove_role: vec!["Nobody".to_owned()], ..AclSettings::default() };
         check(AclRequest::Settings(remove), "there is no role [Nobody]");
         check(AclRequest::Remove { who: "ann".to_owned() }, "acl plans.nsf list");
         check(AclRequest::Remove { who: "-Default-".to_owned() }, "--level no-access");
-        let elsewhere = AclChange { level, ..change("Zoe/Elsewhere") };
+        let elsewhere = AclEntryUpdate { level, ..change("Zoe/Elsewhere") };
         let answer = acl(&sample, AclRequest::Set(elsewhere)).expect("it may be of another server");
         assert!(answer.says.iter().any(|text| text.contains("The directory does not contain the name")), "{answer:?}");
     }

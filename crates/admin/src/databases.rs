@@ -13,7 +13,7 @@ use store::{KeyRange, Table};
 
 use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, read_quota};
-use super::request::{CompactRequest, DbChange, DbRequest, OnOff};
+use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
 use super::{
     AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
 };
@@ -77,8 +77,8 @@ pub fn server_only_acl(instance: &Instance) -> Acl {
     acl
 }
 
-fn set(instance: &Instance, change: &DbChange) -> AdminResult {
-    let DbChange { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
+fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
+    let DbUpdate { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
     let options = [title, purge_interval, quota, keep_deleted];
     if unread_marks.is_none() && view_updates.is_none() && options.iter().all(|option| option.is_none()) {
         return Err(AdminError::nothing_to_change("db set"));
@@ -470,14 +470,14 @@ mod tests {
     fn title_and_options_are_changed() {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
-        let change = |change: DbChange| DbRequest::Set(DbChange { path: "x.nsf".to_owned(), ..change });
-        let all = DbChange {
+        let change = |change: DbUpdate| DbRequest::Set(DbUpdate { path: "x.nsf".to_owned(), ..change });
+        let all = DbUpdate {
             title: Some("Plans".to_owned()),
             purge_interval: Some("12w".to_owned()),
             unread_marks: Some(OnOff::Off),
             quota: Some("2MiB".to_owned()),
             keep_deleted: Some("2d".to_owned()),
-            ..DbChange::default()
+            ..DbUpdate::default()
         };
         db(&sample, change(all)).expect("it makes sense");
         let shown = db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("the database exists").data;
@@ -485,19 +485,19 @@ mod tests {
         let fields = fields.map(|name| shown[name].clone());
         assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20), json!(48)]);
         for text in ["0h", "30m", "90m", "9000000h", "soon"] {
-            let kept = DbChange { keep_deleted: Some(text.to_owned()), ..DbChange::default() };
+            let kept = DbUpdate { keep_deleted: Some(text.to_owned()), ..DbUpdate::default() };
             assert!(db(&sample, change(kept)).is_err(), "{text}");
         }
         let queue =
-            DbChange { path: "mail.box".to_owned(), keep_deleted: Some("2d".to_owned()), ..DbChange::default() };
+            DbUpdate { path: "mail.box".to_owned(), keep_deleted: Some("2d".to_owned()), ..DbUpdate::default() };
         check_refused(&sample, DbRequest::Set(queue), "deleted documents cannot be kept there");
-        check_refused(&sample, change(DbChange::default()), "nothing to change; `doublet db set --help`");
+        check_refused(&sample, change(DbUpdate::default()), "nothing to change; `doublet db set --help`");
         for text in ["0", "1h", "36h", "soon", "200000d"] {
-            let interval = DbChange { purge_interval: Some(text.to_owned()), ..DbChange::default() };
+            let interval = DbUpdate { purge_interval: Some(text.to_owned()), ..DbUpdate::default() };
             assert!(db(&sample, change(interval)).is_err(), "{text}");
         }
-        check_refused(&sample, change(DbChange { title: Some("a\nb".to_owned()), ..DbChange::default() }), "a title");
-        let quota = DbChange { path: "mail/ann.nsf".to_owned(), quota: Some("1MiB".to_owned()), ..DbChange::default() };
+        check_refused(&sample, change(DbUpdate { title: Some("a\nb".to_owned()), ..DbUpdate::default() }), "a title");
+        let quota = DbUpdate { path: "mail/ann.nsf".to_owned(), quota: Some("1MiB".to_owned()), ..DbUpdate::default() };
         check_refused(&sample, DbRequest::Set(quota), "user set ann@acme.test --quota");
     }
 }

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::Request;
-    use crate::request::{DbChange, DbRequest};
+    use crate::request::{DbRequest, DbUpdate};
     use crate::tests::ExecuteRequest;
     use sample::Sample;
 
@@ -118,7 +118,7 @@ mod tests {
         let listed = |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the database exists");
         assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));
         let path = PATH.to_owned();
-        let keep = DbChange { path, keep_deleted: Some("48h".to_owned()), ..DbChange::default() };
+        let keep = DbUpdate { path, keep_deleted: Some("48h".to_owned()), ..DbUpdate::default() };
         db(&sample, DbRequest::Set(keep)).expect("it makes sense");
         let document = NewNote::document(vec![notes::Item::text("Subject", "Plan")]);
         let note = write(&sample, |writer| writer.note_create(document));

@@ -11,7 +11,7 @@ use notes::{Access, level};
 use serde_json::{Value, json};
 
 use super::answer::record;
-use super::request::{NewPerson, UserChange, UserRequest};
+use super::request::{NewPerson, UserRequest, UserUpdate};
 use super::{AdminError, AdminResult, Answer};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
@@ -147,7 +147,7 @@ fn show(instance: &Instance, who: &str) -> AdminResult {
     ]))
 }
 
-fn set(instance: &Instance, change: &UserChange) -> AdminResult {
+fn set(instance: &Instance, change: &UserUpdate) -> AdminResult {
     let wanted = directory_change(change)?;
     if wanted.is_empty() {
         return Err(AdminError::nothing_to_change("user set"));
@@ -170,7 +170,7 @@ fn set(instance: &Instance, change: &UserChange) -> AdminResult {
 }
 
 /// Parses all requested changes, so that an invalid value is reported before anything is changed.
-fn directory_change(change: &UserChange) -> Result<DirectoryChange, AdminError> {
+fn directory_change(change: &UserUpdate) -> Result<DirectoryChange, AdminError> {
     let name = change.name.as_deref().map(split_name);
     let (first_name, last_name) = name.map_or((None, None), |(first, last)| (Some(first), Some(last)));
     Ok(DirectoryChange {
@@ -282,7 +282,7 @@ mod tests {
         let sample = Sample::new();
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let bad =
-            UserChange { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
+            UserUpdate { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
         user(&sample, UserRequest::Set(bad.clone())).expect_err("no address");
         let login = |password: &str| {
             sample
@@ -292,7 +292,7 @@ mod tests {
                 .is_ok()
         };
         assert!(login(PASSWORD) && !login("another one"));
-        user(&sample, UserRequest::Set(UserChange { add_aliases: Vec::new(), ..bad })).expect("it makes sense");
+        user(&sample, UserRequest::Set(UserUpdate { add_aliases: Vec::new(), ..bad })).expect("it makes sense");
         assert!(login("another one"));
     }
 
@@ -313,7 +313,7 @@ mod tests {
         let before = find(&sample.instance, "ann").expect("the user exists");
         let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
         let change =
-            UserChange { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
+            UserUpdate { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
         for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
             let failure = user(&sample, request).expect_err("the mail file is damaged");
             assert!(failure.to_string().contains("damaged record"), "{failure}");
@@ -345,7 +345,7 @@ mod tests {
         let sample = Sample::new();
         let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
         user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
-        let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
+        let change = UserUpdate { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
         let zoe = find(&sample.instance, "zoe").expect("the user exists");
         assert!(mail_file(&sample.instance, &zoe).expect("the catalog can be read").is_none());
@@ -355,10 +355,10 @@ mod tests {
     #[test]
     fn empty_change_is_refused() {
         let sample = Sample::new();
-        let nothing = UserChange { who: "ann".to_owned(), ..Default::default() };
+        let nothing = UserUpdate { who: "ann".to_owned(), ..Default::default() };
         let refused = user(&sample, UserRequest::Set(nothing.clone())).expect_err("the change is empty");
         assert!(refused.to_string().contains("user set --help"), "{refused}");
-        let name = UserChange { name: Some("Ann B. Archer".to_owned()), ..nothing };
+        let name = UserUpdate { name: Some("Ann B. Archer".to_owned()), ..nothing };
         user(&sample, UserRequest::Set(name)).expect("it makes sense");
         let ann = find(&sample.instance, "ann").expect("the user exists");
         assert_eq!((ann.first_name.as_str(), ann.last_name.as_str()), ("Ann B.", "Archer"));

@@ -130,7 +130,7 @@ pub enum UserRequest {
         who: String,
     },
     /// Changes a person. Other properties are not changed.
-    Set(UserChange),
+    Set(UserUpdate),
     /// Removes a person. The mailbox is kept unless --delete-mail is given.
     Remove {
         /// Address, login name or name of the person.
@@ -166,7 +166,7 @@ pub struct NewPerson {
 
 /// Changes to a person.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
-pub struct UserChange {
+pub struct UserUpdate {
     /// Address, login name or name of the person.
     pub who: String,
     #[command(flatten)]
@@ -366,7 +366,7 @@ pub enum DbRequest {
         path: String,
     },
     /// Changes the title or options of a database. Other properties are not changed.
-    Set(DbChange),
+    Set(DbUpdate),
     /// Shows or changes the access control list of a database.
     #[command(after_help = ACCESS_HELP)]
     Acl {
@@ -499,7 +499,7 @@ Logins with a password are limited to the level in `settings` (default: editor).
 
 /// Changes to a database.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
-pub struct DbChange {
+pub struct DbUpdate {
     /// Path of the database in the catalog.
     pub path: String,
     /// Title of the database.
@@ -567,7 +567,7 @@ pub enum AclRequest {
     /// Lists the entries.
     List,
     /// Adds or changes an entry. Other properties are not changed. A new entry has the level reader.
-    Set(AclChange),
+    Set(AclEntryUpdate),
     /// Removes an entry.
     Remove {
         /// Name as listed, or the address of a person or group.
@@ -586,7 +586,7 @@ pub enum AclRequest {
 
 /// Wanted state of an entry of an access control list.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
-pub struct AclChange {
+pub struct AclEntryUpdate {
     /// Address, name, wildcard such as */Sales/Acme, -Default- or Anonymous.
     #[arg(allow_hyphen_values = true)]
     pub who: String,
