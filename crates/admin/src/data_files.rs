@@ -20,7 +20,7 @@ use store::blob::BlobCipher;
 use store::limits::DATA_FILE_BYTES_MAX;
 
 use super::AdminError;
-use super::request::{BackupRequest, Secret};
+use super::request::{BackupRequest, SecretText};
 
 /// Folders of the data folder whose files are encrypted in a backup.
 const KEY_FOLDERS: [&str; 2] = ["keys", "tls"];
@@ -95,7 +95,7 @@ fn files_of(data: &Path, folder: &str) -> Result<Vec<DataFile>, AdminError> {
 #[derive(Debug, Default)]
 pub struct KeySources {
     /// The passphrase of the key files.
-    pub passphrase: Option<Secret>,
+    pub passphrase: Option<SecretText>,
     /// A copy of the key of encrypted attachments.
     pub key_file: Option<PathBuf>,
     /// Set if the key files of the backup are to be left out.
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn passphrase_is_not_in_the_debug_form() {
-        let passphrase = Some(Secret("seven brass monkeys".to_owned()));
+        let passphrase = Some(SecretText("seven brass monkeys".to_owned()));
         let form = format!("{:?}", KeySources { passphrase, ..KeySources::default() });
         assert!(form.contains("passphrase") && !form.contains("brass"), "{form}");
     }

@@ -269,7 +269,7 @@ pub(super) fn read_quota(text: &str) -> Result<Option<u64>, AdminError> {
 mod tests {
     use super::*;
     use crate::Request;
-    use crate::request::{PasswordOptions, Secret};
+    use crate::request::{PasswordOptions, SecretText};
     use crate::tests::ExecuteRequest;
     use sample::{PASSWORD, Sample};
 
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn refused_change_keeps_the_password() {
         let sample = Sample::new();
-        let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
+        let password = PasswordOptions { password: Some(SecretText("another one".to_owned())), ..Default::default() };
         let bad =
             UserUpdate { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
         user(&sample, UserRequest::Set(bad.clone())).expect_err("no address");
@@ -311,7 +311,7 @@ mod tests {
             open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists").database().number();
         damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
         let before = find(&sample.instance, "ann").expect("the user exists");
-        let password = PasswordOptions { password: Some(Secret("another one".to_owned())), ..Default::default() };
+        let password = PasswordOptions { password: Some(SecretText("another one".to_owned())), ..Default::default() };
         let change =
             UserUpdate { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
         for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {

@@ -62,9 +62,9 @@ pub enum Request {
 
 /// A password or passphrase read from a file or from standard input. It is never printed.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(pub String);
+pub struct SecretText(pub String);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SecretText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
@@ -79,7 +79,7 @@ pub struct PasswordOptions {
     pub password_stdin: bool,
     /// The password.
     #[arg(skip)]
-    pub password: Option<Secret>,
+    pub password: Option<SecretText>,
 }
 
 /// Requests about people.
@@ -152,10 +152,10 @@ pub struct NewPerson {
     pub name: Option<String>,
     /// The password.
     #[serde(default)]
-    pub password: Option<Secret>,
+    pub password: Option<SecretText>,
     /// Argon2 hash of the password in PHC notation, if the password itself is not known.
     #[serde(default)]
-    pub password_hash: Option<Secret>,
+    pub password_hash: Option<SecretText>,
     /// Maximum size of the mailbox.
     #[serde(default)]
     pub quota: Option<String>,

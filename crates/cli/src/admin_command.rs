@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use admin::control::client;
 use admin::request::{
-    BackupRequest, DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, Secret,
+    BackupRequest, DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, SecretText,
     UserRequest,
 };
 use admin::{self, Answer, ProgressCallback, Request};
@@ -130,7 +130,7 @@ fn read_secrets(request: &mut Request) -> Result<(), CommandError> {
         Request::User(UserRequest::Add { password, .. }) => password,
         Request::User(UserRequest::Set(change)) => &mut change.password,
         Request::Backup(BackupRequest { passphrase_file: Some(file), passphrase, .. }) => {
-            *passphrase = Some(Secret(secret_input::read_new(file, "Passphrase")?));
+            *passphrase = Some(SecretText(secret_input::read_new(file, "Passphrase")?));
             return Ok(());
         }
         _ => return Ok(()),
@@ -140,7 +140,7 @@ fn read_secrets(request: &mut Request) -> Result<(), CommandError> {
         if password.is_empty() {
             return Err(CommandError("no password on standard input: write it as the first line".to_owned()));
         }
-        *argument = PasswordOptions { password_stdin: true, password: Some(Secret(password)) };
+        *argument = PasswordOptions { password_stdin: true, password: Some(SecretText(password)) };
     }
     Ok(())
 }

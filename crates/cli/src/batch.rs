@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use admin::answer::record;
-use admin::request::{NewPerson, Secret, UserRequest};
+use admin::request::{NewPerson, SecretText, UserRequest};
 use admin::{Answer, Progress, Request, Unit, counted};
 use serde_json::{Value, json};
 
@@ -273,8 +273,8 @@ fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewPerson, 
         match column {
             "address" => person.address = field,
             "name" => person.name = Some(field),
-            "password" => person.password = Some(Secret(field)),
-            "password_hash" => person.password_hash = Some(Secret(field)),
+            "password" => person.password = Some(SecretText(field)),
+            "password_hash" => person.password_hash = Some(SecretText(field)),
             "quota" => person.quota = Some(field),
             _ => person.aliases.extend(field.split_whitespace().map(str::to_owned)),
         }
@@ -316,7 +316,7 @@ mod tests {
         NewPerson {
             address: address.to_owned(),
             name: some(name),
-            password: some(password).map(Secret),
+            password: some(password).map(SecretText),
             ..NewPerson::default()
         }
     }

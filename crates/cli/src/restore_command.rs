@@ -12,7 +12,7 @@ use std::sync::Arc;
 use admin::answer::record;
 use admin::data_files::{KeySources, RestorableFiles};
 use admin::maintenance::backup_progress;
-use admin::request::Secret;
+use admin::request::SecretText;
 use admin::{Answer, counted};
 use clap::Args;
 use instance::data_folder::DataFolder;
@@ -159,7 +159,7 @@ fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Resu
         _ => None,
     };
     let key_file = command.key_file.clone().or(known_key.filter(|_| !is_locked));
-    let sources = KeySources { passphrase: passphrase.map(Secret), key_file, without_keys: command.without_keys };
+    let sources = KeySources { passphrase: passphrase.map(SecretText), key_file, without_keys: command.without_keys };
     RestorableFiles::open(found, &sources).map_err(CommandError::of)
 }
 

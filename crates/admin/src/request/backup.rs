@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::Secret;
+use super::SecretText;
 
 /// A request for a backup.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
@@ -23,7 +23,7 @@ pub struct BackupRequest {
     /// The passphrase.
     #[arg(skip)]
     #[serde(default)]
-    pub passphrase: Option<Secret>,
+    pub passphrase: Option<SecretText>,
     /// Leaves keys and certificates out, although attachments are encrypted and cannot be read without their key.
     #[arg(long, conflicts_with = "passphrase_file")]
     #[serde(default)]
