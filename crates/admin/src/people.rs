@@ -11,7 +11,7 @@ use notes::{Access, level};
 use serde_json::{Value, json};
 
 use super::answer::record;
-use super::request::{NewPerson, UserRequest, UserUpdate};
+use super::request::{NewUserRequest, UserRequest, UserUpdate};
 use super::{AdminError, AdminResult, Answer};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
@@ -21,7 +21,7 @@ pub(super) fn execute(instance: &Instance, request: UserRequest) -> AdminResult 
             // The command line ensures that there is an address.
             let address = address.unwrap_or_default();
             let password = password.password;
-            add(instance, &new_user(NewPerson { address, name, password, password_hash: None, quota, aliases })?)
+            add(instance, &new_user(NewUserRequest { address, name, password, password_hash: None, quota, aliases })?)
         }
         UserRequest::AddMany { people } => add_many(instance, people),
         UserRequest::List { domain } => list(instance, domain.as_deref()),
@@ -51,7 +51,7 @@ pub fn add(instance: &Instance, new: &NewUser) -> AdminResult {
     )))
 }
 
-fn new_user(person: NewPerson) -> Result<NewUser, AdminError> {
+fn new_user(person: NewUserRequest) -> Result<NewUser, AdminError> {
     let (first_name, last_name) = split_name(person.name.as_deref().unwrap_or_default());
     Ok(NewUser {
         address: person.address,
@@ -67,7 +67,7 @@ fn new_user(person: NewPerson) -> Result<NewUser, AdminError> {
 
 /// Adds people in one transaction. The answer lists one value per person: null, or the text of the error. Their mail
 /// files are created at first use.
-fn add_many(instance: &Instance, people: Vec<NewPerson>) -> AdminResult {
+fn add_many(instance: &Instance, people: Vec<NewUserRequest>) -> AdminResult {
     let mut users = Vec::new();
     let mut places = Vec::new();
     let mut outcomes = Vec::new();
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn quota_without_a_mail_file_is_stored_in_the_directory() {
         let sample = Sample::new();
-        let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
+        let zoe = NewUserRequest { address: "zoe@acme.test".to_owned(), ..NewUserRequest::default() };
         user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
         let change = UserUpdate { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
@@ -367,13 +367,13 @@ mod tests {
     #[test]
     fn add_many_reports_each_failure() {
         let sample = Sample::new();
-        let person = |address: &str| NewPerson { address: address.to_owned(), ..NewPerson::default() };
+        let person = |address: &str| NewUserRequest { address: address.to_owned(), ..NewUserRequest::default() };
         let people = vec![
             person("zoe@acme.test"),
             person("ann@acme.test"),
-            NewPerson { quota: Some("much".to_owned()), ..person("yan@acme.test") },
+            NewUserRequest { quota: Some("much".to_owned()), ..person("yan@acme.test") },
             person("x@far.test"),
-            NewPerson {
+            NewUserRequest {
                 quota: Some("1MiB".to_owned()),
                 aliases: vec!["w2@acme.test".to_owned()],
                 ..person("w@acme.test")

@@ -116,7 +116,7 @@ pub enum UserRequest {
     #[command(skip)]
     AddMany {
         /// The people to add.
-        people: Vec<NewPerson>,
+        people: Vec<NewUserRequest>,
     },
     /// Lists people.
     List {
@@ -141,10 +141,10 @@ pub enum UserRequest {
     },
 }
 
-/// One person of a batch file.
+/// A user to add; also one line of a batch file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NewPerson {
+pub struct NewUserRequest {
     /// The mail address.
     pub address: String,
     /// First and last name.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use admin::answer::record;
-use admin::request::{NewPerson, SecretText, UserRequest};
+use admin::request::{NewUserRequest, SecretText, UserRequest};
 use admin::{Answer, Progress, Request, Unit, counted};
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
     };
     let office = AdminTarget::open(&config, true)?;
     let mut meter = ProgressDisplay::new();
-    let mut add = |people: Vec<NewPerson>| {
+    let mut add = |people: Vec<NewUserRequest>| {
         let answer = office
             .execute(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
         Ok(answer.data.as_array().cloned().unwrap_or_default())
@@ -66,7 +66,7 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
 }
 
 /// Function that adds people. It returns one value per person: null, or the text of the error.
-type AddPeople<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, CommandError> + 'a;
+type AddPeople<'a> = dyn FnMut(Vec<NewUserRequest>) -> Result<Vec<Value>, CommandError> + 'a;
 
 /// Result of processing a file.
 struct BatchResult {
@@ -88,7 +88,7 @@ fn process(mut input: Box<dyn BufRead>, add: &mut AddPeople<'_>, report: &mut dy
 /// People that were read and not passed on yet, with the result of all earlier lines.
 #[derive(Default)]
 struct PendingPart {
-    people: Vec<(u64, NewPerson)>,
+    people: Vec<(u64, NewUserRequest)>,
     bytes: u64,
     added: u64,
     refused: Vec<Value>,
@@ -256,7 +256,7 @@ fn known_columns(names: &[String]) -> Result<Vec<String>, CommandError> {
     }
 }
 
-fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewPerson, String> {
+fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewUserRequest, String> {
     let count = columns.map_or(COLUMNS.len(), <[String]>::len);
     if fields.len() > count {
         return Err(format!(
@@ -264,7 +264,7 @@ fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewPerson, 
             fields.len()
         ));
     }
-    let mut person = NewPerson::default();
+    let mut person = NewUserRequest::default();
     for (index, field) in fields.into_iter().enumerate().filter(|(_, field)| !field.is_empty()) {
         let column = match columns {
             Some(columns) => columns.get(index).map_or("", String::as_str),
@@ -289,13 +289,13 @@ mod tests {
     use super::*;
 
     /// Processes a text. Returns the people, the number of parts, and the rejected lines.
-    fn check(text: impl AsRef<[u8]>) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
+    fn check(text: impl AsRef<[u8]>) -> (Vec<NewUserRequest>, usize, Vec<(u64, String)>) {
         let mut people = Vec::new();
         let mut parts = 0;
-        let mut add = |part: Vec<NewPerson>| {
+        let mut add = |part: Vec<NewUserRequest>| {
             parts += 1;
             let judge =
-                |person: &NewPerson| if person.address.starts_with("bad") { json!("taken") } else { Value::Null };
+                |person: &NewUserRequest| if person.address.starts_with("bad") { json!("taken") } else { Value::Null };
             let outcomes = part.iter().map(judge).collect();
             people.extend(part);
             Ok(outcomes)
@@ -311,13 +311,13 @@ mod tests {
         (people, parts, refused)
     }
 
-    fn person(address: &str, name: &str, password: &str) -> NewPerson {
+    fn person(address: &str, name: &str, password: &str) -> NewUserRequest {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        NewPerson {
+        NewUserRequest {
             address: address.to_owned(),
             name: some(name),
             password: some(password).map(SecretText),
-            ..NewPerson::default()
+            ..NewUserRequest::default()
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn header_line_names_the_columns() {
         let (people, _, _) = check("Password,Address,alias,quota\nsesame,a@x.test,b@x.test c@x.test,2MiB\n");
-        let expected = NewPerson {
+        let expected = NewUserRequest {
             quota: Some("2MiB".to_owned()),
             aliases: vec!["b@x.test".to_owned(), "c@x.test".to_owned()],
             ..person("a@x.test", "", "sesame")
@@ -372,7 +372,7 @@ mod tests {
     fn refused_lines_are_reported_after_an_early_end() {
         let text: String = (0..=BATCH_PEOPLE_MAX).map(|number| format!("u{number}@x.test\na,b,c,d\n")).collect();
         let mut parts = 0;
-        let mut add = |part: Vec<NewPerson>| {
+        let mut add = |part: Vec<NewUserRequest>| {
             parts += 1;
             if parts > 1 { Err(CommandError("the disk is full".to_owned())) } else { Ok(vec![Value::Null; part.len()]) }
         };
