@@ -17,7 +17,7 @@ use crate::{Answer, Progress, Request};
 
 /// The line that a client sends.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Call {
+pub struct ControlCall {
     /// The requested command.
     pub request: Request,
 }
@@ -25,7 +25,7 @@ pub struct Call {
 /// A line that the server sends.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reply {
+pub enum ControlReply {
     /// The progress of the request.
     Progress(Progress),
     /// The result of a request that succeeded.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::{Call, Reply};
+use super::{ControlCall, ControlReply};
 use crate::limits::CONTROL_LINE_BYTES_MAX;
 use crate::{Answer, ProgressCallback, Request};
 
@@ -21,7 +21,7 @@ pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) 
     let broken = |error: &dyn std::fmt::Display| {
         format!("the connection to the server was lost: {error}; check the server's log, then try again")
     };
-    let mut line = serde_json::to_vec(&Call { request }).map_err(|error| broken(&error))?;
+    let mut line = serde_json::to_vec(&ControlCall { request }).map_err(|error| broken(&error))?;
     line.push(b'\n');
     (&stream).write_all(&line).map_err(|error| broken(&error))?;
     let mut reader = BufReader::new(&stream);
@@ -33,13 +33,13 @@ pub fn call(socket: &Path, request: Request, report: &mut ProgressCallback<'_>) 
             return Err(broken(&"it was closed before a reply arrived"));
         }
         match serde_json::from_slice(&line).map_err(|error| broken(&error))? {
-            Reply::Progress(progress) => {
+            ControlReply::Progress(progress) => {
                 if report(progress) == ControlFlow::Break(()) {
                     return Err("interrupted".to_owned());
                 }
             }
-            Reply::Result(answer) => return Ok(answer),
-            Reply::Error(text) => return Err(text),
+            ControlReply::Result(answer) => return Ok(answer),
+            ControlReply::Error(text) => return Err(text),
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc};
 use wire::Shutdown;
 
-use super::{Call, Reply};
+use super::{ControlCall, ControlReply};
 use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
 use crate::{Answer, ProgressCallback, Request};
 
@@ -51,20 +51,20 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     BufReader::new(reader.take(CONTROL_REQUEST_BYTES_MAX)).read_line(&mut line).await?;
-    let call: Call = match serde_json::from_str(&line) {
+    let call: ControlCall = match serde_json::from_str(&line) {
         Ok(call) => call,
         Err(error) => {
             let text = format!(
                 "the server does not understand the request ({error}); check that command and server have the same version"
             );
-            return send(&mut writer, &Reply::Error(text)).await;
+            return send(&mut writer, &ControlReply::Error(text)).await;
         }
     };
     let (replies, mut queue) = mpsc::channel(CONTROL_REPLIES_MAX);
     let task = tokio::task::spawn_blocking(move || {
         // A client that does not read misses some progress reports but does not block the task, which may hold a
         // database exclusively.
-        let mut report = |progress| match replies.try_send(Reply::Progress(progress)) {
+        let mut report = |progress| match replies.try_send(ControlReply::Progress(progress)) {
             Ok(()) | Err(TrySendError::Full(_)) => ControlFlow::Continue(()),
             Err(TrySendError::Closed(_)) => ControlFlow::Break(()),
         };
@@ -74,14 +74,16 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
         send(&mut writer, &reply).await?;
     }
     let reply = match task.await {
-        Ok(Ok(answer)) => Reply::Result(answer),
-        Ok(Err(text)) => Reply::Error(text),
-        Err(_) => Reply::Error("the task failed because of a bug in the server; see the server's log".to_owned()),
+        Ok(Ok(answer)) => ControlReply::Result(answer),
+        Ok(Err(text)) => ControlReply::Error(text),
+        Err(_) => {
+            ControlReply::Error("the task failed because of a bug in the server; see the server's log".to_owned())
+        }
     };
     send(&mut writer, &reply).await
 }
 
-async fn send(writer: &mut (impl AsyncWriteExt + Unpin), reply: &Reply) -> io::Result<()> {
+async fn send(writer: &mut (impl AsyncWriteExt + Unpin), reply: &ControlReply) -> io::Result<()> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');
     writer.write_all(&line).await
