@@ -23,7 +23,7 @@ use mail::mailbox::{Flags, Folder, MailSnapshot};
 use notes::FolderEntry;
 use serde_json::json;
 
-use super::flag_list::{self, FlagWriter};
+use super::flag_list::{self, FlagListWriter};
 use super::import::{Skipped, WIRE_FORM_SUFFIX};
 use super::mail_files::{create, make_folder, path_of, system_time};
 use super::request::{ExportRequest, MailFormat};
@@ -98,9 +98,9 @@ struct OutgoingMessage {
 
 /// Destination for the messages of one folder.
 enum FolderWriter {
-    Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagWriter> },
+    Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagListWriter> },
     Maildir { folder: PathBuf, keywords: KeywordTable },
-    Eml { folder: PathBuf, flags: Option<FlagWriter> },
+    Eml { folder: PathBuf, flags: Option<FlagListWriter> },
 }
 
 impl Export<'_, '_, '_> {
@@ -163,7 +163,7 @@ impl Export<'_, '_, '_> {
 impl FolderWriter {
     fn open(request: &ExportRequest, mailbox: &str) -> Result<Self, AdminError> {
         let to = &request.to;
-        let list = |path: &Path| request.flags.then(|| FlagWriter::create(path)).transpose();
+        let list = |path: &Path| request.flags.then(|| FlagListWriter::create(path)).transpose();
         match request.format {
             MailFormat::Mbox => {
                 let path = to.join(path_of(mailbox, ".mbox"));
@@ -238,11 +238,11 @@ impl FolderWriter {
             }
             Self::Eml { flags, .. } => flags,
         };
-        flags.map_or(Ok(()), FlagWriter::finish)
+        flags.map_or(Ok(()), FlagListWriter::finish)
     }
 }
 
-fn write_flags(list: &mut Option<FlagWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), AdminError> {
+fn write_flags(list: &mut Option<FlagListWriter>, message: &str, letter: &OutgoingMessage) -> Result<(), AdminError> {
     list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
 }
 

@@ -41,11 +41,11 @@ struct FlagRecord {
 
 /// The flags and received times of messages.
 #[derive(Debug, Default)]
-pub struct FlagList {
+pub struct MessageFlagList {
     messages: HashMap<String, (Flags, Timestamp)>,
 }
 
-impl FlagList {
+impl MessageFlagList {
     /// Reads a list. If the file does not exist, the list is empty.
     pub fn read(path: &Path) -> Result<Self, AdminError> {
         let mut list = Self::default();
@@ -74,12 +74,12 @@ impl FlagList {
 }
 
 /// Writer of a flag list.
-pub struct FlagWriter {
+pub struct FlagListWriter {
     out: BufWriter<File>,
     path: PathBuf,
 }
 
-impl FlagWriter {
+impl FlagListWriter {
     /// Creates the file, which must not exist yet.
     pub fn create(path: &Path) -> Result<Self, AdminError> {
         Ok(Self { out: BufWriter::new(create(path)?), path: path.to_owned() })
@@ -126,17 +126,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = list_path(&folder.path().join("a.mbox"));
         let flags: Flags = ["\\Seen", "Work"].into_iter().collect();
-        let mut out = FlagWriter::create(&path).expect("it is new");
+        let mut out = FlagListWriter::create(&path).expect("it is new");
         out.write("0", &flags, Timestamp::from_seconds(7)).expect("writable");
         out.write("12", &Flags::none(), Timestamp::from_seconds(8)).expect("writable");
         out.finish().expect("writable");
-        assert!(FlagWriter::create(&path).is_err());
+        assert!(FlagListWriter::create(&path).is_err());
         let text = std::fs::read_to_string(&path).expect("readable");
         std::fs::write(&path, format!("rubbish\n{{}}\n{text}")).expect("writable");
-        let list = FlagList::read(&path).expect("readable");
+        let list = MessageFlagList::read(&path).expect("readable");
         assert_eq!(list.find("0"), Some(&(flags, Timestamp::from_seconds(7))));
         assert_eq!(list.find("12"), Some(&(Flags::none(), Timestamp::from_seconds(8))));
-        assert!(list.find("1").is_none() && FlagList::read(folder.path()).expect("none").find("0").is_none());
+        assert!(list.find("1").is_none() && MessageFlagList::read(folder.path()).expect("none").find("0").is_none());
         assert!(!is_list(&path));
         std::fs::write(folder.path().join("a.mbox"), "").expect("writable");
         assert!(is_list(&path));

@@ -30,7 +30,7 @@ use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessa
 use mail::mailbox::{Flags, MailFile};
 use serde_json::json;
 
-use super::flag_list::{self, FlagList};
+use super::flag_list::{self, MessageFlagList};
 use super::mail_files::{self, FileEntry, name_of, without_ending};
 use super::request::{ImportRequest, MailFormat};
 use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, people, report_step};
@@ -134,17 +134,17 @@ impl Skipped {
 /// Flag lists beside the files. Only the last list is cached.
 #[derive(Default)]
 struct FlagListCache {
-    last: Option<(PathBuf, FlagList)>,
+    last: Option<(PathBuf, MessageFlagList)>,
 }
 
 impl FlagListCache {
     /// Returns the list for the folder of a file.
-    fn beside(&mut self, file: &Path) -> Result<&FlagList, AdminError> {
+    fn beside(&mut self, file: &Path) -> Result<&MessageFlagList, AdminError> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
         let last = match self.last.take() {
             Some(last) if last.0 == path => last,
             _ => {
-                let list = FlagList::read(&path)?;
+                let list = MessageFlagList::read(&path)?;
                 (path, list)
             }
         };
@@ -191,7 +191,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), AdminError> {
-        let flags = FlagList::read(&flag_list::list_path(path))?;
+        let flags = MessageFlagList::read(&flag_list::list_path(path))?;
         let input = File::open(path).map_err(AdminError::file(path))?;
         let mut importer = self.importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
@@ -203,7 +203,7 @@ impl<'a> Import<'a, '_, '_> {
         importer: &mut Importer<'_>,
         (path, mailbox): (&Path, &str),
         mut input: File,
-        flags: &FlagList,
+        flags: &MessageFlagList,
     ) -> Result<(), AdminError> {
         let total = input.metadata().ok().map(|facts| facts.len());
         let mut reader = self.mbox_reader(importer, path, &mut input)?;
@@ -494,7 +494,7 @@ fn source_name(paths: &[PathBuf]) -> String {
 }
 
 /// Converts a message of an mbox file for the import, with flags and time from the list beside the file.
-fn with_listed_flags(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMessage {
+fn with_listed_flags(message: MboxMessage, mailbox: &str, flags: &MessageFlagList) -> ImportedMessage {
     let known = flags.find(&message.offset.to_string()).cloned();
     let mut imported = message.into_imported(mailbox);
     if let Some((flags, received)) = known {
@@ -534,7 +534,7 @@ fn maildir_letter(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable
 }
 
 /// Creates a message from a single file.
-fn letter(file: FileEntry, mailbox: String, list: &FlagList) -> MessageFile {
+fn letter(file: FileEntry, mailbox: String, list: &MessageFlagList) -> MessageFile {
     let name = file.name();
     let (flags, received) = match list.find(&name) {
         Some((flags, received)) => (flags.clone(), Some(*received)),
