@@ -64,7 +64,7 @@ pub fn record(fields: Vec<(&str, Value)>) -> Value {
 
 /// Formats a count together with its noun: `one` if the count is 1, otherwise `many`.
 #[must_use]
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
+pub fn format_count<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
     let what = if count == N::from(1) { one } else { many };
     format!("{count} {what}")
 }

@@ -15,7 +15,8 @@ use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, read_quota};
 use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
 use super::{
-    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, counted, deleted, full_text, report_step,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, deleted, format_count, full_text,
+    report_step,
 };
 
 /// Seconds per day.
@@ -298,7 +299,7 @@ fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressC
     let outcome_text = if request.dry_run { "examined; nothing was changed" } else { "compacted" };
     let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
     Ok(Answer {
-        says: vec![format!("{} {was} {outcome_text}.", counted(total, "database", "databases"))],
+        says: vec![format!("{} {was} {outcome_text}.", format_count(total, "database", "databases"))],
         ..Answer::list(rows)
     })
 }

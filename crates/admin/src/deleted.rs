@@ -8,20 +8,23 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::DeletedRequest;
-use super::{AdminError, AdminResult, Answer, counted};
+use super::{AdminError, AdminResult, Answer, format_count};
 
 pub(super) fn execute(instance: &Instance, path: &str, request: &DeletedRequest) -> AdminResult {
     match request {
         DeletedRequest::List { first } => list(instance, path, *first),
         DeletedRequest::Restore { notes } => {
             change_all(instance, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
-            Ok(Answer::message(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
+            Ok(Answer::message(format!(
+                "{} back in {path}.",
+                format_count(notes.len(), "document is", "documents are")
+            )))
         }
         DeletedRequest::Remove { notes } => {
             change_all(instance, path, notes, |writer, note| writer.note_delete_permanently(note))?;
             Ok(Answer::message(format!(
                 "{} of {path} permanently deleted.",
-                counted(notes.len(), "document", "documents")
+                format_count(notes.len(), "document", "documents")
             )))
         }
     }

@@ -27,7 +27,7 @@ use super::flag_list::{self, FlagListWriter};
 use super::import::{Skipped, WIRE_FORM_SUFFIX};
 use super::mail_files::{create, make_folder, path_of, system_time};
 use super::request::{ExportRequest, MailFormat};
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, people, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, people, report_step};
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
@@ -67,7 +67,7 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
         let count = export.keywords_left_out;
         answer.says.push(format!(
             "{} left out: a Maildir folder can have at most 26 keywords.",
-            counted(count, "keyword was", "keywords were")
+            format_count(count, "keyword was", "keywords were")
         ));
     }
     answer.complaint = export.skipped.complaint();

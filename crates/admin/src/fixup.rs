@@ -15,7 +15,9 @@ use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, maintenance, report_step};
+use super::{
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, maintenance, report_step,
+};
 use crate::limits::REPAIR_ROUNDS_MAX;
 
 /// Place of findings about the engine's files.
@@ -312,7 +314,7 @@ impl Findings {
         if self.rows.is_empty() {
             return Ok(self.messages.into_iter().fold(Answer::message("No damage was found."), Answer::with_message));
         }
-        let findings = counted(self.rows.len(), "finding", "findings");
+        let findings = format_count(self.rows.len(), "finding", "findings");
         let lines: Vec<String> =
             self.unrepaired().map(|row| format!("  {}: {}", row.location, row.description)).collect();
         if lines.is_empty() {

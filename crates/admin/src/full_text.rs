@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::answer::{record, timestamp_json};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, report_step};
 use crate::limits::QUERY_TIME_MAX;
 
 /// Maximum number of characters shown of a title.
@@ -49,7 +49,7 @@ pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut Pr
     let search = instance.full_text.open()?;
     update(instance, &search, database, report)?;
     let documents = search.documents(facts.number)?;
-    let documents = counted(documents, "document", "documents");
+    let documents = format_count(documents, "document", "documents");
     let when = match full_text {
         FullTextSchedule::Off | FullTextSchedule::Immediate => "at once".to_owned(),
         FullTextSchedule::Hourly => "every hour".to_owned(),
@@ -121,7 +121,7 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> AdminResul
         })
         .collect();
     let least = if found.is_exact { "" } else { "at least " };
-    let documents = counted(found.total, "document", "documents");
+    let documents = format_count(found.total, "document", "documents");
     let mut answer = Answer::list(rows?).with_message(format!("{least}{documents}, {} shown.", found.hits.len()));
     if !found.is_current {
         answer = answer.with_message("The index does not contain the latest changes yet.");

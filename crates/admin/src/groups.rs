@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
-use super::{AdminError, AdminResult, Answer, counted};
+use super::{AdminError, AdminResult, Answer, format_count};
 use crate::limits::DIRECTORY_PAGE_SIZE;
 
 pub(super) fn execute(instance: &Instance, request: GroupRequest) -> AdminResult {
@@ -66,7 +66,7 @@ fn set(instance: &Instance, update: GroupUpdate) -> AdminResult {
 }
 
 fn members_of(group: &Group) -> String {
-    counted(group.members.len(), "member", "members")
+    format_count(group.members.len(), "member", "members")
 }
 
 fn kind_of(purpose: GroupPurpose) -> GroupKind {

@@ -33,7 +33,7 @@ use serde_json::json;
 use super::flag_list::{self, MessageFlagList};
 use super::mail_files::{self, FileEntry, name_of, without_ending};
 use super::request::{ImportRequest, MailFormat};
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, people, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, people, report_step};
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
@@ -441,15 +441,15 @@ impl<'a> Import<'a, '_, '_> {
         }
         let ImportReport { messages, bytes, duplicates, .. } = self.sum;
         let there = if duplicates > 0 {
-            format!("; {} already there", counted(duplicates, "was", "were"))
+            format!("; {} already there", format_count(duplicates, "was", "were"))
         } else {
             String::new()
         };
         let same = if self.request.restart { "The same command without --restart" } else { "The same command" };
         let done = format!(
             "Imported before that and kept: {} ({}){there}. {same} continues where it stopped.",
-            counted(messages, "message", "messages"),
-            counted(bytes, "byte", "bytes")
+            format_count(messages, "message", "messages"),
+            format_count(bytes, "byte", "bytes")
         );
         failure.with_partial_result(done)
     }
@@ -465,13 +465,13 @@ impl<'a> Import<'a, '_, '_> {
         ]);
         answer.says = self.changed;
         if sum.sources_done > 0 {
-            let files = counted(sum.sources_done, "file or folder", "files or folders");
+            let files = format_count(sum.sources_done, "file or folder", "files or folders");
             answer.says.push(format!(
                 "{files} skipped: already imported by an interrupted command and unchanged since; --restart imports everything again."
             ));
         }
         if sum.keywords_left_out > 0 {
-            let keywords = counted(sum.keywords_left_out, "keyword was", "keywords were");
+            let keywords = format_count(sum.keywords_left_out, "keyword was", "keywords were");
             let why = "the mailbox has reached its limit of different keywords";
             answer.says.push(format!("{keywords} left out: {why}."));
         }

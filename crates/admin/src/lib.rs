@@ -46,7 +46,7 @@ pub mod table;
 pub mod tls;
 pub mod views;
 
-pub use answer::{Answer, Progress, ProgressCallback, Unit, counted};
+pub use answer::{Answer, Progress, ProgressCallback, Unit, format_count};
 pub use error::{AdminError, AdminResult, report_step};
 pub use execute::execute;
 pub use request::Request;

@@ -8,7 +8,7 @@ use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::{BackupRequest, BlobRequest};
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, data_files, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, data_files, format_count, report_step};
 use crate::limits::BLOB_COLLECTION_STEP;
 
 /// Maximum number of notes listed as users of one missing attachment.
@@ -70,8 +70,8 @@ pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut Pro
     let mut says = Vec::new();
     if request.collect {
         let (count, bytes) = collect_unused_blobs(instance, report)?;
-        let removed = counted(count, "unused attachment was", "unused attachments were");
-        says.push(format!("{removed} removed ({}).", counted(bytes, "byte", "bytes")));
+        let removed = format_count(count, "unused attachment was", "unused attachments were");
+        says.push(format!("{removed} removed ({}).", format_count(bytes, "byte", "bytes")));
     }
     if request.rebuild {
         says.push(rebuild_references(&instance.notes)?);
@@ -124,9 +124,9 @@ pub(super) fn rebuild_references(notes: &Notes) -> Result<String, AdminError> {
     let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), notes.clock().now())?;
     Ok(format!(
         "The table of references to attachments was rebuilt: {} missing, {} wrong, {} no references.",
-        counted(rebuilt.added, "was", "were"),
-        counted(rebuilt.removed, "was", "were"),
-        counted(rebuilt.orphaned, "attachment has", "attachments have")
+        format_count(rebuilt.added, "was", "were"),
+        format_count(rebuilt.removed, "was", "were"),
+        format_count(rebuilt.orphaned, "attachment has", "attachments have")
     ))
 }
 

@@ -7,7 +7,7 @@ use store::Ticket;
 
 use super::answer::{record, timestamp_json};
 use super::request::{QueueRequest, QueueSelection, QueueState};
-use super::{AdminError, AdminResult, Answer, counted};
+use super::{AdminError, AdminResult, Answer, format_count};
 
 pub(super) fn execute(instance: &Instance, request: QueueRequest) -> AdminResult {
     match request {
@@ -90,7 +90,7 @@ fn change(
         last = last.max(act(*key)?);
     }
     instance.store.durable(last).wait()?;
-    Ok(Answer::message(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
+    Ok(Answer::message(format!("{}: {what}.", format_count(keys.len(), "message", "messages"))))
 }
 
 fn parse(id: &str) -> Result<QueueKey, AdminError> {

@@ -26,7 +26,7 @@ use self::mark::{ImportProgress, name_of};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, databases, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, databases, format_count, report_step};
 use crate::limits::TABLE_REFUSALS_MAX;
 use instance::Instance;
 
@@ -263,7 +263,7 @@ impl Import<'_> {
         };
         failure.with_partial_result(format!(
             "{} created before that{next}",
-            counted(documents, "document was", "documents were")
+            format_count(documents, "document was", "documents were")
         ))
     }
 
@@ -281,9 +281,9 @@ impl Import<'_> {
         answer.says = self.columns.late_messages();
         answer.says.extend(self.guessed.map(delimiter_message));
         answer.says.push(if self.request.dry_run {
-            format!("{} would be imported; nothing was changed.", counted(self.progress.documents, "row", "rows"))
+            format!("{} would be imported; nothing was changed.", format_count(self.progress.documents, "row", "rows"))
         } else {
-            let made = counted(self.progress.documents, "document was", "documents were");
+            let made = format_count(self.progress.documents, "document was", "documents were");
             format!("{made} created in {}.", self.request.path)
         });
         answer.complaint = self.complaint(refused);
@@ -301,7 +301,7 @@ impl Import<'_> {
             let row = self.progress.rows + 1;
             return Some(format!("row {row} and everything after it was not read: {why}{next}"));
         }
-        let rows = counted(refused, "row was", "rows were");
+        let rows = format_count(refused, "row was", "rows were");
         (refused > 0).then(|| format!("{rows} not imported; see the messages above"))
     }
 }

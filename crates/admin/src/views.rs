@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
 use super::request::UpdallRequest;
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, databases};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, databases, format_count};
 
 /// Updates or rebuilds the views of one database or of all.
 pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
@@ -37,7 +37,7 @@ pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut 
             rows.push(update_one(instance, &access, info, request.rebuild, report)?);
         }
     }
-    let views = counted(rows.len(), "view is", "views are");
+    let views = format_count(rows.len(), "view is", "views are");
     Ok(Answer::list(rows).with_message(format!("{views} up to date.")))
 }
 

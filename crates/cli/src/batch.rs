@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use admin::answer::record;
 use admin::request::{NewUserRequest, SecretText, UserRequest};
-use admin::{Answer, Progress, Request, Unit, counted};
+use admin::{Answer, Progress, Request, Unit, format_count};
 use serde_json::{Value, json};
 
 use super::admin_command::AdminTarget;
@@ -47,7 +47,7 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
     let BatchResult { added, refused, ended } = process(input, &mut add, &mut report);
     drop(meter);
     let count = refused.len();
-    let done = format!("{} added.", counted(added, "person was", "people were"));
+    let done = format!("{} added.", format_count(added, "person was", "people were"));
     let answer = if global.json {
         Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
     } else {
@@ -61,7 +61,7 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
         format_for_people(&answer)
     });
     ended?;
-    let lines = counted(count, "line was", "lines were");
+    let lines = format_count(count, "line was", "lines were");
     if count > 0 { Err(CommandError(format!("{lines} not accepted; see the messages above"))) } else { Ok(()) }
 }
 
@@ -146,7 +146,7 @@ impl PendingPart {
         }
         let outcomes = add(people.iter().map(|(_, person)| person.clone()).collect()).map_err(|failure| {
             let first = people.first().map_or(0, |(number, _)| *number);
-            let people = counted(self.added, "person was", "people were");
+            let people = format_count(self.added, "person was", "people were");
             CommandError(format!("{failure}\n{people} added from the lines before line {first}"))
         })?;
         for ((number, person), outcome) in people.iter().zip(outcomes) {

@@ -1,6 +1,6 @@
 //! `doublet config check|show|keys`: checks, shows and explains the configuration.
 
-use admin::counted;
+use admin::format_count;
 use clap::Subcommand;
 use config::{KEYS, ValueSource, reference};
 
@@ -52,7 +52,7 @@ fn check(server: &Server, global: &GlobalOptions) -> Result<(), CommandError> {
         print(&format!(
             "The configuration is valid: of {} keys {} set, the others have their default.\n",
             KEYS.len(),
-            counted(set, "is", "are")
+            format_count(set, "is", "are")
         ));
     }
     Ok(())

@@ -13,7 +13,7 @@ use admin::answer::record;
 use admin::data_files::{KeySources, RestorableFiles};
 use admin::maintenance::backup_progress;
 use admin::request::SecretText;
-use admin::{Answer, counted};
+use admin::{Answer, format_count};
 use clap::Args;
 use instance::data_folder::DataFolder;
 use instance::{Instance, blob_key_path, server_name};
@@ -90,8 +90,8 @@ fn verify(command: &RestoreCommand) -> Result<Answer, CommandError> {
 
 /// Returns the answer about a backup that is intact.
 fn verified(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
-    let files = counted(checked.files, "file", "files");
-    let bytes = counted(checked.bytes, "byte", "bytes");
+    let files = format_count(checked.files, "file", "files");
+    let bytes = format_count(checked.bytes, "byte", "bytes");
     let intact = Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number));
     match (data_files.encrypted, data_files.encryption_unknown) {
         (true, _) => intact.with_message("The key matches its encrypted attachments."),

@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use admin::{Answer, Progress, Unit, counted};
+use admin::{Answer, Progress, Unit, format_count};
 use base::Clock;
 use formula::number_text::format_general;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -248,13 +248,13 @@ fn bar(progress: &Progress) -> ProgressBar {
 fn amount(count: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => size(count),
-        Unit::Messages => counted(count, "message", "messages"),
-        Unit::Notes => counted(count, "note", "notes"),
-        Unit::Views => counted(count, "view", "views"),
-        Unit::Rows => counted(count, "row", "rows"),
-        Unit::Databases => counted(count, "database", "databases"),
-        Unit::Tables => counted(count, "table", "tables"),
-        Unit::Files => counted(count, "file", "files"),
+        Unit::Messages => format_count(count, "message", "messages"),
+        Unit::Notes => format_count(count, "note", "notes"),
+        Unit::Views => format_count(count, "view", "views"),
+        Unit::Rows => format_count(count, "row", "rows"),
+        Unit::Databases => format_count(count, "database", "databases"),
+        Unit::Tables => format_count(count, "table", "tables"),
+        Unit::Files => format_count(count, "file", "files"),
     }
 }
 

@@ -22,7 +22,7 @@ use self::hints::TextShape;
 use self::shown_items::ShownItems;
 use super::super::answer::record;
 use super::super::request::{TableFormat, TableImport};
-use super::super::{AdminError, counted};
+use super::super::{AdminError, format_count};
 use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
 
@@ -413,7 +413,7 @@ impl Columns {
         let more = messages.len().saturating_sub(LATE_MESSAGES_MAX);
         messages.truncate(LATE_MESSAGES_MAX);
         if more > 0 {
-            messages.push(format!("{} after the examined rows.", counted(more, "more occurs", "more occur")));
+            messages.push(format!("{} after the examined rows.", format_count(more, "more occurs", "more occur")));
         }
         messages
     }

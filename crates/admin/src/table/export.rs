@@ -17,7 +17,7 @@ use notes::{DatabaseSnapshot, Item, ItemValue};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableFormat};
-use super::super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, counted, report_step};
+use super::super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, report_step};
 use super::columns::{TYPES, UNID, undetectable_type};
 use super::open;
 use crate::limits::TABLE_COLUMNS_MAX;
@@ -61,9 +61,9 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
         ("values_left_out", json!(values_left_out)),
         ("file", json!(request.file.display().to_string())),
     ])
-    .with_message(format!("{} written.", counted(documents, "document was", "documents were")));
+    .with_message(format!("{} written.", format_count(documents, "document was", "documents were")));
     if values_left_out > 0 {
-        let values = counted(values_left_out, "value has", "values have");
+        let values = format_count(values_left_out, "value has", "values have");
         answer = answer.with_message(format!(
             "{values} no text form; the table omits such values. `doublet export` writes complete messages."
         ));
@@ -80,7 +80,7 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
         ));
     }
     if documents_left_out > 0 {
-        let documents = counted(documents_left_out, "document was", "documents were");
+        let documents = format_count(documents_left_out, "document was", "documents were");
         answer.complaint =
             Some(format!("{documents} left out: the formula exceeded a limit there, so its result is unknown"));
     }

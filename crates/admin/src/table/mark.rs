@@ -9,7 +9,7 @@ use std::path::Path;
 use notes::{Access, Item, ItemValue, Note, Writer, level};
 
 use super::super::request::TableImport;
-use super::super::{AdminError, counted};
+use super::super::{AdminError, format_count};
 
 /// Maximum number of bytes of a file name that distinguish the imports of a database.
 const NAME_BYTES_MAX: usize = 200;
@@ -85,7 +85,7 @@ impl ImportProgress {
             return Err(AdminError::Refused(format!(
                 "an import of {file} into {path} was interrupted after row {rows}, with {} created; --resume continues after that row, \
                  --restart starts again with the first row and keeps what was created",
-                counted(documents, "document", "documents")
+                format_count(documents, "document", "documents")
             )));
         }
         if size != self.size && self.size != 0 {

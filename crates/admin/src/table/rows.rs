@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use super::super::request::{TableFormat, TableImport};
-use super::super::{AdminError, counted};
+use super::super::{AdminError, format_count};
 use super::columns::quoted;
 use super::quotes::{QuoteTracker, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
@@ -236,7 +236,7 @@ impl CsvSource {
 }
 
 fn not_as_many(found: usize, wanted: usize) -> String {
-    format!("it has {} instead of {wanted}", counted(found, "field", "fields"))
+    format!("it has {} instead of {wanted}", format_count(found, "field", "fields"))
 }
 
 /// Returns the fields of a row as texts. Fails at the first field that is not UTF-8, naming its column, or the column

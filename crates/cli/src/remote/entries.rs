@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use admin::answer::{record, timestamp_json};
-use admin::{Answer, Progress, Unit, counted};
+use admin::{Answer, Progress, Unit, format_count};
 use base::Clock;
 use clap::Args;
 use client::{Client, v1};
@@ -135,7 +135,7 @@ pub(super) async fn entries(
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
         return Err(CommandError(format!("there is no entry at position {}", position_text(place))));
     }
-    let all = counted(opened.collection.entries, "entry", "entries");
+    let all = format_count(opened.collection.entries, "entry", "entries");
     let mut answer = match reply.entries.len() as u64 {
         shown if shown == opened.collection.entries => Answer::message(format!("{all}.")),
         shown => Answer::message(format!("{all}, {shown} shown.")),
@@ -184,7 +184,7 @@ pub(super) async fn find(
     }
     let mut answer = match found.matches {
         0 => Answer::default(),
-        matches => Answer::message(format!("{}, including categories.", counted(matches, "entry", "entries"))),
+        matches => Answer::message(format!("{}, including categories.", format_count(matches, "entry", "entries"))),
     };
     if found.matches > reply.entries.len() as u64 {
         answer = answer.with_message("There are more: --limit shows them.");

@@ -1,7 +1,7 @@
 //! `doublet folder`: folders on a server, and the notes in them.
 
 use admin::answer::record;
-use admin::{Answer, counted};
+use admin::{Answer, format_count};
 use clap::{Args, Subcommand};
 use client::{Client, v1};
 use serde_json::{Value, json};
@@ -174,9 +174,9 @@ async fn file(
     let missing = requested.saturating_sub(moved as usize);
     let complaint = (missing > 0).then(|| {
         let list = format!("`doublet note list {}`", which.database);
-        let missing = counted(missing, "note is", "notes are");
+        let missing = format_count(missing, "note is", "notes are");
         format!("{missing} missing or not readable; {list} lists the existing notes")
     });
-    let moved = counted(moved, "note is", "notes are");
+    let moved = format_count(moved, "note is", "notes are");
     Ok(Answer { complaint, ..Answer::message(format!("{moved} {now} {} now.", which.folder)) })
 }

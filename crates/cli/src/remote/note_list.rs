@@ -8,7 +8,7 @@
 use std::str::FromStr;
 
 use admin::answer::{record, timestamp_json};
-use admin::{Answer, counted};
+use admin::{Answer, format_count};
 use base::hex;
 use client::{Client, Code, v1};
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ pub(super) async fn list(
     if is_overdue && !has_more {
         return timed_out_answer(list.rows, next);
     }
-    let documents = counted(list.rows.len(), "document", "documents");
+    let documents = format_count(list.rows.len(), "document", "documents");
     let next = next.unwrap_or(since);
     let says = match has_more {
         true => format!("{documents}, and there are more; continue with --since {next}."),
@@ -150,7 +150,7 @@ pub(super) async fn list(
     Ok(match list.failed {
         (0, _) => answer,
         (count, why) => {
-            let documents = counted(count, "document", "documents");
+            let documents = format_count(count, "document", "documents");
             answer.with_message(format!("The formula failed for {documents}; the first error: {why}."))
         }
     })
@@ -165,7 +165,7 @@ fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answ
             "the search took longer than {CALL_TIME} and found nothing in that time; {narrower}"
         )));
     };
-    let documents = counted(rows.len(), "document was", "documents were");
+    let documents = format_count(rows.len(), "document was", "documents were");
     let complaint = format!(
         "the search took longer than {CALL_TIME}; {documents} found until then, and --since {next} continues after them. \
          Otherwise, {narrower}"

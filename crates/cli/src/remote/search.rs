@@ -2,7 +2,7 @@
 
 use admin::answer::record;
 use admin::request::{SearchOrder, SearchRequest};
-use admin::{Answer, counted};
+use admin::{Answer, format_count};
 use base::hex;
 use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
@@ -42,7 +42,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
         ])
     });
     let least = if reply.total_is_least { "at least " } else { "" };
-    let total = format!("{least}{}.", counted(reply.total, "document", "documents"));
+    let total = format!("{least}{}.", format_count(reply.total, "document", "documents"));
     let mut answer = Answer::list(rows.collect()).with_message(total);
     if reply.incomplete {
         answer = answer.with_message("The index does not contain the latest changes yet.");

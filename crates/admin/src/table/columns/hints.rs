@@ -7,7 +7,7 @@ use notes::{Access, NoteClass, level};
 
 use super::super::super::AdminError;
 use super::super::super::request::TableImport;
-use super::{ColumnType, Mapping, TypeSource, UNID, counted, number, quoted};
+use super::{ColumnType, Mapping, TypeSource, UNID, format_count, number, quoted};
 
 /// Maximum number of hints of one sort. Further ones are only counted.
 const HINTS_MAX: usize = 10;
@@ -117,7 +117,7 @@ fn bounded(mut hints: Vec<String>) -> Vec<String> {
     let more = hints.len().saturating_sub(HINTS_MAX);
     if more > 0 {
         hints.truncate(HINTS_MAX);
-        hints.push(format!("The same applies to {}.", counted(more, "more column", "more columns")));
+        hints.push(format!("The same applies to {}.", format_count(more, "more column", "more columns")));
     }
     hints
 }
