@@ -25,8 +25,8 @@ pub struct Answer {
     pub text: Option<String>,
     /// Description of the parts that failed although the rest succeeded. The command prints its results and then fails
     /// with this text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complaint: Option<String>,
+    #[serde(default, rename = "complaint", skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 impl Answer {

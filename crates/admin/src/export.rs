@@ -70,7 +70,7 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
             format_count(count, "keyword was", "keywords were")
         ));
     }
-    answer.complaint = export.skipped.complaint();
+    answer.failure = export.skipped.failure_text();
     Ok(answer)
 }
 

@@ -6,7 +6,7 @@
 //! starts again from the beginning and skips messages that the mailbox already has.
 //!
 //! An mbox file, a folder of a Maildir or of single files, and a run of single files named one after another are one
-//! *source* each. The progress of each source is recorded until the whole command has ended without a complaint.
+//! *source* each. The progress of each source is recorded until the whole command has ended without a failure.
 //! Finished sources thus stay finished if another source stops the command. After success all records are deleted in
 //! one step.
 //!
@@ -48,7 +48,7 @@ const KEYWORDS_BYTES_MAX: u64 = 1 << 20;
 const NAMED_MAX: usize = 10_000;
 
 /// Maximum number of left-out files named in the final error message.
-const COMPLAINTS_MAX: usize = 10;
+const FAILURES_SHOWN_MAX: usize = 10;
 
 pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let person = people::find(instance, &request.user)?;
@@ -122,9 +122,9 @@ impl Skipped {
         &self.named
     }
 
-    /// Returns the error with which the command fails after its results, or `None` if nothing was left out.
-    pub(super) fn complaint(&self) -> Option<String> {
-        let first: Vec<&str> = self.named.iter().take(COMPLAINTS_MAX).map(String::as_str).collect();
+    /// Returns the text with which the command fails after its results, or `None` if nothing was left out.
+    pub(super) fn failure_text(&self) -> Option<String> {
+        let first: Vec<&str> = self.named.iter().take(FAILURES_SHOWN_MAX).map(String::as_str).collect();
         let more = self.count - first.len();
         let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
         (self.count > 0).then(|| format!("{} left out:\n  {}{more}", self.count, first.join("\n  ")))
@@ -475,7 +475,7 @@ impl<'a> Import<'a, '_, '_> {
             let why = "the mailbox has reached its limit of different keywords";
             answer.says.push(format!("{keywords} left out: {why}."));
         }
-        answer.complaint = self.skipped.complaint();
+        answer.failure = self.skipped.failure_text();
         answer
     }
 }

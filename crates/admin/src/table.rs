@@ -286,13 +286,13 @@ impl Import<'_> {
             let made = format_count(self.progress.documents, "document was", "documents were");
             format!("{made} created in {}.", self.request.path)
         });
-        answer.complaint = self.complaint(refused);
+        answer.failure = self.failure_text(refused);
         answer
     }
 
     /// Returns the error of an import with rejected or unread rows, with advice on how to continue, or `None` if all
     /// rows were imported.
-    fn complaint(&self, refused: u64) -> Option<String> {
+    fn failure_text(&self, refused: u64) -> Option<String> {
         if let Some(why) = &self.unread {
             let next = match self.progress.is_resumable() && self.progress.rows > 0 {
                 true => "; correct that row, and the same command with --resume continues with it",

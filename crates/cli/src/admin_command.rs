@@ -39,7 +39,7 @@ pub fn run(global: &GlobalOptions, mut request: Request) -> Result<(), CommandEr
     };
     drop(meter);
     print(&if global.json { format_as_json(&answer) } else { format_for_people(&answer) });
-    answer.complaint.map_or(Ok(()), |complaint| Err(CommandError(complaint)))
+    answer.failure.map_or(Ok(()), |failure| Err(CommandError(failure)))
 }
 
 /// Target of administration requests: the process that has the data folder open.

@@ -68,5 +68,5 @@ pub(super) fn run(
         _ => {}
     }
     eprint!("{}", format_for_people(&Answer { says: answer.says, ..Answer::default() }));
-    answer.complaint.map_or(Ok(()), |complaint| Err(CommandError(complaint)))
+    answer.failure.map_or(Ok(()), |failure| Err(CommandError(failure)))
 }

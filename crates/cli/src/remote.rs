@@ -207,8 +207,8 @@ fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Comm
         answer.data = people.unwrap_or(answer.data);
         print(&format_for_people(&answer));
     }
-    if let Some(complaint) = answer.complaint {
-        return Err(CommandError(complaint));
+    if let Some(failure) = answer.failure {
+        return Err(CommandError(failure));
     }
     let Some(late) = late else { return Ok(ExitStatus::Done) };
     eprintln!("doublet: {late}");

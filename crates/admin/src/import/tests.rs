@@ -94,7 +94,7 @@ fn write(path: &Path, content: impl AsRef<[u8]>) {
 /// Runs an import and asserts that nothing is left out.
 fn import(sample: &Sample, request: ImportRequest) -> Answer {
     let answer = sample.execute(Request::Import(request)).expect("it goes in");
-    assert_eq!(answer.complaint, None);
+    assert_eq!(answer.failure, None);
     answer
 }
 
@@ -102,7 +102,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
     let to = sample.folder.path().join(to);
     let request = ExportRequest { format, to, user: "ann".to_owned(), folders: Vec::new(), flags };
     let answer = sample.execute(Request::Export(request)).expect("it goes out");
-    assert_eq!(answer.complaint, None);
+    assert_eq!(answer.failure, None);
     answer
 }
 
@@ -316,9 +316,9 @@ fn unreadable_files_are_reported_and_skipped() {
         let answer = sample.execute(Request::Import(request)).expect("it goes on");
         let skipped = answer.data["skipped"].as_array().expect("a list");
         assert_eq!((&answer.data["messages"], skipped.len()), (&json!(messages), named.len()), "{skipped:?}");
-        let complaint = answer.complaint.expect("the command fails");
+        let failure = answer.failure.expect("the command fails");
         for name in named {
-            assert!(complaint.contains(name) && skipped.iter().any(|text| text.to_string().contains(name)), "{name}");
+            assert!(failure.contains(name) && skipped.iter().any(|text| text.to_string().contains(name)), "{name}");
         }
     };
     check(request(&sample, "letters", MailFormat::Eml), 1, &[".DS_Store", "large.eml"]);
@@ -479,7 +479,7 @@ fn completed_files_are_not_reimported_while_others_are_skipped() {
     let plain = request(&sample, "profile", MailFormat::Mbox);
     let run = |request: &ImportRequest| -> (Option<u64>, Option<u64>, bool) {
         let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
-        (answer.data["messages"].as_u64(), answer.data["already_imported"].as_u64(), answer.complaint.is_some())
+        (answer.data["messages"].as_u64(), answer.data["already_imported"].as_u64(), answer.failure.is_some())
     };
     assert_eq!(run(&plain), (Some(2), Some(0), true));
     assert_eq!(run(&plain), (Some(0), Some(1), true));
@@ -508,7 +508,7 @@ fn skipped_files_are_retried_after_an_interruption() {
     let request = request(&sample, "letters", MailFormat::Eml);
     cancel(&sample, &request, 9);
     let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
-    assert!(answer.complaint.is_some_and(|complaint| complaint.contains("00003") && complaint.contains("02000")));
+    assert!(answer.failure.is_some_and(|failure| failure.contains("00003") && failure.contains("02000")));
     for number in [3, COUNT] {
         write(&top.join(format!("{number:05}")), format!("Subject: {number}\r\n\r\n"));
     }
@@ -552,6 +552,6 @@ fn damaged_message_is_reported_and_the_rest_is_exported() {
         let request = ExportRequest { format, to, user: "ann".to_owned(), folders: Vec::new(), flags: false };
         let answer = sample.execute(Request::Export(request)).expect("it goes on");
         assert_eq!(answer.data["messages"], json!(2));
-        assert!(answer.complaint.expect("the command fails").contains("INBOX, UID 2: damaged"));
+        assert!(answer.failure.expect("the command fails").contains("INBOX, UID 2: damaged"));
     }
 }

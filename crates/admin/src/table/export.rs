@@ -81,7 +81,7 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
     }
     if documents_left_out > 0 {
         let documents = format_count(documents_left_out, "document was", "documents were");
-        answer.complaint =
+        answer.failure =
             Some(format!("{documents} left out: the formula exceeded a limit there, so its result is unknown"));
     }
     answer

@@ -72,7 +72,7 @@ fn json_lines_are_imported_and_invalid_ones_refused() {
     let answer = answer.expect("taken");
     assert_eq!((answer.data["documents"].clone(), answer.data["refused"].clone()), (json!(2), json!(2)));
     assert_eq!(answer.data["rejected_rows"][0]["row"], json!(3));
-    assert!(answer.complaint.is_some());
+    assert!(answer.failure.is_some());
     assert_eq!((&documents[0]["Numbers"], &documents[1]["More"]), (&json!([1.0, 2.0]), &json!(1.0)));
 }
 
@@ -202,9 +202,9 @@ fn unterminated_row_is_refused_and_earlier_rows_are_imported() {
             assert_eq!(answer.data["rejected_rows"], json!([{"row": count + 1, "reason": why}]));
             assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
             assert_eq!(answer.data["unread_from_row"], json!(count + 1));
-            let complaint = answer.complaint.expect("the command fails");
+            let failure = answer.failure.expect("the command fails");
             let summary = format!("row {} and everything after it was not read: {expected}", count + 1);
-            assert!(complaint.starts_with(&summary) && complaint.contains("--resume") != is_dry, "{complaint}");
+            assert!(failure.starts_with(&summary) && failure.contains("--resume") != is_dry, "{failure}");
             assert_eq!(documents.len(), if is_dry { 0 } else { count });
         }
     }
@@ -217,7 +217,7 @@ fn closed_quotes_are_accepted() {
     let content = "N,M\n1,\"\"\n2,\"a \"\"b\"\"\"\n3,5\" x\n4,\"a\r\n\"\"\"\r\n5,\"\"\"\"";
     let (answer, documents) = check("rows.csv", content, |_| {});
     let answer = answer.expect("taken");
-    assert_eq!((documents.len(), &answer.data["refused"], answer.complaint), (5, &json!(0), None));
+    assert_eq!((documents.len(), &answer.data["refused"], answer.failure), (5, &json!(0), None));
     let texts: Vec<&str> = documents.iter().map(|document| document["M"].as_str().unwrap_or_default()).collect();
     assert_eq!(texts, ["", "a \"b\"", "5\" x", "a\r\n\"", "\""]);
 }
@@ -586,7 +586,7 @@ fn export_reports_omitted_values() {
     });
     assert_eq!((text.lines().count(), &answer.data["documents_left_out"]), (1, &json!(1)));
     assert_eq!(answer.data["values_left_out"], json!(0), "the part was not requested");
-    assert!(answer.complaint.is_some_and(|why| why.contains("1 document was left out")));
+    assert!(answer.failure.is_some_and(|why| why.contains("1 document was left out")));
 }
 
 fn names(names: &[&str]) -> Vec<String> {

@@ -172,11 +172,11 @@ async fn file(
     let outcome = client.views().move_notes(request).await;
     let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
     let missing = requested.saturating_sub(moved as usize);
-    let complaint = (missing > 0).then(|| {
+    let failure = (missing > 0).then(|| {
         let list = format!("`doublet note list {}`", which.database);
         let missing = format_count(missing, "note is", "notes are");
         format!("{missing} missing or not readable; {list} lists the existing notes")
     });
     let moved = format_count(moved, "note is", "notes are");
-    Ok(Answer { complaint, ..Answer::message(format!("{moved} {now} {} now.", which.folder)) })
+    Ok(Answer { failure, ..Answer::message(format!("{moved} {now} {} now.", which.folder)) })
 }

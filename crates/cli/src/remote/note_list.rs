@@ -166,11 +166,11 @@ fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answ
         )));
     };
     let documents = format_count(rows.len(), "document was", "documents were");
-    let complaint = format!(
+    let failure = format!(
         "the search took longer than {CALL_TIME}; {documents} found until then, and --since {next} continues after them. \
          Otherwise, {narrower}"
     );
-    Ok(Answer { complaint: Some(complaint), ..Answer::list(rows) })
+    Ok(Answer { failure: Some(failure), ..Answer::list(rows) })
 }
 
 fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
@@ -236,11 +236,8 @@ mod tests {
         let (next, has_more) = list.cut(0);
         assert!(!has_more);
         let answer = timed_out_answer(list.rows, next).expect("it found some");
-        let complaint = answer.complaint.expect("it is not all");
-        assert!(
-            complaint.contains("5 documents were found") && complaint.contains("--since 8 continues"),
-            "{complaint}"
-        );
+        let failure = answer.failure.expect("it is not all");
+        assert!(failure.contains("5 documents were found") && failure.contains("--since 8 continues"), "{failure}");
         let nothing = timed_out_answer(Vec::new(), None).expect_err("it found nothing").to_string();
         assert!(nothing.contains("native.call_timeout") && nothing.contains("found nothing in that time"), "{nothing}");
     }
