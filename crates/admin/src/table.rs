@@ -3,13 +3,13 @@
 //! An import samples the first rows to determine the content of each column and reports the result. With `--dry-run` it
 //! stops after reading the whole file. Options can set the types of columns, rename them or leave them out. Rejected
 //! rows are reported with their numbers and reasons; all others are imported, some hundred per transaction. Each
-//! transaction also records the progress ([`mark`]), so that an interrupted import has added a known part of the
-//! rows and can continue after it. A row without an end stops the import: the rows before it are imported, and the
+//! transaction also records the progress ([`import_progress`]), so that an interrupted import has added a known part of
+//! the rows and can continue after it. A row without an end stops the import: the rows before it are imported, and the
 //! command fails.
 
 mod columns;
 mod export;
-mod mark;
+mod import_progress;
 mod quotes;
 mod rows;
 
@@ -22,7 +22,7 @@ use store::Ticket;
 
 use self::columns::Columns;
 pub(super) use self::export::export;
-use self::mark::{ImportProgress, name_of};
+use self::import_progress::{ImportProgress, name_of};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
@@ -49,16 +49,16 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
         )));
     }
     let _running = ImportGuard::begin(instance, request)?;
-    let mark = ImportProgress::begin(request, &access)?;
+    let progress = ImportProgress::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
     let mut columns = Columns::determine(request, &mut rows, &access)?;
-    for number in 1..=mark.rows {
+    for number in 1..=progress.rows {
         if let Some((Ok(row), _)) = rows.next()? {
             // A row with too many columns was already rejected and reported by the interrupted import.
             let _ = columns.add_new_columns(&row, number);
         }
     }
-    let durable = mark.clone();
+    let durable = progress.clone();
     let mut work = Import {
         instance,
         request,
@@ -68,7 +68,7 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
         waiting: Vec::new(),
         unids: HashSet::new(),
         waiting_bytes: 0,
-        progress: mark,
+        progress,
         under_way: None,
         durable_progress: durable,
         rejected_rows: Vec::new(),
@@ -237,20 +237,20 @@ impl Import<'_> {
 
     /// Waits until the pending transaction is durable.
     fn await_durability(&mut self) -> Result<(), AdminError> {
-        let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
+        let Some((ticket, progress)) = self.under_way.take() else { return Ok(()) };
         let waited = self.instance.notes.store().durable(ticket).wait();
         waited.map_err(|error| self.with_durable_progress(error.into()))?;
-        self.durable_progress = mark;
+        self.durable_progress = progress;
         Ok(())
     }
 
     /// Adds the durable progress to a failure.
     fn with_durable_progress(&mut self, failure: AdminError) -> AdminError {
         // The pending transaction may still succeed.
-        if let Some((ticket, mark)) = self.under_way.take()
+        if let Some((ticket, progress)) = self.under_way.take()
             && self.instance.notes.store().durable(ticket).wait().is_ok()
         {
-            self.durable_progress = mark;
+            self.durable_progress = progress;
         }
         let documents = self.durable_progress.documents;
         if self.request.dry_run || documents == 0 {

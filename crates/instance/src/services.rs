@@ -45,7 +45,7 @@ pub struct Instance {
     pub mail: Arc<MailStore>,
     /// The last report on the stored attachments. Counting them takes too long to be done on request.
     pub blobs_counted: Mutex<Option<store::blob::BlobReport>>,
-    /// The table imports that are running: the database, and the name of the progress mark of the imported file.
+    /// The table imports that are running: the database, and the name of the progress record of the imported file.
     pub imports: Mutex<BTreeSet<(String, String)>>,
     /// The DKIM keys and the signing of messages.
     pub signing: Arc<Signing>,
