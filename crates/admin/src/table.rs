@@ -64,7 +64,7 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
         request,
         access,
         columns,
-        guessed: rows.delimiter().filter(|guessed| *guessed != ',' && request.delimiter.is_none()),
+        detected: rows.delimiter().filter(|detected| *detected != ',' && request.delimiter.is_none()),
         waiting: Vec::new(),
         unids: HashSet::new(),
         waiting_bytes: 0,
@@ -93,14 +93,14 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
 /// database does not mean that the import was interrupted.
 struct ImportGuard<'c> {
     instance: &'c Instance,
-    what: (String, String),
+    key: (String, String),
 }
 
 impl<'c> ImportGuard<'c> {
     fn begin(instance: &'c Instance, request: &TableImport) -> Result<Self, AdminError> {
-        let what = (request.path.to_lowercase(), name_of(&request.file));
-        if instance.imports.lock().insert(what.clone()) {
-            return Ok(Self { instance, what });
+        let key = (request.path.to_lowercase(), name_of(&request.file));
+        if instance.imports.lock().insert(key.clone()) {
+            return Ok(Self { instance, key });
         }
         let file = request.file.display();
         Err(AdminError::Refused(format!(
@@ -112,7 +112,7 @@ impl<'c> ImportGuard<'c> {
 
 impl Drop for ImportGuard<'_> {
     fn drop(&mut self) {
-        self.instance.imports.lock().remove(&self.what);
+        self.instance.imports.lock().remove(&self.key);
     }
 }
 
@@ -126,7 +126,7 @@ struct Import<'i> {
     access: Access<level::Designer>,
     columns: Columns,
     /// Detected CSV delimiter, if the request does not set one and it is not a comma.
-    guessed: Option<char>,
+    detected: Option<char>,
     waiting: Vec<NewNote>,
     /// UNIDs of the rows in `waiting`, which are not in the database yet.
     unids: HashSet<Unid>,
@@ -147,7 +147,7 @@ struct Import<'i> {
 impl Import<'_> {
     fn add_row(&mut self, row: Result<Row, RowError>, length: usize) -> Result<(), AdminError> {
         let number = self.progress.rows + 1;
-        let new = match row.and_then(|row| self.document(&row, number).map_err(RowError::Invalid)) {
+        let new = match row.and_then(|row| self.build_document(&row, number).map_err(RowError::Invalid)) {
             Ok(new) => self.check_unid(new)?,
             fault => fault,
         };
@@ -158,10 +158,10 @@ impl Import<'_> {
             }
             Err(RowError::Invalid(why)) => {
                 self.progress.refused += 1;
-                self.refuse(number, &why);
+                self.reject_row(number, &why);
             }
             Err(RowError::Endless(why)) => {
-                self.refuse(number, &format!("{why}; the rest of the file was not read"));
+                self.reject_row(number, &format!("{why}; the rest of the file was not read"));
                 self.unread = Some(why);
                 return Ok(());
             }
@@ -171,7 +171,7 @@ impl Import<'_> {
         if is_enough { self.flush(ImportProgress::write) } else { Ok(()) }
     }
 
-    fn refuse(&mut self, number: u64, why: &str) {
+    fn reject_row(&mut self, number: u64, why: &str) {
         if self.rejected_rows.len() < TABLE_REFUSALS_MAX {
             self.rejected_rows.push(record(vec![("row", json!(number)), ("reason", json!(why))]));
         }
@@ -179,9 +179,9 @@ impl Import<'_> {
 
     /// Creates the document for a row. Content that is invalid in a document is reported as an error of the row, before
     /// a transaction contains it.
-    fn document(&mut self, row: &Row, number: u64) -> Result<NewNote, String> {
+    fn build_document(&mut self, row: &Row, number: u64) -> Result<NewNote, String> {
         self.columns.add_new_columns(row, number)?;
-        let mut items = self.columns.items(row)?;
+        let mut items = self.columns.items_of_row(row)?;
         if let Some(form) = &self.request.form {
             items.retain(|item| !item.is_named("Form"));
             items.insert(0, Item::text("Form", form.clone()));
@@ -207,16 +207,16 @@ impl Import<'_> {
         })
     }
 
-    /// Creates the documents of the waiting rows and records the progress with `note_down`. On return the previous
-    /// transaction is durable.
-    fn flush(&mut self, note_down: RecordProgress) -> Result<(), AdminError> {
+    /// Creates the documents of the waiting rows and records the progress with `record_progress`. On return the
+    /// previous transaction is durable.
+    fn flush(&mut self, record_progress: RecordProgress) -> Result<(), AdminError> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
         self.progress.documents += waiting.len() as u64;
         if self.request.dry_run {
             return Ok(());
         }
-        let ticket = self.commit(waiting, note_down).map_err(|failure| self.with_durable_progress(failure))?;
+        let ticket = self.commit(waiting, record_progress).map_err(|failure| self.with_durable_progress(failure))?;
         // From now on these UNIDs are found in the database.
         self.unids.clear();
         self.await_durability()?;
@@ -224,14 +224,14 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn commit(&mut self, documents: Vec<NewNote>, note_down: RecordProgress) -> Result<Ticket, AdminError> {
+    fn commit(&mut self, documents: Vec<NewNote>, record_progress: RecordProgress) -> Result<Ticket, AdminError> {
         let writing = self.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.instance.notes.transaction(&accesses)?;
         for new in documents {
             transaction.writer(0).note_create(new)?;
         }
-        note_down(&mut self.progress, &mut transaction.writer(0))?;
+        record_progress(&mut self.progress, &mut transaction.writer(0))?;
         Ok(transaction.commit()?)
     }
 
@@ -279,7 +279,7 @@ impl Import<'_> {
             ("warnings", json!(self.columns.hints())),
         ]);
         answer.says = self.columns.late_messages();
-        answer.says.extend(self.guessed.map(delimiter_message));
+        answer.says.extend(self.detected.map(delimiter_message));
         answer.says.push(if self.request.dry_run {
             format!("{} would be imported; nothing was changed.", format_count(self.progress.documents, "row", "rows"))
         } else {

@@ -23,7 +23,7 @@ use self::shown_items::ShownItems;
 use super::super::answer::record;
 use super::super::request::{TableFormat, TableImport};
 use super::super::{AdminError, format_count};
-use super::rows::{Row, Rows, refused};
+use super::rows::{Row, Rows, file_error};
 use crate::limits::TABLE_COLUMNS_MAX;
 
 /// Member of an object that declares the types of items whose values do not show them: item names with the type names
@@ -69,7 +69,7 @@ impl ColumnType {
         ("names", Self::Names),
     ];
 
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
     }
 
@@ -111,9 +111,8 @@ fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, ColumnT
     let Json::Object(types) = types else { return Err(format!("{TYPES} is not an object")) };
     let mut chosen = Vec::with_capacity(types.len());
     for (name, kind) in types {
-        let wrong =
-            || format!("{TYPES}: {} is not a valid type for column {}", quoted(&kind.to_string()), quoted(name));
-        chosen.push((name.as_str(), kind.as_str().and_then(ColumnType::named).ok_or_else(wrong)?));
+        let wrong = || format!("{TYPES}: {} is not a valid type for column {}", quote(&kind.to_string()), quote(name));
+        chosen.push((name.as_str(), kind.as_str().and_then(ColumnType::from_name).ok_or_else(wrong)?));
     }
     Ok(chosen)
 }
@@ -167,7 +166,7 @@ impl Mapping {
 
     /// Takes the type from the form, if the form has a field of this name.
     fn apply_form(&mut self, fields: &HashMap<String, String>) {
-        if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| ColumnType::named(kind)) {
+        if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| ColumnType::from_name(kind)) {
             self.kind = kind;
             self.type_from = TypeSource::Form;
         }
@@ -186,7 +185,7 @@ impl Mapping {
     /// Returns a sentence about a late column with its first row and its mapping, or `None` for a column of the sampled
     /// rows.
     fn late_message(&self) -> Option<String> {
-        let name = quoted(&self.column);
+        let name = quote(&self.column);
         let row = self.first_row?;
         let becomes = match &self.item {
             Some(_) => format!("its type is {}", self.reported_type().0.name()),
@@ -226,13 +225,13 @@ impl Columns {
         let mut mappings = sample_columns(request, rows)?;
         mappings.iter_mut().for_each(|mapping| mapping.apply_form(&fields));
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
-        let form_hint = if fields.is_empty() { hints::unknown_form(request, access)? } else { None };
+        let form_hint = if fields.is_empty() { hints::unknown_form_hint(request, access)? } else { None };
         let shown_items = ShownItems::read(access)?;
         let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint, shown_items };
         let options = request.map.iter().map(|text| MapOption::read(text)).collect::<Result<Vec<_>, _>>()?;
         columns.find_late_mapped_columns(request, &options)?;
         for option in options {
-            columns.change(option, request)?;
+            columns.apply_option(option, request)?;
         }
         Ok(columns)
     }
@@ -254,7 +253,7 @@ impl Columns {
                 let index = missing.iter().position(|column| column.eq_ignore_ascii_case(name));
                 if let (Some(index), Some(kind)) = (index, kind_of_json(value)) {
                     missing.swap_remove(index);
-                    self.add(name, kind, number);
+                    self.add_column(name, kind, number);
                 }
             }
             if missing.is_empty() {
@@ -264,7 +263,7 @@ impl Columns {
         check_count(request, self.mappings.len())
     }
 
-    fn change(&mut self, option: MapOption<'_>, request: &TableImport) -> Result<(), AdminError> {
+    fn apply_option(&mut self, option: MapOption<'_>, request: &TableImport) -> Result<(), AdminError> {
         let column = option.column;
         let mapping = self.mappings.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
         let mapping = mapping.ok_or_else(|| {
@@ -299,27 +298,27 @@ impl Columns {
         late.iter().try_for_each(|(name, _)| check_name(name, name))?;
         let left = TABLE_COLUMNS_MAX - self.mappings.len();
         if let Some((name, _)) = late.get(left) {
-            return Err(format!("column {} exceeds the limit of {TABLE_COLUMNS_MAX} columns", quoted(name)));
+            return Err(format!("column {} exceeds the limit of {TABLE_COLUMNS_MAX} columns", quote(name)));
         }
-        late.into_iter().for_each(|(name, kind)| self.add(name, kind, number));
+        late.into_iter().for_each(|(name, kind)| self.add_column(name, kind, number));
         for (name, _) in object.iter().filter(|(_, value)| has_object(value)) {
-            if let Some(mapping) = self.named(name) {
+            if let Some(mapping) = self.find_mapping(name) {
                 mapping.object_row.get_or_insert(number);
             }
         }
         for (name, kind) in types {
-            if let Some(mapping) = self.named(name) {
+            if let Some(mapping) = self.find_mapping(name) {
                 mapping.declared = Some(kind);
             }
         }
         Ok(())
     }
 
-    fn named(&mut self, name: &str) -> Option<&mut Mapping> {
+    fn find_mapping(&mut self, name: &str) -> Option<&mut Mapping> {
         self.mappings.iter_mut().find(|mapping| mapping.column == name)
     }
 
-    fn add(&mut self, name: &str, kind: ColumnType, row: u64) {
+    fn add_column(&mut self, name: &str, kind: ColumnType, row: u64) {
         let mut mapping = Mapping { first_row: Some(row), ..Mapping::new(name.to_owned(), kind) };
         mapping.apply_form(&self.fields);
         self.mappings.push(mapping);
@@ -327,19 +326,19 @@ impl Columns {
     }
 
     /// Returns the items of a row, or the reason why the row is rejected.
-    pub(super) fn items(&self, row: &Row) -> Result<Vec<Item>, String> {
+    pub(super) fn items_of_row(&self, row: &Row) -> Result<Vec<Item>, String> {
         let types = if let Row::Object(object) = row { types_of(object)? } else { Vec::new() };
         let mut items = Vec::with_capacity(self.mappings.len() + 1);
         for (index, mapping) in self.mappings.iter().enumerate() {
             let Some(item) = mapping.item.as_ref().filter(|item| !item.eq_ignore_ascii_case(UNID)) else { continue };
             let chosen = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeSource::Map);
             let kind = chosen.map_or(mapping.kind, |(_, kind)| *kind);
-            let texts = self.texts(row, index, kind);
+            let texts = self.texts_in_column(row, index, kind);
             if texts.is_empty() {
                 continue;
             }
             check_name(item, &mapping.column)?;
-            let value = value(kind, texts).map_err(|why| format!("column {}: {why}", quoted(&mapping.column)))?;
+            let value = parse_value(kind, texts).map_err(|why| format!("column {}: {why}", quote(&mapping.column)))?;
             let mut made = match value {
                 ItemValue::RichText(_) => Item::body(item.clone(), value),
                 value => Item::summary(item.clone(), value),
@@ -354,17 +353,17 @@ impl Columns {
     pub(super) fn unid(&self, row: &Row) -> Result<Option<Unid>, String> {
         let is_unid = |mapping: &Mapping| mapping.item.as_ref().is_some_and(|item| item.eq_ignore_ascii_case(UNID));
         let Some(index) = self.mappings.iter().position(is_unid) else { return Ok(None) };
-        match &self.texts(row, index, ColumnType::Text)[..] {
+        match &self.texts_in_column(row, index, ColumnType::Text)[..] {
             [] => Ok(None),
             [text, ..] => text.trim().parse().map(Some).map_err(|_| {
-                let column = quoted(&self.mappings[index].column);
-                format!("column {column}: {} is not a UNID of 32 hexadecimal digits", quoted(text))
+                let column = quote(&self.mappings[index].column);
+                format!("column {column}: {} is not a UNID of 32 hexadecimal digits", quote(text))
             }),
         }
     }
 
     /// Returns the texts of a row in a column. Empty texts are removed, except within text lists.
-    fn texts(&self, row: &Row, index: usize, kind: ColumnType) -> Vec<String> {
+    fn texts_in_column(&self, row: &Row, index: usize, kind: ColumnType) -> Vec<String> {
         let mapping = &self.mappings[index];
         let mut texts: Vec<String> = match row {
             Row::Fields(fields) => match fields.get(index) {
@@ -404,7 +403,7 @@ impl Columns {
     /// Returns hints about the columns that a person should read before documents are created.
     pub(super) fn hints(&self) -> Vec<String> {
         let of_views = self.shown_items.iter().flat_map(|shown| shown.hints(&self.mappings));
-        self.form_hint.iter().cloned().chain(hints::all(&self.mappings)).chain(of_views).collect()
+        self.form_hint.iter().cloned().chain(hints::column_hints(&self.mappings)).chain(of_views).collect()
     }
 
     /// Returns a sentence for each of the first late columns, and one with the number of the others.
@@ -429,9 +428,9 @@ struct MapOption<'r> {
 
 impl<'r> MapOption<'r> {
     fn read(text: &'r str) -> Result<Self, AdminError> {
-        let (column, target) = text.split_once('=').ok_or_else(|| wrong_map(text))?;
+        let (column, target) = text.split_once('=').ok_or_else(|| map_option_error(text))?;
         let (item, kind) = match target.rsplit_once(':') {
-            Some((item, kind)) => (item, Some(ColumnType::named(kind).ok_or_else(|| wrong_map(text))?)),
+            Some((item, kind)) => (item, Some(ColumnType::from_name(kind).ok_or_else(|| map_option_error(text))?)),
             None => (target, None),
         };
         if item.len() > ITEM_NAME_BYTES_MAX {
@@ -442,7 +441,7 @@ impl<'r> MapOption<'r> {
     }
 }
 
-fn wrong_map(text: &str) -> AdminError {
+fn map_option_error(text: &str) -> AdminError {
     let kinds: Vec<&str> = ColumnType::ALL.iter().map(|(name, _)| *name).collect();
     AdminError::Refused(format!(
         "--map {text:?}: write COLUMN=ITEM, COLUMN=ITEM:TYPE or COLUMN= to leave a column out; types are {}",
@@ -452,7 +451,7 @@ fn wrong_map(text: &str) -> AdminError {
 
 /// Determines the columns and their types from the first rows.
 fn sample_columns(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, AdminError> {
-    let mut names = rows.names().to_vec();
+    let mut names = rows.column_names().to_vec();
     let mut found: Vec<(Option<ColumnType>, TextShape)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
@@ -488,7 +487,7 @@ fn check_count(request: &TableImport, count: usize) -> Result<(), AdminError> {
     if count <= TABLE_COLUMNS_MAX {
         return Ok(());
     }
-    Err(refused(&request.file, &format!("it has more than {TABLE_COLUMNS_MAX} columns")))
+    Err(file_error(&request.file, &format!("it has more than {TABLE_COLUMNS_MAX} columns")))
 }
 
 /// Returns a type that can hold values of both types. Text can hold everything.
@@ -506,9 +505,9 @@ fn kind_of_text(text: &str) -> Option<ColumnType> {
     let text = text.trim();
     if text.is_empty() {
         None
-    } else if number(text).is_some() {
+    } else if parse_number(text).is_some() {
         Some(ColumnType::Number)
-    } else if time(text).is_some() {
+    } else if parse_time(text).is_some() {
         Some(ColumnType::Time)
     } else {
         Some(ColumnType::Text)
@@ -521,10 +520,10 @@ fn kind_of_json(value: &Json) -> Option<ColumnType> {
     match value {
         Json::Null => None,
         Json::Object(_) => Some(ColumnType::Text),
-        Json::Number(digits) if number(&digits.to_string()).is_none() => Some(ColumnType::Text),
+        Json::Number(digits) if parse_number(&digits.to_string()).is_none() => Some(ColumnType::Text),
         Json::Bool(_) | Json::Number(_) => Some(ColumnType::Number),
         Json::String(text) if text.is_empty() => None,
-        Json::String(text) => Some(if time(text).is_some() { ColumnType::Time } else { ColumnType::Text }),
+        Json::String(text) => Some(if parse_time(text).is_some() { ColumnType::Time } else { ColumnType::Text }),
         Json::Array(values) => {
             let kinds = values.iter().filter_map(kind_of_json).map(Some);
             Some(match kinds.reduce(common_type).flatten()? {
@@ -541,7 +540,7 @@ const NUMBER_DIGITS_MAX: usize = 15;
 
 /// Parses a number. Texts with leading zeros, such as postcodes and telephone numbers, are not numbers. Neither are
 /// texts with more digits than a number keeps, such as card and account numbers.
-fn number(text: &str) -> Option<f64> {
+fn parse_number(text: &str) -> Option<f64> {
     let digits = text.trim_start_matches('-');
     let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
     let is_too_exact = digits.len() > NUMBER_DIGITS_MAX && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -554,7 +553,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Parses a point in time: RFC 3339, or a date alone.
-fn time(text: &str) -> Option<base::Timestamp> {
+fn parse_time(text: &str) -> Option<base::Timestamp> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Some(base::Timestamp(moment.as_microsecond()));
     }
@@ -587,11 +586,11 @@ fn texts_of(value: &Json) -> Vec<String> {
     }
 }
 
-fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<ItemValue, String> {
-    let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{} is not a number", quoted(text)));
+fn parse_value(kind: ColumnType, mut texts: Vec<String>) -> Result<ItemValue, String> {
+    let no_number = |text: &String| parse_number(text.trim()).ok_or_else(|| format!("{} is not a number", quote(text)));
     let no_time = |text: &String| {
-        time(text.trim())
-            .ok_or_else(|| format!("{} is not a date or time; write 2024-12-31 or 2024-12-31T23:59:59Z", quoted(text)))
+        parse_time(text.trim())
+            .ok_or_else(|| format!("{} is not a date or time; write 2024-12-31 or 2024-12-31T23:59:59Z", quote(text)))
     };
     let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
     Ok(match kind {
@@ -613,20 +612,17 @@ fn value(kind: ColumnType, mut texts: Vec<String>) -> Result<ItemValue, String> 
 
 fn check_name(name: &str, column: &str) -> Result<(), String> {
     if let Some(reserved) = notes::subject::reserved_item(name) {
-        return Err(format!("column {}: {reserved} is not an item that can be set", quoted(column)));
+        return Err(format!("column {}: {reserved} is not an item that can be set", quote(column)));
     }
     if name.len() <= ITEM_NAME_BYTES_MAX {
         return Ok(());
     }
-    Err(format!(
-        "column {} has a name of more than {ITEM_NAME_BYTES_MAX} bytes; --map gives it another",
-        quoted(column)
-    ))
+    Err(format!("column {} has a name of more than {ITEM_NAME_BYTES_MAX} bytes; --map gives it another", quote(column)))
 }
 
 /// Quotes a text of the file, or its beginning if it is long. The length is bounded because quotes are reported and
 /// kept for many rows.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     let more = if end < text.len() { "…" } else { "" };
     format!("{:?}{more}", &text[..end])

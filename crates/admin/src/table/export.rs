@@ -150,7 +150,7 @@ impl TableFile {
             TableFormat::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
                 let names = [UNID].into_iter().chain(columns.iter().map(String::as_str));
-                writer.write_record(names).map_err(written)?;
+                writer.write_record(names).map_err(write_error)?;
                 FormatWriter::Csv(Box::new(writer))
             }
         };
@@ -158,23 +158,23 @@ impl TableFile {
     }
 
     fn write(&mut self, header: &notes::NoteHeader, items: &[Item]) -> Result<(), AdminError> {
-        let groups = by_name(items);
+        let groups = group_by_name(items);
         match &mut self.writer {
             FormatWriter::Csv(out) => {
                 let place: HashMap<String, usize> =
                     (0..).zip(&groups).map(|(index, group)| (group[0].name.to_ascii_lowercase(), index)).collect();
-                out.write_field(header.unid.to_string()).map_err(written)?;
+                out.write_field(header.unid.to_string()).map_err(write_error)?;
                 for column in &self.columns {
                     let group = place.get(&column.to_ascii_lowercase()).map(|index| groups[*index].as_slice());
                     let group = group.unwrap_or_default();
                     if let Some(kind) = undetectable_type(group) {
                         self.written.undetectable_types.insert(column.clone(), kind);
                     }
-                    let value = joined(group);
+                    let value = join_values(group);
                     self.written.values_left_out += count_nulls(&value);
-                    out.write_field(text_of(value)).map_err(written)?;
+                    out.write_field(csv_text(value)).map_err(write_error)?;
                 }
-                out.write_record(None::<&[u8]>).map_err(written)
+                out.write_record(None::<&[u8]>).map_err(write_error)
             }
             FormatWriter::Lines(out) => {
                 let mut object = Map::new();
@@ -185,7 +185,7 @@ impl TableFile {
                 let mut types = Map::new();
                 for group in groups {
                     let name = group[0].name.clone();
-                    let value = joined(&group);
+                    let value = join_values(&group);
                     self.written.values_left_out += count_nulls(&value);
                     types.extend(undetectable_type(&group).map(|kind| (name.clone(), json!(kind))));
                     object.insert(name, value);
@@ -193,7 +193,7 @@ impl TableFile {
                 if !types.is_empty() {
                     object.insert(TYPES.to_owned(), Json::Object(types));
                 }
-                writeln!(out, "{}", Json::Object(object)).map_err(written)
+                writeln!(out, "{}", Json::Object(object)).map_err(write_error)
             }
         }
     }
@@ -209,7 +209,7 @@ impl TableFile {
 }
 
 /// Groups items by name, in the order in which the names first occur. No group is empty.
-fn by_name(items: &[Item]) -> Vec<Vec<&Item>> {
+fn group_by_name(items: &[Item]) -> Vec<Vec<&Item>> {
     let mut groups: Vec<Vec<&Item>> = Vec::with_capacity(items.len());
     let mut known = HashMap::with_capacity(items.len());
     for item in items {
@@ -223,12 +223,12 @@ fn by_name(items: &[Item]) -> Vec<Vec<&Item>> {
 }
 
 /// Returns the value of the items of one name: a single item's value as it is, the values of several items as one list.
-fn joined(items: &[&Item]) -> Json {
+fn join_values(items: &[&Item]) -> Json {
     match items {
         [] => json!(""),
-        [item] => json_of(&item.value),
+        [item] => to_json(&item.value),
         several => {
-            let values = several.iter().map(|item| json_of(&item.value));
+            let values = several.iter().map(|item| to_json(&item.value));
             Json::Array(
                 values.flat_map(|value| if let Json::Array(values) = value { values } else { vec![value] }).collect(),
             )
@@ -244,28 +244,28 @@ fn count_nulls(value: &Json) -> u64 {
     }
 }
 
-fn written(error: impl std::fmt::Display) -> AdminError {
+fn write_error(error: impl std::fmt::Display) -> AdminError {
     AdminError::Refused(format!("the file cannot be written: {error}"))
 }
 
 /// Formats a value for a CSV field. The values of a list are separated by the default list separator of an import.
-fn text_of(value: Json) -> String {
+fn csv_text(value: Json) -> String {
     match value {
         Json::String(text) => text,
-        Json::Array(values) => values.into_iter().map(text_of).collect::<Vec<_>>().join(";"),
+        Json::Array(values) => values.into_iter().map(csv_text).collect::<Vec<_>>().join(";"),
         Json::Null => String::new(),
         other => other.to_string(),
     }
 }
 
-fn json_of(value: &ItemValue) -> Json {
+fn to_json(value: &ItemValue) -> Json {
     match value {
         ItemValue::Text(text) | ItemValue::RichText(text) => json!(text),
         ItemValue::TextList(texts) => json!(texts),
         ItemValue::Number(number) => json!(number),
         ItemValue::NumberList(numbers) => json!(numbers),
-        ItemValue::Time(time) => moment(*time),
-        ItemValue::TimeList(times) => Json::Array(times.iter().copied().map(moment).collect()),
+        ItemValue::Time(time) => time_to_json(*time),
+        ItemValue::TimeList(times) => Json::Array(times.iter().copied().map(time_to_json).collect()),
         ItemValue::Object { file_name, .. } => json!(file_name),
         ItemValue::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
         ItemValue::MimePart(_) => Json::Null,
@@ -273,7 +273,7 @@ fn json_of(value: &ItemValue) -> Json {
 }
 
 /// Formats a timestamp according to RFC 3339, in UTC, with a fraction of the second only if there is one.
-fn moment(at: base::Timestamp) -> Json {
+fn time_to_json(at: base::Timestamp) -> Json {
     let whole = at.to_rfc3339();
     let part = at.0.rem_euclid(1_000_000);
     json!(if part == 0 { whole } else { format!("{}.{part:06}Z", whole.trim_end_matches('Z')) })

@@ -47,7 +47,7 @@ impl ImportProgress {
         let reader: Access<level::Reader> = access.downgrade();
         let stored = reader.read()?.profile(&name, None)?;
         let fresh = Self { name: Some(name), size, ..Self::default() };
-        match stored.map(|note| fresh.stored(&note)) {
+        match stored.map(|note| fresh.with_stored_counts(&note)) {
             None if request.resume => Err(AdminError::Refused(format!(
                 "there is nothing to resume: no import of {} into {} was interrupted; without --resume, the import starts with the first row",
                 request.file.display(),
@@ -55,7 +55,7 @@ impl ImportProgress {
             ))),
             None => Ok(fresh),
             Some(_) if request.restart => Ok(Self { is_stored: true, ..fresh }),
-            Some(stored) => stored.resumed(request, size),
+            Some(stored) => stored.resume(request, size),
         }
     }
 
@@ -64,7 +64,7 @@ impl ImportProgress {
         self.name.is_some()
     }
 
-    fn stored(&self, note: &Note) -> Self {
+    fn with_stored_counts(&self, note: &Note) -> Self {
         let number = |name: &str| match note.item(name).map(|item| &item.value) {
             Some(ItemValue::Number(number)) if *number >= 0.0 => *number as u64,
             _ => 0,
@@ -76,7 +76,7 @@ impl ImportProgress {
         Self { name: self.name.clone(), size, rows, documents, refused, is_stored: true }
     }
 
-    fn resumed(self, request: &TableImport, size: u64) -> Result<Self, AdminError> {
+    fn resume(self, request: &TableImport, size: u64) -> Result<Self, AdminError> {
         let rows = self.rows;
         let documents = self.documents;
         let path = &request.path;

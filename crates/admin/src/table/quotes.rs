@@ -35,7 +35,7 @@ impl QuoteTracker {
         Self { delimiter, at: QuoteState::Start, line: 1, is_after_return: false, opened: 0 }
     }
 
-    pub(super) fn follow(&mut self, bytes: &[u8]) {
+    pub(super) fn track(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.step(*byte));
     }
 

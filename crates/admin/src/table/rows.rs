@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use super::super::request::{TableFormat, TableImport};
 use super::super::{AdminError, format_count};
-use super::columns::quoted;
+use super::columns::quote;
 use super::quotes::{QuoteTracker, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
 
@@ -86,7 +86,7 @@ struct BoundedInput {
 impl Read for BoundedInput {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let count = self.input.read(into)?;
-        self.quotes.follow(&into[..count]);
+        self.quotes.track(&into[..count]);
         self.is_at_end = count == 0;
         match self.left.checked_sub(count as u64) {
             Some(left) => self.left = left,
@@ -129,7 +129,7 @@ impl Rows {
     }
 
     /// Returns the column names in the first row. JSON lines have none.
-    pub(super) fn names(&self) -> &[String] {
+    pub(super) fn column_names(&self) -> &[String] {
         match &self.source {
             Source::Csv(source) => &source.names,
             Source::Lines(_) => &[],
@@ -196,12 +196,12 @@ impl CsvSource {
         let mut reader = reader.from_reader(input);
         let read = reader.byte_headers().map(|names| texts_of(names, &[]));
         if let Some(why) = reader.get_ref().endless_reason() {
-            return Err(refused(path, &format!("the first row has no end: {why}")));
+            return Err(file_error(path, &format!("the first row has no end: {why}")));
         }
-        let names = read.map_err(|error| refused(path, &error))?;
-        let names = names.map_err(|why| refused(path, &format!("the first row cannot be read: {why}")))?;
+        let names = read.map_err(|error| file_error(path, &error))?;
+        let names = names.map_err(|why| file_error(path, &format!("the first row cannot be read: {why}")))?;
         if names.len() > TABLE_COLUMNS_MAX {
-            return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
+            return Err(file_error(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
         }
         Ok(Self { reader, names, delimiter, takes_short: request.short_rows, has_ended: false })
     }
@@ -226,16 +226,16 @@ impl CsvSource {
         row.extend(std::iter::repeat_n(b"", lacking));
         let fields = match found.cmp(&wanted) {
             Ordering::Less if lacking == 0 => {
-                Err(format!("{} (--short-rows accepts rows with too few fields)", not_as_many(found, wanted)))
+                Err(format!("{} (--short-rows accepts rows with too few fields)", field_count_error(found, wanted)))
             }
-            Ordering::Greater => Err(not_as_many(found, wanted)),
+            Ordering::Greater => Err(field_count_error(found, wanted)),
             Ordering::Less | Ordering::Equal => texts_of(&row, &self.names),
         };
         Ok(Some((fields.map(Row::Fields).map_err(RowError::Invalid), row.as_slice().len())))
     }
 }
 
-fn not_as_many(found: usize, wanted: usize) -> String {
+fn field_count_error(found: usize, wanted: usize) -> String {
     format!("it has {} instead of {wanted}", format_count(found, "field", "fields"))
 }
 
@@ -245,7 +245,7 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
     let text = |(index, field): (usize, &[u8])| match str::from_utf8(field) {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => {
-            let column = names.get(index).map_or_else(|| (index + 1).to_string(), |name| quoted(name));
+            let column = names.get(index).map_or_else(|| (index + 1).to_string(), |name| quote(name));
             let line = row.position().map_or(0, csv::Position::line);
             Err(format!(
                 "column {column} (line {line}) is not UTF-8 text; if the file is a table in another encoding, save it \
@@ -284,6 +284,6 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, AdminError>
     Ok(Some((row.map_err(RowError::Invalid), line.len())))
 }
 
-pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> AdminError {
+pub(super) fn file_error(path: &Path, why: &dyn std::fmt::Display) -> AdminError {
     AdminError::Refused(format!("{}: {why}", path.display()))
 }

@@ -7,7 +7,7 @@ use notes::{Access, NoteClass, level};
 
 use super::super::super::AdminError;
 use super::super::super::request::TableImport;
-use super::{ColumnType, Mapping, TypeSource, UNID, format_count, number, quoted};
+use super::{ColumnType, Mapping, TypeSource, UNID, format_count, parse_number, quote};
 
 /// Maximum number of hints of one sort. Further ones are only counted.
 const HINTS_MAX: usize = 10;
@@ -30,7 +30,7 @@ impl TextShape {
         if self.has_others || text.is_empty() {
             return;
         }
-        if number(text).is_some() {
+        if parse_number(text).is_some() {
             self.has_numbers = true;
         } else if is_comma_number(text) {
             self.comma_number.get_or_insert_with(|| text.to_owned());
@@ -47,11 +47,11 @@ impl TextShape {
             _ if self.has_others => None,
             (Some(text), None) => Some(format!(
                 "looks like numbers, such as {}; only numbers with a decimal point, such as 12.5, are recognized",
-                quoted(text)
+                quote(text)
             )),
             (None, Some(text)) if !self.has_numbers => Some(format!(
                 "looks like dates, such as {}; only dates written as 2024-12-31 are recognized",
-                quoted(text)
+                quote(text)
             )),
             _ => None,
         }
@@ -81,7 +81,7 @@ fn is_written_date(text: &str) -> bool {
 }
 
 /// Returns a hint if the database has forms, but none with the requested name.
-pub(super) fn unknown_form(
+pub(super) fn unknown_form_hint(
     request: &TableImport,
     access: &Access<level::Designer>,
 ) -> Result<Option<String>, AdminError> {
@@ -96,24 +96,24 @@ pub(super) fn unknown_form(
     if titles.is_empty() || titles.iter().any(is_named) {
         return Ok(None);
     }
-    let others = titles.iter().take(HINTS_MAX).map(|title| quoted(title)).collect::<Vec<_>>().join(", ");
-    Ok(Some(format!("{} has no form {}; its forms are {others}.", request.path, quoted(name))))
+    let others = titles.iter().take(HINTS_MAX).map(|title| quote(title)).collect::<Vec<_>>().join(", ");
+    Ok(Some(format!("{} has no form {}; its forms are {others}.", request.path, quote(name))))
 }
 
 /// Returns all hints about the columns.
-pub(super) fn all(mappings: &[Mapping]) -> Vec<String> {
+pub(super) fn column_hints(mappings: &[Mapping]) -> Vec<String> {
     let sorts: [fn(&Mapping) -> Option<String>; 5] =
-        [of_column_without_name, object_as_text, unusable_name, likely_type, access_item];
-    let mut hints: Vec<String> = left_out(mappings).into_iter().collect();
-    hints.extend(bounded(duplicate_items(mappings)));
+        [column_without_name_hint, object_as_text_hint, unusable_name_hint, likely_type_hint, access_item_hint];
+    let mut hints: Vec<String> = left_out_hint(mappings).into_iter().collect();
+    hints.extend(truncate_hints(duplicate_item_hints(mappings)));
     for sort in sorts {
-        hints.extend(bounded(mappings.iter().filter_map(sort).collect()));
+        hints.extend(truncate_hints(mappings.iter().filter_map(sort).collect()));
     }
     hints
 }
 
 /// Returns the first hints, and a sentence with the number of the others.
-fn bounded(mut hints: Vec<String>) -> Vec<String> {
+fn truncate_hints(mut hints: Vec<String>) -> Vec<String> {
     let more = hints.len().saturating_sub(HINTS_MAX);
     if more > 0 {
         hints.truncate(HINTS_MAX);
@@ -123,10 +123,10 @@ fn bounded(mut hints: Vec<String>) -> Vec<String> {
 }
 
 /// Returns a hint that lists the columns left out because of their names.
-fn left_out(mappings: &[Mapping]) -> Option<String> {
+fn left_out_hint(mappings: &[Mapping]) -> Option<String> {
     let left: Vec<&Mapping> =
         mappings.iter().filter(|mapping| mapping.item.is_none() && mapping.column.starts_with('$')).collect();
-    let names = left.iter().take(HINTS_MAX).map(|mapping| quoted(&mapping.column)).collect::<Vec<_>>().join(", ");
+    let names = left.iter().take(HINTS_MAX).map(|mapping| quote(&mapping.column)).collect::<Vec<_>>().join(", ");
     let more = match left.len().saturating_sub(HINTS_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -143,14 +143,14 @@ fn left_out(mappings: &[Mapping]) -> Option<String> {
 }
 
 /// Returns hints about columns that become items of the same name.
-fn duplicate_items(mappings: &[Mapping]) -> Vec<String> {
+fn duplicate_item_hints(mappings: &[Mapping]) -> Vec<String> {
     let mut known = std::collections::HashMap::new();
     let mut hints = Vec::new();
     for (number, mapping) in (1..).zip(mappings) {
         let Some(item) = &mapping.item else { continue };
         let first: usize = *known.entry(item.to_ascii_lowercase()).or_insert(number);
         if first != number {
-            let item = quoted(item);
+            let item = quote(item);
             hints.push(format!(
                 "Columns {first} and {number} both become {item}: each document gets two items of that name."
             ));
@@ -159,20 +159,20 @@ fn duplicate_items(mappings: &[Mapping]) -> Vec<String> {
     hints
 }
 
-fn of_column_without_name(mapping: &Mapping) -> Option<String> {
+fn column_without_name_hint(mapping: &Mapping) -> Option<String> {
     let is_lost = mapping.column.is_empty() && mapping.item.is_none();
     is_lost.then(|| "A column has no name and is left out; --map '=ITEM' names an item for it.".to_owned())
 }
 
-fn object_as_text(mapping: &Mapping) -> Option<String> {
+fn object_as_text_hint(mapping: &Mapping) -> Option<String> {
     let row = mapping.object_row?;
     let _ = mapping.item.as_ref()?;
-    let column = quoted(&mapping.column);
+    let column = quote(&mapping.column);
     Some(format!("Column {column} contains objects, first in row {row}; they become their JSON text."))
 }
 
 /// Returns a hint if no formula can refer to the item by its name, with a better name.
-fn unusable_name(mapping: &Mapping) -> Option<String> {
+fn unusable_name_hint(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let is_begin = |c: char| c.is_alphabetic() || matches!(c, '$' | '_' | '~');
     let is_part = |c: char| is_begin(c) || c.is_ascii_digit() || c == '.';
@@ -184,19 +184,19 @@ fn unusable_name(mapping: &Mapping) -> Option<String> {
     let better = words.collect::<Vec<_>>().join("_");
     let better = if !is_plain && better.starts_with(is_begin) { better } else { format!("Item_{better}") };
     let column = &mapping.column;
-    let item = quoted(item);
+    let item = quote(item);
     let map = if column.contains('\'') { "--map".to_owned() } else { format!("--map '{column}={better}'") };
     Some(format!("Formulas cannot refer to the item {item}; {map} gives it another name."))
 }
 
-fn likely_type(mapping: &Mapping) -> Option<String> {
+fn likely_type_hint(mapping: &Mapping) -> Option<String> {
     let is_text = mapping.item.is_some() && mapping.kind == ColumnType::Text && mapping.type_from == TypeSource::Values;
     let hint = mapping.looks.hint().filter(|_| is_text)?;
-    Some(format!("Column {} is imported as text. It {hint}.", quoted(&mapping.column)))
+    Some(format!("Column {} is imported as text. It {hint}.", quote(&mapping.column)))
 }
 
 /// Returns a hint if the name of a column suggests a Readers or Authors item, but its type has no effect on access.
-fn access_item(mapping: &Mapping) -> Option<String> {
+fn access_item_hint(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let name = mapping.column.to_ascii_lowercase();
     let wanted = ["readers", "authors"].into_iter().find(|wanted| name.ends_with(wanted))?;
@@ -209,7 +209,7 @@ fn access_item(mapping: &Mapping) -> Option<String> {
     } else {
         "does not let anyone edit a document"
     };
-    let column = quoted(&mapping.column);
+    let column = quote(&mapping.column);
     Some(format!(
         "Column {column} becomes {} and {what}; --map '{}={item}:{wanted}' makes it an item that does.",
         kind.name(),

@@ -10,7 +10,7 @@ use notes::view::view_format::Column;
 use notes::{Access, level};
 
 use super::super::super::AdminError;
-use super::{ColumnType, Mapping, quoted};
+use super::{ColumnType, Mapping, quote};
 
 /// Maximum number of names that a hint lists.
 const NAMES_MAX: usize = 10;
@@ -44,7 +44,7 @@ impl ShownItems {
         let mut items = Self::default();
         let views = access.read()?.views()?;
         for view in &views {
-            let Some(used) = items_of(&view.view.selection) else { return Ok(None) };
+            let Some(used) = formula_items(&view.view.selection) else { return Ok(None) };
             items.used.extend(used.iter().map(|item| item.to_lowercase()));
             for column in &view.view.design.columns {
                 if items.add(column).is_none() {
@@ -58,7 +58,7 @@ impl ShownItems {
     /// Adds the items of a column. Returns `None` if they are unknown.
     fn add(&mut self, column: &Column) -> Option<()> {
         let names = match &column.formula {
-            Some(formula) => items_of(formula)?,
+            Some(formula) => formula_items(formula)?,
             None => vec![column.item.clone()],
         };
         for name in names {
@@ -90,26 +90,26 @@ impl ShownItems {
         }
         let names: Vec<&str> = missing.iter().map(|mapping| mapping.column.as_str()).collect();
         let mut hints = vec![match names[..] {
-            [name] => format!("No view shows column {}.", quoted(name)),
-            _ => format!("No view shows columns {}.", listed(&names)),
+            [name] => format!("No view shows column {}.", quote(name)),
+            _ => format!("No view shows columns {}.", list_names(&names)),
         }];
         let mut free = self.free_items(mappings);
         // --map cannot name a column with an equals sign, and the shell reads a quote.
         let nameable = missing.iter().filter(|mapping| !mapping.column.contains(['=', '\'']));
         for mapping in nameable.take(NAMES_MAX) {
-            let Some(index) = free.iter().position(|item| item.suits(&mapping.column)) else { continue };
+            let Some(index) = free.iter().position(|item| item.is_likely_source(&mapping.column)) else { continue };
             let column = &mapping.column;
             let item = &free.remove(index).name;
             hints.push(format!(
                 "--map '{column}={item}' makes column {} the item {item}, which views show.",
-                quoted(column)
+                quote(column)
             ));
         }
         if hints.len() == 1 && !free.is_empty() {
             let names: Vec<&str> = free.iter().map(|item| item.name.as_str()).collect();
             hints.push(format!(
                 "Views show {}, which no column becomes; --map 'COLUMN=ITEM' assigns one.",
-                listed(&names)
+                list_names(&names)
             ));
         }
         hints
@@ -128,7 +128,7 @@ impl ShownItems {
 impl ShownItem {
     /// Returns `true` if a column is likely to contain this item: it has the title of a column that shows the item,
     /// both are names of titles, or the names are similar.
-    fn suits(&self, column: &str) -> bool {
+    fn is_likely_source(&self, column: &str) -> bool {
         let column = column.to_lowercase();
         let name = self.name.to_lowercase();
         let is_title = |name: &str| TITLE_NAMES.contains(&name);
@@ -140,7 +140,7 @@ impl ShownItem {
 
 /// Returns the items that a formula may read, or `None` if they are unknown. A formula that does not compile reads
 /// none.
-fn items_of(formula: &str) -> Option<Vec<String>> {
+fn formula_items(formula: &str) -> Option<Vec<String>> {
     let Ok(formula) = formula::Formula::compile(formula, &formula::FormulaOptions::default()) else {
         return Some(Vec::new());
     };
@@ -149,8 +149,8 @@ fn items_of(formula: &str) -> Option<Vec<String>> {
 }
 
 /// Lists names, the first of them in full.
-fn listed(names: &[&str]) -> String {
-    let first = names.iter().take(NAMES_MAX).map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+fn list_names(names: &[&str]) -> String {
+    let first = names.iter().take(NAMES_MAX).map(|name| quote(name)).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
         0 => first,
         more => format!("{first} and {more} more"),
