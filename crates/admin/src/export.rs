@@ -25,7 +25,7 @@ use serde_json::json;
 
 use super::flag_list::{self, FlagListWriter};
 use super::import::{Skipped, WIRE_FORM_SUFFIX};
-use super::mail_files::{create, make_folder, path_of, system_time};
+use super::mail_files::{create, mailbox_path, make_folder, system_time};
 use super::request::{ExportRequest, MailFormat};
 use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, people, report_step};
 
@@ -54,14 +54,14 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
         report,
     };
     for folder in &folders {
-        export.folder(folder)?;
+        export.export_folder(folder)?;
     }
     let mut answer = Answer::record(vec![
         ("messages", json!(export.messages)),
         ("size_bytes", json!(export.bytes)),
         ("folders", json!(folders.iter().map(|folder| &folder.name).collect::<Vec<_>>())),
         ("to", json!(request.to.display().to_string())),
-        ("skipped", json!(export.skipped.named())),
+        ("skipped", json!(export.skipped.reasons())),
     ]);
     if export.keywords_left_out > 0 {
         let count = export.keywords_left_out;
@@ -104,14 +104,14 @@ enum FolderWriter {
 }
 
 impl Export<'_, '_, '_> {
-    fn folder(&mut self, folder: &Folder) -> Result<(), AdminError> {
+    fn export_folder(&mut self, folder: &Folder) -> Result<(), AdminError> {
         let mut sink = FolderWriter::open(self.request, &folder.name)?;
         let view = self.view;
         let mut failure = None;
         let mut last = Uid(0);
         let listed = view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
             last = entry.uid;
-            Ok(match self.message(&mut sink, &folder.name, &entry) {
+            Ok(match self.export_message(&mut sink, &folder.name, &entry) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     failure = Some(error);
@@ -128,8 +128,8 @@ impl Export<'_, '_, '_> {
         }
     }
 
-    fn message(&mut self, sink: &mut FolderWriter, folder: &str, entry: &FolderEntry) -> Result<(), AdminError> {
-        match self.read(entry) {
+    fn export_message(&mut self, sink: &mut FolderWriter, folder: &str, entry: &FolderEntry) -> Result<(), AdminError> {
+        match self.read_message(entry) {
             Ok(Some(letter)) => {
                 self.keywords_left_out += sink.write(&letter)?;
                 self.messages += 1;
@@ -149,7 +149,7 @@ impl Export<'_, '_, '_> {
         Ok(())
     }
 
-    fn read(&self, entry: &FolderEntry) -> mail::Result<Option<OutgoingMessage>> {
+    fn read_message(&self, entry: &FolderEntry) -> mail::Result<Option<OutgoingMessage>> {
         let Some(message) = self.view.message(entry.note)? else {
             return Ok(None);
         };
@@ -166,7 +166,7 @@ impl FolderWriter {
         let list = |path: &Path| request.flags.then(|| FlagListWriter::create(path)).transpose();
         match request.format {
             MailFormat::Mbox => {
-                let path = to.join(path_of(mailbox, ".mbox"));
+                let path = to.join(mailbox_path(mailbox, ".mbox"));
                 path.parent().map_or(Ok(()), make_folder)?;
                 let out = MboxWriter::new(BufWriter::new(create(&path)?));
                 Ok(Self::Mbox { out, flags: list(&flag_list::list_path(&path))?, path })
@@ -183,7 +183,7 @@ impl FolderWriter {
                 Ok(Self::Maildir { folder, keywords: KeywordTable::default() })
             }
             MailFormat::Eml => {
-                let folder = to.join(path_of(mailbox, ""));
+                let folder = to.join(mailbox_path(mailbox, ""));
                 make_folder(&folder)?;
                 Ok(Self::Eml { flags: list(&folder.join(flag_list::FOLDER_LIST))?, folder })
             }

@@ -31,7 +31,7 @@ use mail::mailbox::{Flags, MailFile};
 use serde_json::json;
 
 use super::flag_list::{self, MessageFlagList};
-use super::mail_files::{self, FileEntry, name_of, without_ending};
+use super::mail_files::{self, FileEntry, display_name, without_ending};
 use super::request::{ImportRequest, MailFormat};
 use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, people, report_step};
 
@@ -45,7 +45,7 @@ const READ_BYTES: usize = 1 << 20;
 const KEYWORDS_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum number of left-out files whose names are kept. Beyond it they are only counted.
-const NAMED_MAX: usize = 10_000;
+const REASONS_MAX: usize = 10_000;
 
 /// Maximum number of left-out files named in the final error message.
 const FAILURES_SHOWN_MAX: usize = 10;
@@ -106,25 +106,25 @@ struct Import<'a, 'p, 'r> {
 /// Files and messages that could not be imported or exported, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
-    named: Vec<String>,
+    reasons: Vec<String>,
     count: usize,
 }
 
 impl Skipped {
     pub(super) fn add(&mut self, what: impl std::fmt::Display) {
         self.count += 1;
-        if self.named.len() < NAMED_MAX {
-            self.named.push(what.to_string());
+        if self.reasons.len() < REASONS_MAX {
+            self.reasons.push(what.to_string());
         }
     }
 
-    pub(super) fn named(&self) -> &[String] {
-        &self.named
+    pub(super) fn reasons(&self) -> &[String] {
+        &self.reasons
     }
 
     /// Returns the text with which the command fails after its results, or `None` if nothing was left out.
     pub(super) fn failure_text(&self) -> Option<String> {
-        let first: Vec<&str> = self.named.iter().take(FAILURES_SHOWN_MAX).map(String::as_str).collect();
+        let first: Vec<&str> = self.reasons.iter().take(FAILURES_SHOWN_MAX).map(String::as_str).collect();
         let more = self.count - first.len();
         let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
         (self.count > 0).then(|| format!("{} left out:\n  {}{more}", self.count, first.join("\n  ")))
@@ -139,7 +139,7 @@ struct FlagListCache {
 
 impl FlagListCache {
     /// Returns the list for the folder of a file.
-    fn beside(&mut self, file: &Path) -> Result<&MessageFlagList, AdminError> {
+    fn list_for(&mut self, file: &Path) -> Result<&MessageFlagList, AdminError> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
         let last = match self.last.take() {
             Some(last) if last.0 == path => last,
@@ -193,7 +193,7 @@ impl<'a> Import<'a, '_, '_> {
     fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), AdminError> {
         let flags = MessageFlagList::read(&flag_list::list_path(path))?;
         let input = File::open(path).map_err(AdminError::file(path))?;
-        let mut importer = self.importer(&[path.to_owned()], mailbox)?;
+        let mut importer = self.start_importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
         self.finish(importer, done)
     }
@@ -208,7 +208,7 @@ impl<'a> Import<'a, '_, '_> {
         let total = input.metadata().ok().map(|facts| facts.len());
         let mut reader = self.mbox_reader(importer, path, &mut input)?;
         let mut count: u64 = 0;
-        let what = name_of(path);
+        let what = display_name(path);
         let mut done = 0;
         while let Some(message) = reader.next_message().map_err(AdminError::file(path))? {
             count += 1;
@@ -250,14 +250,14 @@ impl<'a> Import<'a, '_, '_> {
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(AdminError::file(path)(error)),
             _ => {}
         }
-        self.begin_again(importer, &[path.to_owned()]);
+        self.restart_source(importer, &[path.to_owned()]);
         let mut input = input;
         input.seek(SeekFrom::Start(0)).map_err(AdminError::file(path))?;
         Ok(start(0))
     }
 
     fn import_maildir(&mut self, path: &Path) -> Result<(), AdminError> {
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         for (folder, mailbox) in maildir_folders(path)? {
             let mailbox = if mailbox == "INBOX" { self.request.folder.clone() } else { mailbox };
             let keywords = self.keywords(&folder);
@@ -268,13 +268,14 @@ impl<'a> Import<'a, '_, '_> {
                         self.skipped.add(format!("{}: its name is not that of a message", file.path.display()));
                         continue;
                     }
-                    letters.push(maildir_letter(file, &mailbox, seen_before.then_some(&keywords)));
+                    messages.push(maildir_message(file, &mailbox, seen_before.then_some(&keywords)));
                 }
             }
         }
-        letters
-            .sort_by_cached_key(|letter| (maildir::time_of(&letter.base), letter.mailbox.clone(), letter.base.clone()));
-        self.import_files(&[path.to_owned()], &letters, FileLineEnding::Lf)
+        messages.sort_by_cached_key(|message| {
+            (maildir::time_of(&message.base), message.mailbox.clone(), message.base.clone())
+        });
+        self.import_files(&[path.to_owned()], &messages, FileLineEnding::Lf)
     }
 
     /// Reads the keyword names of a Maildir folder.
@@ -294,28 +295,30 @@ impl<'a> Import<'a, '_, '_> {
 
     /// Imports all message files in a folder and its subfolders, or single files.
     fn import_single_files(&mut self, paths: &[PathBuf]) -> Result<(), AdminError> {
-        let letters = match paths {
+        let messages = match paths {
             [path] if path.is_dir() => self.files_in_folder(path)?,
             files => self.named_files(files),
         };
-        self.import_files(paths, &letters, FileLineEnding::Crlf)
+        self.import_files(paths, &messages, FileLineEnding::Crlf)
     }
 
     fn named_files(&mut self, files: &[PathBuf]) -> Vec<MessageFile> {
         let mut lists = FlagListCache::default();
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         for path in files {
-            match lists.beside(path) {
-                Ok(list) => letters.push(letter(FileEntry::read(path), self.request.folder.clone(), list)),
+            match lists.list_for(path) {
+                Ok(list) => {
+                    messages.push(single_file_message(FileEntry::read(path), self.request.folder.clone(), list))
+                }
                 Err(failure) => self.skipped.add(failure),
             }
         }
-        letters
+        messages
     }
 
     fn files_in_folder(&mut self, path: &Path) -> Result<Vec<MessageFile>, AdminError> {
         let mut lists = FlagListCache::default();
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         for file in mail_files::files_below(path)? {
             if file.name() == flag_list::FOLDER_LIST {
                 continue;
@@ -329,21 +332,21 @@ impl<'a> Import<'a, '_, '_> {
             let is_top = folder == path;
             let mailbox =
                 if is_top { self.request.folder.clone() } else { mail_files::mailbox_of_folder(path, folder) };
-            let list = lists.beside(&file.path)?;
-            letters.push(letter(file, mailbox, list));
+            let list = lists.list_for(&file.path)?;
+            messages.push(single_file_message(file, mailbox, list));
         }
-        Ok(letters)
+        Ok(messages)
     }
 
     /// Imports messages from files of their own, in the given order.
     fn import_files(
         &mut self,
         source: &[PathBuf],
-        letters: &[MessageFile],
+        messages: &[MessageFile],
         usual: FileLineEnding,
     ) -> Result<(), AdminError> {
-        let mut importer = self.importer(source, &self.request.folder)?;
-        let done = self.import_remaining_files(&mut importer, source, letters, usual);
+        let mut importer = self.start_importer(source, &self.request.folder)?;
+        let done = self.import_remaining_files(&mut importer, source, messages, usual);
         self.finish(importer, done)
     }
 
@@ -351,16 +354,16 @@ impl<'a> Import<'a, '_, '_> {
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
-        letters: &[MessageFile],
+        messages: &[MessageFile],
         usual: FileLineEnding,
     ) -> Result<(), AdminError> {
-        let mut next = self.imported_position(importer, source, letters)?;
-        let total = Some(letters.len() as u64);
-        let what = source.first().map_or_else(String::new, |path| name_of(path));
-        for letter in letters.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
-            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.checksum()) };
-            match read_limited(&letter.file.path, MESSAGE_BYTES_MAX as u64) {
-                Ok(raw) => importer.add(to_imported(letter, raw, usual, next))?,
+        let mut next = self.imported_position(importer, source, messages)?;
+        let total = Some(messages.len() as u64);
+        let what = source.first().map_or_else(String::new, |path| display_name(path));
+        for message in messages.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
+            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(message.checksum()) };
+            match read_limited(&message.file.path, MESSAGE_BYTES_MAX as u64) {
+                Ok(raw) => importer.add(imported_message(message, raw, usual, next))?,
                 Err(error) => {
                     self.skipped.add(error);
                     importer.mark_incomplete();
@@ -382,19 +385,19 @@ impl<'a> Import<'a, '_, '_> {
         &mut self,
         importer: &mut Importer<'_>,
         source: &[PathBuf],
-        letters: &[MessageFile],
+        messages: &[MessageFile],
     ) -> Result<Position, AdminError> {
         let Some(position) = importer.position()? else { return Ok(Position::default()) };
-        let done = letters.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
-        let check = done.iter().fold(0_u64, |sum, letter| sum.wrapping_add(letter.checksum()));
+        let done = messages.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
+        let check = done.iter().fold(0_u64, |sum, message| sum.wrapping_add(message.checksum()));
         if done.len() as u64 == position.offset && check == position.check {
             return Ok(position);
         }
-        self.begin_again(importer, source);
+        self.restart_source(importer, source);
         Ok(Position::default())
     }
 
-    fn begin_again(&mut self, importer: &mut Importer<'_>, source: &[PathBuf]) {
+    fn restart_source(&mut self, importer: &mut Importer<'_>, source: &[PathBuf]) {
         importer.restart();
         let first = source.first().map_or_else(String::new, |path| path.display().to_string());
         let more = if source.len() > 1 { format!(" to {} files", source.len()) } else { String::new() };
@@ -404,7 +407,7 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Starts the import of a source into a mailbox. The same source with another mailbox is a separate import.
-    fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, AdminError> {
+    fn start_importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, AdminError> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
         let source = format!("{:?} {mailbox:?} {}", self.request.format, source_name(paths));
         let mut importer = Importer::new(self.file, &source, options)?;
@@ -461,7 +464,7 @@ impl<'a> Import<'a, '_, '_> {
             ("size_bytes", json!(sum.bytes)),
             ("duplicates", json!(sum.duplicates)),
             ("already_imported", json!(sum.sources_done)),
-            ("skipped", json!(self.skipped.named())),
+            ("skipped", json!(self.skipped.reasons())),
         ]);
         answer.says = self.changed;
         if sum.sources_done > 0 {
@@ -504,12 +507,17 @@ fn with_listed_flags(message: MboxMessage, mailbox: &str, flags: &MessageFlagLis
     imported
 }
 
-fn to_imported(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_position: Position) -> ImportedMessage {
-    let (raw, line_ends) = if letter.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
+fn imported_message(
+    message: &MessageFile,
+    raw: Vec<u8>,
+    usual: FileLineEnding,
+    next_position: Position,
+) -> ImportedMessage {
+    let (raw, line_ends) = if message.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
     ImportedMessage {
-        mailbox: letter.mailbox.clone(),
-        flags: letter.flags.clone(),
-        received: letter.received.or_else(|| time_of(&raw)).or(letter.file.modified),
+        mailbox: message.mailbox.clone(),
+        flags: message.flags.clone(),
+        received: message.received.or_else(|| time_of(&raw)).or(message.file.modified),
         raw,
         form: FileQuirks { line_ends, ..FileQuirks::default() },
         next_position,
@@ -517,7 +525,7 @@ fn to_imported(letter: &MessageFile, raw: Vec<u8>, usual: FileLineEnding, next_p
 }
 
 /// Creates a message from a file of a Maildir. Files in `new` have neither flags nor keywords.
-fn maildir_letter(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable>) -> MessageFile {
+fn maildir_message(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable>) -> MessageFile {
     let name = file.name();
     // A delivery sets both times to the same value. Dovecot sets the file's time to the one that the client gave;
     // careless copies make it later.
@@ -534,7 +542,7 @@ fn maildir_letter(file: FileEntry, mailbox: &str, keywords: Option<&KeywordTable
 }
 
 /// Creates a message from a single file.
-fn letter(file: FileEntry, mailbox: String, list: &MessageFlagList) -> MessageFile {
+fn single_file_message(file: FileEntry, mailbox: String, list: &MessageFlagList) -> MessageFile {
     let name = file.name();
     let (flags, received) = match list.find(&name) {
         Some((flags, received)) => (flags.clone(), Some(*received)),
@@ -561,7 +569,7 @@ fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, AdminError> {
     let mut folders = vec![(top.to_owned(), "INBOX".to_owned())];
     for entry in std::fs::read_dir(top).map_err(AdminError::file(top))? {
         let path = entry.map_err(AdminError::file(top))?.path();
-        let name = name_of(&path);
+        let name = display_name(&path);
         if name.starts_with('.') && path.join("cur").is_dir() {
             folders.push((path, mail_files::sanitized_mailbox_name(&maildir::mailbox_of(&name))));
         }

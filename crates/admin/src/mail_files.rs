@@ -46,13 +46,13 @@ impl FileEntry {
     /// Returns the name of the file without its folder.
     #[must_use]
     pub fn name(&self) -> String {
-        name_of(&self.path)
+        display_name(&self.path)
     }
 }
 
 /// Lists the files of a folder in the order of their names.
 pub fn files_of(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
-    Ok(listed(folder)?.0)
+    Ok(list_folder(folder)?.0)
 }
 
 /// Lists the files of a folder and its subfolders.
@@ -60,7 +60,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
     let mut found = Vec::new();
     let mut waiting = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
-        let (files, folders) = listed(&folder)?;
+        let (files, folders) = list_folder(&folder)?;
         found.extend(files);
         if depth < FOLDER_DEPTH_MAX {
             waiting.extend(folders.into_iter().rev().map(|folder| (folder, depth + 1)));
@@ -70,7 +70,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
 }
 
 /// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
-fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), AdminError> {
+fn list_folder(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), AdminError> {
     let mut files = Vec::new();
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(AdminError::file(folder))? {
@@ -91,7 +91,7 @@ fn listed(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), AdminError> {
 /// Returns the mailbox name for an mbox file below a folder.
 #[must_use]
 pub fn mailbox_of_mbox(top: &Path, file: &Path) -> String {
-    let mut levels = levels_of(top, file);
+    let mut levels = path_levels(top, file);
     if let Some(last) = levels.last_mut() {
         let bare = [".mbox", ".mbx"].iter().find_map(|ending| without_ending(last, ending)).map(str::to_owned);
         *last = bare.unwrap_or_else(|| last.clone());
@@ -102,7 +102,7 @@ pub fn mailbox_of_mbox(top: &Path, file: &Path) -> String {
 /// Returns the mailbox name for a folder of single files below another folder.
 #[must_use]
 pub fn mailbox_of_folder(top: &Path, folder: &Path) -> String {
-    mailbox_of(levels_of(top, folder))
+    mailbox_of(path_levels(top, folder))
 }
 
 /// Converts a foreign name into a valid mailbox name.
@@ -117,19 +117,19 @@ pub fn sanitized_mailbox_name(name: &str) -> String {
 
 /// Returns the relative path of a mailbox's folder or, with a suffix, of its file.
 #[must_use]
-pub fn path_of(mailbox: &str, ending: &str) -> PathBuf {
-    let mut way: PathBuf = mailbox.split('/').map(escaped).collect();
-    way.as_mut_os_string().push(ending);
-    way
+pub fn mailbox_path(mailbox: &str, ending: &str) -> PathBuf {
+    let mut path: PathBuf = mailbox.split('/').map(escape).collect();
+    path.as_mut_os_string().push(ending);
+    path
 }
 
-fn levels_of(top: &Path, path: &Path) -> Vec<String> {
+fn path_levels(top: &Path, path: &Path) -> Vec<String> {
     let way = path.strip_prefix(top).unwrap_or(path);
     way.components().map(|level| level.as_os_str().to_string_lossy().into_owned()).collect()
 }
 
 fn mailbox_of(levels: Vec<String>) -> String {
-    let bare = |level: &String| unescaped(without_ending(level, ".sbd").unwrap_or(level)).replace('/', "_");
+    let bare = |level: &String| unescape(without_ending(level, ".sbd").unwrap_or(level)).replace('/', "_");
     sanitized_mailbox_name(&levels.iter().map(bare).collect::<Vec<_>>().join("/"))
 }
 
@@ -140,7 +140,7 @@ pub fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
 }
 
 /// Encodes one level of a mailbox name as a file name.
-fn escaped(level: &str) -> String {
+fn escape(level: &str) -> String {
     let dot = SPECIAL_SUFFIXES.iter().find_map(|ending| without_ending(level, ending)).map(str::len);
     let mut name = String::with_capacity(level.len());
     for (place, c) in level.char_indices() {
@@ -154,8 +154,8 @@ fn escaped(level: &str) -> String {
     name
 }
 
-/// Decodes a name written by [`escaped`]. Other percent signs stay as they are.
-fn unescaped(name: &str) -> String {
+/// Decodes a name written by [`escape`]. Other percent signs stay as they are.
+fn unescape(name: &str) -> String {
     let mut level = String::with_capacity(name.len());
     let mut rest = name;
     while let Some((before, after)) = rest.split_once('%') {
@@ -180,7 +180,7 @@ fn unescaped(name: &str) -> String {
 
 /// Returns the last component of a path, for display.
 #[must_use]
-pub fn name_of(path: &Path) -> String {
+pub fn display_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
@@ -240,9 +240,9 @@ mod tests {
     fn export_paths_round_trip_and_stay_inside_the_folder() {
         let top = Path::new("/top");
         let check = |mailbox: &str, expected: &str| {
-            assert_eq!(path_of(mailbox, ".mbox"), Path::new(&format!("{expected}.mbox")), "{mailbox}");
-            assert_eq!(mailbox_of_mbox(top, &top.join(path_of(mailbox, ".mbox"))), mailbox, "{mailbox}");
-            assert_eq!(mailbox_of_folder(top, &top.join(path_of(mailbox, ""))), mailbox, "{mailbox}");
+            assert_eq!(mailbox_path(mailbox, ".mbox"), Path::new(&format!("{expected}.mbox")), "{mailbox}");
+            assert_eq!(mailbox_of_mbox(top, &top.join(mailbox_path(mailbox, ".mbox"))), mailbox, "{mailbox}");
+            assert_eq!(mailbox_of_folder(top, &top.join(mailbox_path(mailbox, ""))), mailbox, "{mailbox}");
         };
         check("INBOX", "INBOX");
         check("Work/2026", "Work/2026");

@@ -22,7 +22,7 @@ use store::Ticket;
 
 use self::columns::Columns;
 pub(super) use self::export::export;
-use self::import_progress::{ImportProgress, name_of};
+use self::import_progress::{ImportProgress, profile_name};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
@@ -98,7 +98,7 @@ struct ImportGuard<'c> {
 
 impl<'c> ImportGuard<'c> {
     fn begin(instance: &'c Instance, request: &TableImport) -> Result<Self, AdminError> {
-        let key = (request.path.to_lowercase(), name_of(&request.file));
+        let key = (request.path.to_lowercase(), profile_name(&request.file));
         if instance.imports.lock().insert(key.clone()) {
             return Ok(Self { instance, key });
         }

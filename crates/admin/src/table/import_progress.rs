@@ -43,7 +43,7 @@ impl ImportProgress {
             return Ok(Self::default());
         }
         let size = std::fs::metadata(&request.file).map_err(AdminError::file(&request.file))?.len();
-        let name = name_of(&request.file);
+        let name = profile_name(&request.file);
         let reader: Access<level::Reader> = access.downgrade();
         let stored = reader.read()?.profile(&name, None)?;
         let fresh = Self { name: Some(name), size, ..Self::default() };
@@ -135,7 +135,7 @@ impl ImportProgress {
 
 /// Returns the name of the profile document. It contains the file name without the folder, so that imports of one file
 /// are recognized wherever the file lies.
-pub(super) fn name_of(file: &Path) -> String {
+pub(super) fn profile_name(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let end = name.floor_char_boundary(NAME_BYTES_MAX);
     let name: String = name[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect();
