@@ -34,7 +34,7 @@ pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> 
         AclRequest::Set(change) => set(instance, path, change),
         AclRequest::Settings(settings) => set_settings(instance, path, settings),
         AclRequest::History { last } => history(instance, path, *last),
-        AclRequest::Remove { who } => remove(instance, path, who),
+        AclRequest::Remove { name } => remove(instance, path, name),
     }
 }
 
@@ -60,15 +60,15 @@ fn history(instance: &Instance, path: &str, last: u32) -> AdminResult {
     let reader: Access<level::Reader> = open(instance, path)?.downgrade();
     let changes = reader.read()?.acl_history(last as usize)?;
     let row = |change: &notes::AclHistoryEntry| {
-        let mut what: Vec<String> = change.differences.iter().map(describe).collect();
+        let mut changes: Vec<String> = change.differences.iter().map(describe).collect();
         if change.omitted_count > 0 {
-            what.push(format!("and {} more", change.omitted_count));
+            changes.push(format!("and {} more", change.omitted_count));
         }
         record(vec![
             ("at", timestamp_json(Some(change.at))),
             ("by", json!(if change.is_repair { "a repair" } else { change.by.as_str() })),
             ("change", json!(change.modseq.0)),
-            ("what", json!(what)),
+            ("what", json!(changes)),
         ])
     };
     Ok(Answer::list(changes.iter().map(row).collect()))
@@ -133,7 +133,7 @@ fn set(instance: &Instance, path: &str, change: &AclEntryUpdate) -> AdminResult 
     if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
         return Err(AdminError::nothing_to_change("db acl PATH set"));
     }
-    let subject = EntryTarget::find(instance, &change.who)?;
+    let subject = EntryTarget::find(instance, &change.name)?;
     let roles = roles(&change.roles)?;
     let (entry, new, most) = edit(instance, path, |acl| {
         let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
@@ -180,8 +180,8 @@ fn set(instance: &Instance, path: &str, change: &AclEntryUpdate) -> AdminResult 
     })
 }
 
-fn remove(instance: &Instance, path: &str, who: &str) -> AdminResult {
-    let subject = EntryTarget::find(instance, who)?;
+fn remove(instance: &Instance, path: &str, name: &str) -> AdminResult {
+    let subject = EntryTarget::find(instance, name)?;
     if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
         return Err(AdminError::Refused(format!(
             "{DEFAULT_ENTRY} applies to everybody without another entry and cannot be removed; \
@@ -244,24 +244,26 @@ struct EntryTarget {
 }
 
 impl EntryTarget {
-    fn find(instance: &Instance, who: &str) -> Result<Self, AdminError> {
+    fn find(instance: &Instance, written_name: &str) -> Result<Self, AdminError> {
         let entry = |name: &str, kind| AclEntry { kind, ..AclEntry::new(name, AclLevel::Reader) };
-        let special = if who.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { who };
-        if who.starts_with('*') || [DEFAULT_ENTRY, "Anonymous"].iter().any(|name| name.eq_ignore_ascii_case(special)) {
+        let special = if written_name.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { written_name };
+        if written_name.starts_with('*')
+            || [DEFAULT_ENTRY, "Anonymous"].iter().any(|name| name.eq_ignore_ascii_case(special))
+        {
             return Ok(Self { entry: entry(special, AclKind::Unspecified), is_known: true });
         }
-        if let Some(person) = instance.directory.person(who)? {
+        if let Some(person) = instance.directory.person(written_name)? {
             return Ok(Self { entry: entry(person.name.canonical(), AclKind::Person), is_known: true });
         }
-        if let Some(group) = instance.directory.group(who)? {
+        if let Some(group) = instance.directory.group(written_name)? {
             return Ok(Self { entry: entry(group.name.canonical(), AclKind::MixedGroup), is_known: true });
         }
-        if who.contains('@') {
-            return Err(AdminError::Refused(format!("no user or group has the address {who}")));
+        if written_name.contains('@') {
+            return Err(AdminError::Refused(format!("no user or group has the address {written_name}")));
         }
-        let is_this_server = base::Name::new(who) == instance.directory.options().server;
+        let is_this_server = base::Name::new(written_name) == instance.directory.options().server;
         let kind = if is_this_server { AclKind::Server } else { AclKind::Unspecified };
-        Ok(Self { entry: entry(who, kind), is_known: is_this_server })
+        Ok(Self { entry: entry(written_name, kind), is_known: is_this_server })
     }
 }
 
@@ -326,17 +328,17 @@ mod tests {
 
     const PATH: &str = "plans.nsf";
 
-    fn acl(sample: &Sample, what: AclRequest) -> Result<Answer, AdminError> {
-        sample.execute(Request::Db(DbRequest::Acl { path: PATH.to_owned(), what }))
+    fn acl(sample: &Sample, request: AclRequest) -> Result<Answer, AdminError> {
+        sample.execute(Request::Db(DbRequest::Acl { path: PATH.to_owned(), request }))
     }
 
-    fn change(who: &str) -> AclEntryUpdate {
-        AclEntryUpdate { who: who.to_owned(), level: None, kind: None, flags: Vec::new(), roles: Vec::new() }
+    fn change(name: &str) -> AclEntryUpdate {
+        AclEntryUpdate { name: name.to_owned(), level: None, kind: None, flags: Vec::new(), roles: Vec::new() }
     }
 
-    fn level_in(sample: &Sample, who: &str) -> AclLevel {
+    fn level_in(sample: &Sample, login: &str) -> AclLevel {
         let person =
-            sample.instance.directory.person(who).expect("the directory can be read").expect("the user exists");
+            sample.instance.directory.person(login).expect("the directory can be read").expect("the user exists");
         let identity = sample.instance.directory.identity(&person).expect("the directory can be read");
         let reader: Access<level::Reader> = open(&sample.instance, PATH).expect("the database exists").downgrade();
         reader.read().expect("the database can be read").acl().evaluate(&identity).level
@@ -379,7 +381,7 @@ mod tests {
             ..change("ann@acme.test")
         };
         acl(&sample, AclRequest::Set(ann)).expect("it can be set");
-        let levels = ["ann", "bob", "eve"].map(|who| level_in(&sample, who));
+        let levels = ["ann", "bob", "eve"].map(|login| level_in(&sample, login));
         assert_eq!(levels, [AclLevel::Editor, AclLevel::Author, AclLevel::Reader]);
         let clear = AclEntryUpdate { flags: vec![AccessFlag::None], ..change("ann") };
         acl(&sample, AclRequest::Set(clear)).expect("it can be set");
@@ -388,7 +390,7 @@ mod tests {
         let ann = ann.expect("she has an entry");
         assert_eq!((&ann["level"], &ann["kind"], &ann["flags"]), (&json!("editor"), &json!("person"), &json!([])));
         assert_eq!(ann["roles"], json!(["[Planner]"]));
-        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("she has an entry");
+        acl(&sample, AclRequest::Remove { name: "ann".to_owned() }).expect("she has an entry");
         assert_eq!(level_in(&sample, "ann"), AclLevel::Author);
     }
 
@@ -428,8 +430,8 @@ mod tests {
     #[test]
     fn invalid_changes_are_refused_with_a_hint() {
         let sample = with_database();
-        let check = |what: AclRequest, expected: &str| {
-            let refused = acl(&sample, what).expect_err(expected).to_string();
+        let check = |request: AclRequest, expected: &str| {
+            let refused = acl(&sample, request).expect_err(expected).to_string();
             assert!(refused.contains(expected), "{refused}");
         };
         check(AclRequest::Set(change("ann")), "nothing to change; `doublet db acl PATH set --help`");
@@ -446,8 +448,8 @@ mod tests {
         );
         let remove = AclSettings { remove_role: vec!["Nobody".to_owned()], ..AclSettings::default() };
         check(AclRequest::Settings(remove), "there is no role [Nobody]");
-        check(AclRequest::Remove { who: "ann".to_owned() }, "acl plans.nsf list");
-        check(AclRequest::Remove { who: "-Default-".to_owned() }, "--level no-access");
+        check(AclRequest::Remove { name: "ann".to_owned() }, "acl plans.nsf list");
+        check(AclRequest::Remove { name: "-Default-".to_owned() }, "--level no-access");
         let elsewhere = AclEntryUpdate { level, ..change("Zoe/Elsewhere") };
         let answer = acl(&sample, AclRequest::Set(elsewhere)).expect("it may be of another server");
         assert!(answer.says.iter().any(|text| text.contains("The directory does not contain the name")), "{answer:?}");

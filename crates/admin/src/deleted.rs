@@ -101,8 +101,8 @@ mod tests {
         sample.execute(Request::Db(request))
     }
 
-    fn deleted(sample: &Sample, what: DeletedRequest) -> Result<Answer, AdminError> {
-        db(sample, DbRequest::Deleted { path: PATH.to_owned(), what })
+    fn deleted(sample: &Sample, request: DeletedRequest) -> Result<Answer, AdminError> {
+        db(sample, DbRequest::Deleted { path: PATH.to_owned(), request })
     }
 
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
@@ -131,8 +131,8 @@ mod tests {
         let notes = || vec![note.0];
         deleted(&sample, DeletedRequest::Restore { notes: notes() }).expect("it is listed");
         assert_eq!(listed(&sample).data, json!([]));
-        for what in [DeletedRequest::Restore { notes: notes() }, DeletedRequest::Remove { notes: notes() }] {
-            let refused = deleted(&sample, what).expect_err("it is not deleted").to_string();
+        for request in [DeletedRequest::Restore { notes: notes() }, DeletedRequest::Remove { notes: notes() }] {
+            let refused = deleted(&sample, request).expect_err("it is not deleted").to_string();
             assert!(refused.contains("is not deleted"), "{refused}");
         }
         assert!(write(&sample, |writer| writer.note_delete(note)));

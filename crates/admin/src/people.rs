@@ -25,9 +25,9 @@ pub(super) fn execute(instance: &Instance, request: UserRequest) -> AdminResult 
         }
         UserRequest::AddMany { people } => add_many(instance, people),
         UserRequest::List { domain } => list(instance, domain.as_deref()),
-        UserRequest::Show { who } => show(instance, &who),
+        UserRequest::Show { person } => show(instance, &person),
         UserRequest::Set(change) => set(instance, &change),
-        UserRequest::Remove { who, delete_mail } => remove(instance, &who, delete_mail),
+        UserRequest::Remove { person, delete_mail } => remove(instance, &person, delete_mail),
     }
 }
 
@@ -90,8 +90,8 @@ fn add_many(instance: &Instance, people: Vec<NewUserRequest>) -> AdminResult {
 }
 
 /// Finds a person by address, login or name.
-pub fn find(instance: &Instance, who: &str) -> Result<std::sync::Arc<Person>, AdminError> {
-    instance.directory.person(who)?.ok_or_else(|| AdminError::no_such("user", who))
+pub fn find(instance: &Instance, name: &str) -> Result<std::sync::Arc<Person>, AdminError> {
+    instance.directory.person(name)?.ok_or_else(|| AdminError::no_such("user", name))
 }
 
 fn list(instance: &Instance, domain: Option<&str>) -> AdminResult {
@@ -122,8 +122,8 @@ fn list(instance: &Instance, domain: Option<&str>) -> AdminResult {
     Ok(Answer::list(rows))
 }
 
-fn show(instance: &Instance, who: &str) -> AdminResult {
-    let person = find(instance, who)?;
+fn show(instance: &Instance, name: &str) -> AdminResult {
+    let person = find(instance, name)?;
     let used = match instance.mail.open_as_server(&person.mail_file) {
         Ok(file) => Some(file.quota()?.used_bytes),
         Err(mail::Error::Notes(notes::Error::NotFound { .. })) => None,
@@ -152,11 +152,11 @@ fn set(instance: &Instance, change: &UserUpdate) -> AdminResult {
     if wanted.is_empty() {
         return Err(AdminError::nothing_to_change("user set"));
     }
-    let person = find(instance, &change.who)?;
+    let person = find(instance, &change.person)?;
     if wanted.quota_bytes.is_some() {
         mail_file(instance, &person)?;
     }
-    let person = instance.directory.user_set(&change.who, &wanted)?;
+    let person = instance.directory.user_set(&change.person, &wanted)?;
     if let Some(quota_bytes) = wanted.quota_bytes {
         set_quota(instance, &person, quota_bytes).map_err(|failure| {
             let label = person.label();
@@ -200,8 +200,8 @@ pub fn set_quota(instance: &Instance, person: &Person, quota_bytes: Option<u64>)
     Ok(instance.notes.database_options_set(&access, &record.title, options)?)
 }
 
-fn remove(instance: &Instance, who: &str, delete_mail: bool) -> AdminResult {
-    let person = find(instance, who)?;
+fn remove(instance: &Instance, name: &str, delete_mail: bool) -> AdminResult {
+    let person = find(instance, name)?;
     if delete_mail {
         mail_file(instance, &person)?;
     }
@@ -281,8 +281,12 @@ mod tests {
     fn refused_change_keeps_the_password() {
         let sample = Sample::new();
         let password = PasswordOptions { password: Some(SecretText("another one".to_owned())), ..Default::default() };
-        let bad =
-            UserUpdate { who: "ann".to_owned(), password, add_aliases: vec!["bad".to_owned()], ..Default::default() };
+        let bad = UserUpdate {
+            person: "ann".to_owned(),
+            password,
+            add_aliases: vec!["bad".to_owned()],
+            ..Default::default()
+        };
         user(&sample, UserRequest::Set(bad.clone())).expect_err("no address");
         let login = |password: &str| {
             sample
@@ -313,13 +317,13 @@ mod tests {
         let before = find(&sample.instance, "ann").expect("the user exists");
         let password = PasswordOptions { password: Some(SecretText("another one".to_owned())), ..Default::default() };
         let change =
-            UserUpdate { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
-        for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
+            UserUpdate { person: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
+        for request in [UserRequest::Set(change), UserRequest::Remove { person: "ann".to_owned(), delete_mail: true }] {
             let failure = user(&sample, request).expect_err("the mail file is damaged");
             assert!(failure.to_string().contains("damaged record"), "{failure}");
             assert_eq!(find(&sample.instance, "ann").expect("the user exists"), before);
         }
-        user(&sample, UserRequest::Remove { who: "ann".to_owned(), delete_mail: false }).expect("it is not touched");
+        user(&sample, UserRequest::Remove { person: "ann".to_owned(), delete_mail: false }).expect("it is not touched");
     }
 
     #[test]
@@ -345,7 +349,7 @@ mod tests {
         let sample = Sample::new();
         let zoe = NewUserRequest { address: "zoe@acme.test".to_owned(), ..NewUserRequest::default() };
         user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
-        let change = UserUpdate { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
+        let change = UserUpdate { person: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
         user(&sample, UserRequest::Set(change)).expect("it makes sense");
         let zoe = find(&sample.instance, "zoe").expect("the user exists");
         assert!(mail_file(&sample.instance, &zoe).expect("the catalog can be read").is_none());
@@ -355,7 +359,7 @@ mod tests {
     #[test]
     fn empty_change_is_refused() {
         let sample = Sample::new();
-        let nothing = UserUpdate { who: "ann".to_owned(), ..Default::default() };
+        let nothing = UserUpdate { person: "ann".to_owned(), ..Default::default() };
         let refused = user(&sample, UserRequest::Set(nothing.clone())).expect_err("the change is empty");
         assert!(refused.to_string().contains("user set --help"), "{refused}");
         let name = UserUpdate { name: Some("Ann B. Archer".to_owned()), ..nothing };

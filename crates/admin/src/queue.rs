@@ -13,12 +13,16 @@ pub(super) fn execute(instance: &Instance, request: QueueRequest) -> AdminResult
     match request {
         QueueRequest::List { state } => Ok(list(instance, state)),
         QueueRequest::Show { id } => show(instance, &id),
-        QueueRequest::Retry { which } => {
-            change(instance, &which, "will be tried now", |key| instance.router.retry(key))
+        QueueRequest::Retry { selection } => {
+            change(instance, &selection, "will be tried now", |key| instance.router.retry(key))
         }
-        QueueRequest::Hold { which } => change(instance, &which, "held", |key| instance.router.hold(key)),
-        QueueRequest::Release { which } => change(instance, &which, "released", |key| instance.router.release(key)),
-        QueueRequest::Remove { which } => change(instance, &which, "removed", |key| instance.router.remove(key)),
+        QueueRequest::Hold { selection } => change(instance, &selection, "held", |key| instance.router.hold(key)),
+        QueueRequest::Release { selection } => {
+            change(instance, &selection, "released", |key| instance.router.release(key))
+        }
+        QueueRequest::Remove { selection } => {
+            change(instance, &selection, "removed", |key| instance.router.remove(key))
+        }
     }
 }
 
@@ -76,21 +80,21 @@ fn show(instance: &Instance, id: &str) -> AdminResult {
 
 fn change(
     instance: &Instance,
-    which: &QueueSelection,
-    what: &str,
+    selection: &QueueSelection,
+    outcome: &str,
     act: impl Fn(QueueKey) -> mail::Result<Ticket>,
 ) -> AdminResult {
-    let keys = if which.all {
+    let keys = if selection.all {
         instance.router.list().into_iter().map(|(key, _)| key).collect()
     } else {
-        which.ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?
+        selection.ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?
     };
     let mut last = Ticket::NONE;
     for key in &keys {
         last = last.max(act(*key)?);
     }
     instance.store.durable(last).wait()?;
-    Ok(Answer::message(format!("{}: {what}.", format_count(keys.len(), "message", "messages"))))
+    Ok(Answer::message(format!("{}: {outcome}.", format_count(keys.len(), "message", "messages"))))
 }
 
 fn parse(id: &str) -> Result<QueueKey, AdminError> {

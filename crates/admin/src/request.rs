@@ -127,14 +127,18 @@ pub enum UserRequest {
     /// Shows a person.
     Show {
         /// Address, login name or name of the person.
-        who: String,
+        #[arg(value_name = "WHO")]
+        #[serde(rename = "who")]
+        person: String,
     },
     /// Changes a person. Other properties are not changed.
     Set(UserUpdate),
     /// Removes a person. The mailbox is kept unless --delete-mail is given.
     Remove {
         /// Address, login name or name of the person.
-        who: String,
+        #[arg(value_name = "WHO")]
+        #[serde(rename = "who")]
+        person: String,
         /// Deletes the mailbox with all messages.
         #[arg(long)]
         delete_mail: bool,
@@ -168,7 +172,9 @@ pub struct NewUserRequest {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct UserUpdate {
     /// Address, login name or name of the person.
-    pub who: String,
+    #[arg(value_name = "WHO")]
+    #[serde(rename = "who")]
+    pub person: String,
     #[command(flatten)]
     #[serde(flatten)]
     pub password: PasswordOptions,
@@ -374,7 +380,8 @@ pub enum DbRequest {
         path: String,
         /// Action on the list.
         #[command(subcommand)]
-        what: AclRequest,
+        #[serde(rename = "what")]
+        request: AclRequest,
     },
     /// Shows and restores deleted documents of a database that keeps them for a time.
     Deleted {
@@ -382,7 +389,8 @@ pub enum DbRequest {
         path: String,
         /// Action on the deleted documents.
         #[command(subcommand)]
-        what: DeletedRequest,
+        #[serde(rename = "what")]
+        request: DeletedRequest,
     },
     /// Changes the path of a database. The owner of a mail file is updated with the new path.
     Rename {
@@ -571,8 +579,9 @@ pub enum AclRequest {
     /// Removes an entry.
     Remove {
         /// Name as listed, or the address of a person or group.
-        #[arg(allow_hyphen_values = true)]
-        who: String,
+        #[arg(allow_hyphen_values = true, value_name = "WHO")]
+        #[serde(rename = "who")]
+        name: String,
     },
     /// Shows or changes the settings of the list as a whole.
     Settings(AclSettings),
@@ -588,8 +597,9 @@ pub enum AclRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct AclEntryUpdate {
     /// Address, name, wildcard such as */Sales/Acme, -Default- or Anonymous.
-    #[arg(allow_hyphen_values = true)]
-    pub who: String,
+    #[arg(allow_hyphen_values = true, value_name = "WHO")]
+    #[serde(rename = "who")]
+    pub name: String,
     /// Access level of the entry.
     #[arg(long, value_enum)]
     pub level: Option<AccessLevel>,
@@ -876,25 +886,29 @@ pub enum QueueRequest {
     Retry {
         /// Selected messages.
         #[command(flatten)]
-        which: QueueSelection,
+        #[serde(rename = "which")]
+        selection: QueueSelection,
     },
     /// Stops delivery attempts until the messages are released.
     Hold {
         /// Selected messages.
         #[command(flatten)]
-        which: QueueSelection,
+        #[serde(rename = "which")]
+        selection: QueueSelection,
     },
     /// Resumes delivery of held or dead messages.
     Release {
         /// Selected messages.
         #[command(flatten)]
-        which: QueueSelection,
+        #[serde(rename = "which")]
+        selection: QueueSelection,
     },
     /// Removes messages from the queue. The senders are not notified.
     Remove {
         /// Selected messages.
         #[command(flatten)]
-        which: QueueSelection,
+        #[serde(rename = "which")]
+        selection: QueueSelection,
     },
 }
 
