@@ -73,7 +73,8 @@ pub fn format_count<N: Display + PartialEq + From<u8>>(count: N, one: &str, many
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Description of the current step, such as `importing inbox.mbox`.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub step: String,
     /// Amount of work done.
     pub done: u64,
     /// Total amount of work, if known.

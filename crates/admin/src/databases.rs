@@ -269,7 +269,7 @@ fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressC
     for (done, path) in (0..).zip(&paths) {
         report_step(
             report,
-            Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases },
+            Progress { step: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases },
         )?;
         let access = open(instance, path)?;
         let facts = access.database().record();
@@ -314,7 +314,7 @@ fn upgrade(
     let path = access.database().path();
     let mut upgrade =
         if dry_run { Upgrade::plan(&instance.notes, access) } else { Upgrade::begin(&instance.notes, access) };
-    let what = format!("{} {path}", if dry_run { "looking at" } else { "upgrading" });
+    let step = format!("{} {path}", if dry_run { "looking at" } else { "upgrading" });
     loop {
         let so_far = upgrade.step()?;
         if so_far.complete {
@@ -322,7 +322,7 @@ fn upgrade(
             let rewritten = json!(so_far.rewritten);
             return Ok(vec![("structure_after", after), ("notes_rewritten", rewritten)]);
         }
-        report_step(report, Progress { what: what.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;
+        report_step(report, Progress { step: step.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;
     }
 }
 
@@ -339,8 +339,8 @@ fn compact_tables(
     let tables: Vec<Table> = tables.collect();
     let total = Some(tables.len() as u64);
     for (done, table) in (0..).zip(tables) {
-        let what = format!("compacting {}", table.name());
-        report_step(report, Progress { what, done, total, unit: Unit::Tables })?;
+        let step = format!("compacting {}", table.name());
+        report_step(report, Progress { step, done, total, unit: Unit::Tables })?;
         instance.store.engine().compact(table, range)?;
     }
     Ok(())

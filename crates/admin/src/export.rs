@@ -140,10 +140,10 @@ impl Export<'_, '_, '_> {
         }
         self.seen += 1;
         if self.seen.is_multiple_of(REPORT_EVERY) || self.seen == self.total {
-            let what = "exporting".to_owned();
+            let step = "exporting".to_owned();
             report_step(
                 self.report,
-                Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages },
+                Progress { step, done: self.seen, total: Some(self.total), unit: Unit::Messages },
             )?;
         }
         Ok(())

@@ -91,12 +91,12 @@ enum FindingKind {
 
 /// Describes the progress of checking a database.
 fn progress_of(path: &str, stage: FixupStage, total: u64) -> Progress {
-    let (what, done, unit) = match stage {
+    let (step, done, unit) = match stage {
         FixupStage::Notes(done) => ("reading", done, Unit::Notes),
         FixupStage::Compared(done) => ("comparing", done, Unit::Notes),
         FixupStage::Views(done) => ("checking the views of", done, Unit::Views),
     };
-    Progress { what: format!("{what} {path}"), done, total: Some(total), unit }
+    Progress { step: format!("{step} {path}"), done, total: Some(total), unit }
 }
 
 /// Findings of a fixup so far.
@@ -127,7 +127,7 @@ impl Findings {
         for (done, path) in (0..).zip(&paths) {
             report_step(
                 report,
-                Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases },
+                Progress { step: "checking databases".to_owned(), done, total, unit: Unit::Databases },
             )?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
             // The repair of a database is not interrupted once it has started. The step before the next database
@@ -172,9 +172,9 @@ impl Findings {
     /// Reads every byte of the store and of the attachments.
     fn check_store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), AdminError> {
         let mut flow = ControlFlow::Continue(());
-        let mut read = |what: &str, done| {
+        let mut read = |step: &str, done| {
             if flow.is_continue() {
-                flow = report(Progress { what: what.to_owned(), done, total: None, unit: Unit::Bytes });
+                flow = report(Progress { step: step.to_owned(), done, total: None, unit: Unit::Bytes });
             }
         };
         for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
@@ -236,8 +236,8 @@ impl Findings {
                 if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&services.notes, table)? {
                     continue;
                 }
-                let what = format!("replacing files of {}", table.name());
-                report_step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
+                let step = format!("replacing files of {}", table.name());
+                report_step(report, Progress { step, done: 0, total: None, unit: Unit::Bytes })?;
                 match services.store.engine().salvage(table, &damage) {
                     Ok(damaged) => taken.extend(damaged),
                     Err(error) => self.add_once(format!("its files of {} cannot be replaced: {error}", table.name())),

@@ -73,7 +73,7 @@ fn update(
         done += progress.changes as u64;
         let total = Some(total.max(done));
         let reported =
-            report_step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
+            report_step(report, Progress { step: format!("indexing {path}"), done, total, unit: Unit::Notes });
         if progress.complete || reported.is_err() {
             search.commit()?;
             return reported;

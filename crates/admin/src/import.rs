@@ -208,7 +208,7 @@ impl<'a> Import<'a, '_, '_> {
         let total = input.metadata().ok().map(|facts| facts.len());
         let mut reader = self.mbox_reader(importer, path, &mut input)?;
         let mut count: u64 = 0;
-        let what = display_name(path);
+        let step = display_name(path);
         let mut done = 0;
         while let Some(message) = reader.next_message().map_err(AdminError::file(path))? {
             count += 1;
@@ -222,11 +222,11 @@ impl<'a> Import<'a, '_, '_> {
             }
             importer.add(with_listed_flags(message, mailbox, flags))?;
             if count.is_multiple_of(REPORT_EVERY) {
-                report_step(self.report, Progress { what: what.clone(), done, total, unit: Unit::Bytes })?;
+                report_step(self.report, Progress { step: step.clone(), done, total, unit: Unit::Bytes })?;
             }
         }
         if !count.is_multiple_of(REPORT_EVERY) {
-            report_step(self.report, Progress { what, done, total, unit: Unit::Bytes })?;
+            report_step(self.report, Progress { step, done, total, unit: Unit::Bytes })?;
         }
         Ok(())
     }
@@ -359,7 +359,7 @@ impl<'a> Import<'a, '_, '_> {
     ) -> Result<(), AdminError> {
         let mut next = self.imported_position(importer, source, messages)?;
         let total = Some(messages.len() as u64);
-        let what = source.first().map_or_else(String::new, |path| display_name(path));
+        let step = source.first().map_or_else(String::new, |path| display_name(path));
         for message in messages.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
             next = Position { offset: next.offset + 1, check: next.check.wrapping_add(message.checksum()) };
             match read_limited(&message.file.path, MESSAGE_BYTES_MAX as u64) {
@@ -372,7 +372,7 @@ impl<'a> Import<'a, '_, '_> {
             if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
                 report_step(
                     self.report,
-                    Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages },
+                    Progress { step: step.clone(), done: next.offset, total, unit: Unit::Messages },
                 )?;
             }
         }

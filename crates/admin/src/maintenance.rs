@@ -62,8 +62,8 @@ fn check_outside_data(instance: &Instance, folder: &Path) -> Result<(), AdminErr
 }
 
 /// Converts the store's backup progress into an administration progress.
-pub fn backup_progress(what: &str, progress: store::backup::BackupProgress) -> Progress {
-    Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
+pub fn backup_progress(step: &str, progress: store::backup::BackupProgress) -> Progress {
+    Progress { step: step.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
 pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
@@ -140,7 +140,7 @@ pub fn collect_unused_blobs(instance: &Instance, report: &mut ProgressCallback<'
         bytes = bytes.saturating_add(step_done.removed_bytes);
         report_step(
             report,
-            Progress { what: "removing unused attachments".to_owned(), done: bytes, total: None, unit: Unit::Bytes },
+            Progress { step: "removing unused attachments".to_owned(), done: bytes, total: None, unit: Unit::Bytes },
         )?;
         if !step_done.more {
             return Ok((count, bytes));

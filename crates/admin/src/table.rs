@@ -79,8 +79,8 @@ pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut Pr
         // The reported rows survive a crash.
         let done = if request.dry_run { work.progress.rows } else { work.durable_progress.rows };
         if done > 0 && work.progress.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
-            let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
-            let ended = report_step(report, Progress { what, done, total: None, unit: Unit::Rows });
+            let step = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
+            let ended = report_step(report, Progress { step, done, total: None, unit: Unit::Rows });
             ended.map_err(|failure| work.with_durable_progress(failure))?;
         }
     }

@@ -51,9 +51,9 @@ fn update_one(
     let path = access.database().path();
     let title = &info.view.title;
     let mut tell = |done, total: u64| {
-        let what = format!("indexing {title} of {path}");
+        let step = format!("indexing {title} of {path}");
         let total = Some(total.max(done));
-        report(Progress { what, done, total, unit: Unit::Notes })
+        report(Progress { step, done, total, unit: Unit::Notes })
     };
     let started = instance.clock.monotonic();
     let is_done = if rebuild {

@@ -42,7 +42,7 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
         Ok(answer.data.as_array().cloned().unwrap_or_default())
     };
     let mut report = |done| {
-        let _ = meter.step(&Progress { what: "adding people".to_owned(), done, total, unit: Unit::Bytes });
+        let _ = meter.step(&Progress { step: "adding people".to_owned(), done, total, unit: Unit::Bytes });
     };
     let BatchResult { added, refused, ended } = process(input, &mut add, &mut report);
     drop(meter);

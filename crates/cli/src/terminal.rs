@@ -171,7 +171,7 @@ pub struct ProgressDisplay {
     /// The progress bar, on a terminal and after the first step.
     bar: Option<ProgressBar>,
     terminal: bool,
-    what: String,
+    step: String,
     shown: Option<Duration>,
 }
 
@@ -180,7 +180,7 @@ impl ProgressDisplay {
     #[must_use]
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { clock: SystemClock::new(), bar: None, terminal, what: String::new(), shown: None }
+        Self { clock: SystemClock::new(), bar: None, terminal, step: String::new(), shown: None }
     }
 
     /// Shows a progress step.
@@ -194,9 +194,9 @@ impl ProgressDisplay {
     }
 
     fn draw(&mut self, progress: &Progress) {
-        if self.what != progress.what || self.bar.is_none() {
+        if self.step != progress.step || self.bar.is_none() {
             self.finish();
-            self.what.clone_from(&progress.what);
+            self.step.clone_from(&progress.step);
             self.bar = Some(bar(progress));
         }
         if let Some(bar) = &self.bar {
@@ -208,11 +208,11 @@ impl ProgressDisplay {
     fn write(&mut self, progress: &Progress) {
         let now = self.clock.monotonic();
         let due = self.shown.is_none_or(|shown| now.saturating_sub(shown) >= STEP);
-        if due || self.what != progress.what || progress.total == Some(progress.done) {
-            self.what.clone_from(&progress.what);
+        if due || self.step != progress.step || progress.total == Some(progress.done) {
+            self.step.clone_from(&progress.step);
             self.shown = Some(now);
             let total = progress.total.map(|total| format!(" of {}", amount(total, progress.unit))).unwrap_or_default();
-            eprintln!("{}: {}{total}", progress.what, amount(progress.done, progress.unit));
+            eprintln!("{}: {}{total}", progress.step, amount(progress.done, progress.unit));
         }
     }
 
@@ -242,7 +242,7 @@ fn bar(progress: &Progress) -> ProgressBar {
     };
     let template = format!("{{msg}} {{wide_bar}} {counts}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(progress.total.unwrap_or(0)).with_style(style).with_message(progress.what.clone())
+    ProgressBar::new(progress.total.unwrap_or(0)).with_style(style).with_message(progress.step.clone())
 }
 
 fn amount(count: u64, unit: Unit) -> String {

@@ -71,7 +71,7 @@ fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result
     let mut removed = 0;
     let mut failed = None;
     for (done, facts) in (0..).zip(databases) {
-        report_step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
+        report_step(report, Progress { step: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
         match purge_database(instance, &facts.path) {
             Ok(count) => removed += count,
             // The database was deleted or renamed in the meantime, or has a newer format and is left alone.

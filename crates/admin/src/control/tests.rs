@@ -23,7 +23,7 @@ impl Execute for CountingTask {
             return Err("only status; try `doublet status`".to_owned());
         }
         for done in 1..=10 {
-            let progress = Progress { what: "counting".to_owned(), done, total: Some(10), unit: Unit::Notes };
+            let progress = Progress { step: "counting".to_owned(), done, total: Some(10), unit: Unit::Notes };
             if report(progress).is_break() {
                 return Err("interrupted".to_owned());
             }

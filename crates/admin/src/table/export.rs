@@ -43,8 +43,8 @@ pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut Pr
         ended = out.write(subject.header, &items);
         done += 1;
         if ended.is_ok() && done % 1_000 == 0 {
-            let what = format!("exporting {}", request.path);
-            ended = report_step(report, Progress { what, done, total, unit: Unit::Notes });
+            let step = format!("exporting {}", request.path);
+            ended = report_step(report, Progress { step, done, total, unit: Unit::Notes });
         }
         Ok(ended.is_ok())
     })?;

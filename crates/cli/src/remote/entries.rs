@@ -266,9 +266,9 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
             return Ok(opened);
         }
         if let Some(build) = opened.build {
-            let what = format!("building the index of {}", reading.view);
+            let step = format!("building the index of {}", reading.view);
             let total = (build.documents > 0).then_some(build.documents);
-            let _ = meter.step(&Progress { what, done: build.done, total, unit: Unit::Notes });
+            let _ = meter.step(&Progress { step, done: build.done, total, unit: Unit::Notes });
         }
         tokio::time::sleep(PAUSE).await;
     }
