@@ -29,7 +29,7 @@ pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> 
         AclRequest::List => {
             let reader: Access<level::Reader> = open(instance, path)?.downgrade();
             let acl = reader.read()?.acl();
-            Ok(Answer::list(acl.entries.iter().map(row).collect()))
+            Ok(Answer::list(acl.entries.iter().map(entry_record).collect()))
         }
         AclRequest::Set(change) => set(instance, path, change),
         AclRequest::Settings(settings) => set_settings(instance, path, settings),
@@ -38,7 +38,7 @@ pub(super) fn execute(instance: &Instance, path: &str, request: &AclRequest) -> 
     }
 }
 
-fn row(entry: &AclEntry) -> Value {
+fn entry_record(entry: &AclEntry) -> Value {
     record(vec![
         ("name", json!(entry.name.to_string())),
         ("level", json!(level_name(entry.level))),
@@ -113,8 +113,8 @@ fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Admi
     }
     let added = roles(add_role)?;
     let removed = roles(remove_role)?;
-    edit(instance, path, |acl| {
-        acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, level_of);
+    change_acl(instance, path, |acl| {
+        acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, to_acl_level);
         acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);
         if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
             return Err(AdminError::Refused(format!("there is no role {unknown} in {path}")));
@@ -134,14 +134,14 @@ fn set(instance: &Instance, path: &str, change: &AclEntryUpdate) -> AdminResult 
         return Err(AdminError::nothing_to_change("db acl PATH set"));
     }
     let subject = EntryTarget::find(instance, &change.name)?;
-    let roles = roles(&change.roles)?;
-    let (entry, new, most) = edit(instance, path, |acl| {
+    let roles = parse_roles(&change.roles)?;
+    let (entry, new, most) = change_acl(instance, path, |acl| {
         let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
         let mut entry = at.map_or_else(|| subject.entry.clone(), |at| acl.entries[at].clone());
-        entry.level = change.level.map_or(entry.level, level_of);
-        entry.kind = change.kind.map_or(entry.kind, kind_of);
+        entry.level = change.level.map_or(entry.level, to_acl_level);
+        entry.kind = change.kind.map_or(entry.kind, to_acl_kind);
         if !change.flags.is_empty() {
-            entry.flags = flags_of(&change.flags);
+            entry.flags = to_acl_flags(&change.flags);
         }
         let new: Vec<String> = roles.difference(&acl.roles).cloned().collect();
         if !change.roles.is_empty() {
@@ -188,7 +188,7 @@ fn remove(instance: &Instance, path: &str, name: &str) -> AdminResult {
              `doublet db acl {path} set -Default- --level no-access` denies them access"
         )));
     }
-    edit(instance, path, |acl| {
+    change_acl(instance, path, |acl| {
         let before = acl.entries.len();
         acl.entries.retain(|entry| entry.name != subject.entry.name);
         if acl.entries.len() == before {
@@ -203,7 +203,7 @@ fn remove(instance: &Instance, path: &str, name: &str) -> AdminResult {
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.
-fn edit<T>(
+fn change_acl<T>(
     instance: &Instance,
     path: &str,
     change: impl FnOnce(&mut Acl) -> Result<T, AdminError>,
@@ -219,12 +219,12 @@ fn edit<T>(
     transaction.writer(0).acl_set(acl.clone())?;
     let ticket = transaction.commit()?;
     instance.store.durable(ticket).wait()?;
-    log(&access, &before, &acl);
+    log_changes(&access, &before, &acl);
     Ok(outcome)
 }
 
 /// Writes the differences to the log, in the words of the ACL history.
-fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
+fn log_changes(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
     let path = access.database().path();
     let by = access.identity().name.abbreviated();
     let change =
@@ -268,7 +268,7 @@ impl EntryTarget {
 }
 
 /// Returns role names in their written form, with brackets.
-fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, AdminError> {
+fn parse_roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, AdminError> {
     let given = names.iter().map(|name| name.trim().trim_start_matches('[').trim_end_matches(']'));
     given
         .filter(|name| *name != "none")
@@ -279,7 +279,7 @@ fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, AdminEr
         .collect()
 }
 
-fn level_of(level: AccessLevel) -> AclLevel {
+fn to_acl_level(level: AccessLevel) -> AclLevel {
     match level {
         AccessLevel::NoAccess => AclLevel::NoAccess,
         AccessLevel::Depositor => AclLevel::Depositor,
@@ -291,7 +291,7 @@ fn level_of(level: AccessLevel) -> AclLevel {
     }
 }
 
-fn kind_of(kind: AccessKind) -> AclKind {
+fn to_acl_kind(kind: AccessKind) -> AclKind {
     match kind {
         AccessKind::Unspecified => AclKind::Unspecified,
         AccessKind::Person => AclKind::Person,
@@ -313,7 +313,7 @@ fn kind_name(kind: AclKind) -> &'static str {
     }
 }
 
-fn flags_of(wanted: &[AccessFlag]) -> AclFlags {
+fn to_acl_flags(wanted: &[AccessFlag]) -> AclFlags {
     let chosen = FLAGS.iter().filter(|(flag, _, _)| wanted.contains(flag));
     chosen.fold(AclFlags::NONE, |all, (_, flag, _)| all.union(*flag))
 }

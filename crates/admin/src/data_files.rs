@@ -39,7 +39,7 @@ pub(super) fn of_backup(instance: &Instance, request: &BackupRequest) -> Result<
         (Some(passphrase), _) => {
             let keys = key_files(instance, fingerprint)?;
             let content = encrypt_key_files(&keys, &passphrase.0, PassphraseCost::default(), instance.random.as_ref());
-            files.push(DataFile { name: KEY_FILES.to_owned(), content: content.map_err(refused)? });
+            files.push(DataFile { name: KEY_FILES.to_owned(), content: content.map_err(to_admin_error)? });
         }
         (None, Some(_)) if !request.without_keys => {
             return Err(AdminError::Refused(format!(
@@ -59,7 +59,7 @@ fn key_files(instance: &Instance, fingerprint: Option<[u8; 32]>) -> Result<Vec<D
     }
     let Some(fingerprint) = fingerprint else { return Ok(files) };
     let path = blob_key_path(&instance.config, &instance.data);
-    let content = read_limited(&path, BLOB_KEY_FILE_BYTES_MAX).map_err(refused)?;
+    let content = read_limited(&path, BLOB_KEY_FILE_BYTES_MAX).map_err(to_admin_error)?;
     if !is_key(&content, fingerprint) {
         return Err(AdminError::Refused(format!(
             "{} is not the key with which the attachments were encrypted; bring the right key back from a copy before the server is stopped",
@@ -83,7 +83,7 @@ fn files_of(data: &Path, folder: &str) -> Result<Vec<DataFile>, AdminError> {
         let path = entry.map_err(AdminError::file(&path))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_file() {
-            let content = read_limited(&path, DATA_FILE_BYTES_MAX).map_err(refused)?;
+            let content = read_limited(&path, DATA_FILE_BYTES_MAX).map_err(to_admin_error)?;
             files.push(DataFile { name: format!("{folder}/{name}"), content });
         }
     }
@@ -120,11 +120,11 @@ impl RestorableFiles {
         let DataFiles { number, mut files, key_fingerprint, encryption_unknown } = found;
         let sealed = files.iter().position(|file| file.name == KEY_FILES).map(|index| files.remove(index));
         if let Some(sealed) = sealed.filter(|_| !sources.without_keys) {
-            let passphrase = sources.passphrase.as_ref().ok_or_else(|| passphrase_missing(number))?;
-            files.extend(decrypt_key_files(&sealed.content, &passphrase.0).map_err(refused)?);
+            let passphrase = sources.passphrase.as_ref().ok_or_else(|| passphrase_missing_error(number))?;
+            files.extend(decrypt_key_files(&sealed.content, &passphrase.0).map_err(to_admin_error)?);
         }
         if let Some(path) = &sources.key_file {
-            let content = read_limited(path, BLOB_KEY_FILE_BYTES_MAX).map_err(refused)?;
+            let content = read_limited(path, BLOB_KEY_FILE_BYTES_MAX).map_err(to_admin_error)?;
             files.retain(|file| file.name != BLOB_KEY);
             files.push(DataFile { name: BLOB_KEY.to_owned(), content });
         }
@@ -146,7 +146,7 @@ impl RestorableFiles {
             let path = destination(config, data, &file.name)?;
             match std::fs::exists(&path).map_err(AdminError::file(&path))? {
                 false => missing.push((path, file)),
-                true if read_limited(&path, DATA_FILE_BYTES_MAX).map_err(refused)? == file.content => {}
+                true if read_limited(&path, DATA_FILE_BYTES_MAX).map_err(to_admin_error)? == file.content => {}
                 true => {
                     return Err(AdminError::Refused(format!(
                         "{} exists and is not the one in the backup; move it away, or restore into a new folder",
@@ -155,7 +155,7 @@ impl RestorableFiles {
                 }
             }
         }
-        missing.into_iter().try_for_each(|(path, file)| write_private(&path, &file.content).map_err(refused))
+        missing.into_iter().try_for_each(|(path, file)| write_private(&path, &file.content).map_err(to_admin_error))
     }
 
     fn check_blob_key(&self, fingerprint: [u8; 32]) -> Result<(), AdminError> {
@@ -190,13 +190,13 @@ fn is_key(content: &[u8], fingerprint: [u8; 32]) -> bool {
     parse_blob_key(content).is_some_and(|key| BlobCipher::new(&key).fingerprint() == fingerprint)
 }
 
-fn passphrase_missing(number: u32) -> AdminError {
+fn passphrase_missing_error(number: u32) -> AdminError {
     AdminError::Refused(format!(
         "backup {number} contains keys and certificates, encrypted with a passphrase: name a file with the passphrase with --passphrase-file (- for standard input), or leave them out with --without-keys"
     ))
 }
 
-fn refused(error: impl std::fmt::Display) -> AdminError {
+fn to_admin_error(error: impl std::fmt::Display) -> AdminError {
     AdminError::Refused(error.to_string())
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
 use super::answer::{record, timestamp_json};
-use super::people::{open_as_manager, read_quota};
+use super::people::{open_as_manager, parse_quota};
 use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
 use super::{
     AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, deleted, format_count, full_text,
@@ -43,10 +43,10 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
 
 fn list(instance: &Instance) -> AdminResult {
     let records = instance.notes.database_list()?;
-    Ok(Answer::list(records.iter().map(row).collect()))
+    Ok(Answer::list(records.iter().map(database_row).collect()))
 }
 
-fn row(database: &DatabaseRecord) -> Value {
+fn database_row(database: &DatabaseRecord) -> Value {
     record(vec![
         ("path", json!(database.path)),
         ("title", json!(database.title)),
@@ -90,7 +90,7 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
         return Err(AdminError::Refused(format!(
             "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its quota",
             person.label(),
-            address(&person)
+            address_or_name(&person)
         )));
     }
     if let Some(title) = title {
@@ -101,7 +101,7 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
         options.purge_interval_days = parse_purge_interval_days(text)?;
     }
     if let Some(text) = quota {
-        options.quota_bytes = read_quota(text)?;
+        options.quota_bytes = parse_quota(text)?;
     }
     if let Some(text) = keep_deleted {
         if let Some(what) = essential_purpose(record.kind) {
@@ -139,9 +139,9 @@ fn delete(instance: &Instance, path: &str, force: bool) -> AdminResult {
             )));
         }
         if let Some(person) = instance.directory.mail_file_holder(path)? {
-            let who = address(&person);
+            let login = address_or_name(&person);
             return Err(AdminError::Refused(format!(
-                "{path} is the mailbox of {}; `doublet user remove {who} --delete-mail` removes both, --force deletes the \
+                "{path} is the mailbox of {}; `doublet user remove {login} --delete-mail` removes both, --force deletes the \
                  messages alone",
                 person.label()
             )));
@@ -168,7 +168,7 @@ fn essential_purpose(kind: DatabaseKind) -> Option<&'static str> {
     }
 }
 
-fn address(person: &directory::Person) -> String {
+fn address_or_name(person: &directory::Person) -> String {
     person.address().map_or_else(|| person.name.to_string(), ToString::to_string)
 }
 

@@ -28,8 +28,8 @@ pub(super) fn execute(instance: &Instance, request: DomainRequest) -> AdminResul
             }
             find(instance, &domain)?;
             let change = DomainChange {
-                catch_all: catch_all.map(or_none),
-                postmaster: postmaster.map(or_none),
+                catch_all: catch_all.map(non_empty),
+                postmaster: postmaster.map(non_empty),
                 ..DomainChange::default()
             };
             instance.directory.domain_set(&domain, &change)?;
@@ -111,6 +111,6 @@ fn find(instance: &Instance, name: &str) -> Result<Arc<Domain>, AdminError> {
     instance.directory.domain(name)?.ok_or_else(|| AdminError::no_such("domain", name))
 }
 
-fn or_none(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     (text != "none").then_some(text)
 }

@@ -254,9 +254,9 @@ impl Findings {
     }
 
     /// Adds a reason why files cannot be replaced, unless it is reported already.
-    fn add_once(&mut self, what: String) {
-        if !self.rows.iter().any(|row| row.location == STORE && row.description == what) {
-            self.add(STORE, FindingKind::Blocked, what, false);
+    fn add_once(&mut self, description: String) {
+        if !self.rows.iter().any(|row| row.location == STORE && row.description == description) {
+            self.add(STORE, FindingKind::Blocked, description, false);
         }
     }
 
@@ -281,9 +281,9 @@ impl Findings {
             row.repaired = true;
         }
         for error in left {
-            let what = error.to_string();
-            self.rows.retain(|row| row.kind != FindingKind::Block || row.description != what);
-            self.add(STORE, FindingKind::Block, what, false);
+            let description = error.to_string();
+            self.rows.retain(|row| row.kind != FindingKind::Block || row.description != description);
+            self.add(STORE, FindingKind::Block, description, false);
         }
     }
 
@@ -361,8 +361,8 @@ impl Findings {
         says.join("\n")
     }
 
-    fn add(&mut self, place: &str, kind: FindingKind, what: String, repaired: bool) {
-        self.rows.push(ReportedFinding { location: place.to_owned(), description: what, kind, repaired });
+    fn add(&mut self, location: &str, kind: FindingKind, description: String, repaired: bool) {
+        self.rows.push(ReportedFinding { location: location.to_owned(), description, kind, repaired });
     }
 }
 

@@ -66,7 +66,7 @@ fn update(
     report: &mut ProgressCallback<'_>,
 ) -> Result<(), AdminError> {
     let path = database.path();
-    let total = notes_of(instance, &path)?;
+    let total = note_count(instance, &path)?;
     let mut done = 0;
     loop {
         let progress = instance.full_text.update(search, &path, &|| false)?;
@@ -81,7 +81,7 @@ fn update(
     }
 }
 
-fn notes_of(instance: &Instance, path: &str) -> Result<u64, AdminError> {
+fn note_count(instance: &Instance, path: &str) -> Result<u64, AdminError> {
     let access: Access<level::Reader> = open(instance, path)?.downgrade();
     Ok(access.read()?.counters().notes)
 }
@@ -115,7 +115,7 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> AdminResul
                 ("note", json!(hit.note.0)),
                 ("date", timestamp_json(Some(hit.date))),
                 ("relevance", json!(hit.relevance)),
-                ("title", json!(title(&reading, hit.note)?)),
+                ("title", json!(document_title(&reading, hit.note)?)),
                 ("unid", json!(hit.unid.to_string())),
             ]))
         })
@@ -130,7 +130,7 @@ pub(super) fn search(instance: &Instance, request: &SearchRequest) -> AdminResul
 }
 
 /// Returns the title of a document, from the first of [`TITLE_ITEMS`] it has.
-fn title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, AdminError> {
+fn document_title(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<String, AdminError> {
     let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
     let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find_item(&summary.items, name)?.value.text());
     Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))
@@ -143,7 +143,7 @@ pub(super) fn index_fields(instance: &Instance, database: &Database) -> Result<V
     let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
     let applied = index.and_then(|index| index.applied(database.number()));
     Ok(vec![
-        ("full_text", json!(describe(full_text))),
+        ("full_text", json!(describe_schedule(full_text))),
         ("full_text_documents", json!(documents)),
         ("full_text_changes", json!(applied.map(|applied| applied.0))),
     ])
@@ -166,7 +166,7 @@ pub(super) fn parse_schedule(text: &str, daily_hour: u64) -> Result<FullTextSche
     })
 }
 
-fn describe(full_text: FullTextSchedule) -> String {
+fn describe_schedule(full_text: FullTextSchedule) -> String {
     match full_text {
         FullTextSchedule::Off => "off".to_owned(),
         FullTextSchedule::Immediate => "immediate".to_owned(),

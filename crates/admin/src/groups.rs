@@ -14,7 +14,7 @@ pub(super) fn execute(instance: &Instance, request: GroupRequest) -> AdminResult
         GroupRequest::Add { address, members, aliases, kind, description } => {
             let mut new = new_group(&address, members);
             new.addresses.extend(aliases);
-            new.kind = kind.map(kind_of).unwrap_or_default();
+            new.kind = kind.map(group_kind).unwrap_or_default();
             new.description = description.unwrap_or_default();
             add_new(instance, &new)
         }
@@ -55,7 +55,7 @@ fn set(instance: &Instance, update: GroupUpdate) -> AdminResult {
     find(instance, &group)?;
     let change = GroupChange {
         description,
-        kind: kind.map(kind_of),
+        kind: kind.map(group_kind),
         addresses_add: add_aliases,
         addresses_remove: remove_aliases,
         members_add: add_members,
@@ -69,7 +69,7 @@ fn members_of(group: &Group) -> String {
     format_count(group.members.len(), "member", "members")
 }
 
-fn kind_of(purpose: GroupPurpose) -> GroupKind {
+fn group_kind(purpose: GroupPurpose) -> GroupKind {
     match purpose {
         GroupPurpose::MultiPurpose => GroupKind::MultiPurpose,
         GroupPurpose::Mail => GroupKind::MailOnly,

@@ -60,7 +60,7 @@ fn new_user(person: NewUserRequest) -> Result<NewUser, AdminError> {
         last_name,
         password: person.password.map(|secret| secret.0.into_bytes()),
         password_hash: person.password_hash.map(|secret| secret.0),
-        quota_bytes: person.quota.as_deref().map(read_quota).transpose()?.flatten(),
+        quota_bytes: person.quota.as_deref().map(parse_quota).transpose()?.flatten(),
         ..NewUser::default()
     })
 }
@@ -180,7 +180,7 @@ fn directory_change(change: &UserUpdate) -> Result<DirectoryChange, AdminError> 
         primary_address: change.address.clone(),
         addresses_add: change.add_aliases.clone(),
         addresses_remove: change.remove_aliases.clone(),
-        quota_bytes: change.quota.as_deref().map(read_quota).transpose()?,
+        quota_bytes: change.quota.as_deref().map(parse_quota).transpose()?,
         disabled: match (change.disable, change.enable) {
             (true, _) => Some(true),
             (_, true) => Some(false),
@@ -258,7 +258,7 @@ fn split_name(name: &str) -> (String, String) {
 }
 
 /// Parses a quota; `none` means no limit.
-pub(super) fn read_quota(text: &str) -> Result<Option<u64>, AdminError> {
+pub(super) fn parse_quota(text: &str) -> Result<Option<u64>, AdminError> {
     match text {
         "none" => Ok(None),
         text => ByteSize::parse(text).map(|size| Some(size.0)).map_err(AdminError::Refused),

@@ -14,14 +14,16 @@ pub(super) fn execute(instance: &Instance, request: QueueRequest) -> AdminResult
         QueueRequest::List { state } => Ok(list(instance, state)),
         QueueRequest::Show { id } => show(instance, &id),
         QueueRequest::Retry { selection } => {
-            change(instance, &selection, "will be tried now", |key| instance.router.retry(key))
+            change_selected(instance, &selection, "will be tried now", |key| instance.router.retry(key))
         }
-        QueueRequest::Hold { selection } => change(instance, &selection, "held", |key| instance.router.hold(key)),
+        QueueRequest::Hold { selection } => {
+            change_selected(instance, &selection, "held", |key| instance.router.hold(key))
+        }
         QueueRequest::Release { selection } => {
-            change(instance, &selection, "released", |key| instance.router.release(key))
+            change_selected(instance, &selection, "released", |key| instance.router.release(key))
         }
         QueueRequest::Remove { selection } => {
-            change(instance, &selection, "removed", |key| instance.router.remove(key))
+            change_selected(instance, &selection, "removed", |key| instance.router.remove(key))
         }
     }
 }
@@ -29,10 +31,10 @@ pub(super) fn execute(instance: &Instance, request: QueueRequest) -> AdminResult
 fn list(instance: &Instance, wanted: Option<QueueState>) -> Answer {
     let entries = instance.router.list();
     let of_state = entries.iter().filter(|(_, entry)| wanted.is_none_or(|state| has_state(entry, state)));
-    Answer::list(of_state.map(|(key, entry)| row(*key, entry)).collect())
+    Answer::list(of_state.map(|(key, entry)| queue_record(*key, entry)).collect())
 }
 
-fn row(key: QueueKey, entry: &QueueEntry) -> Value {
+fn queue_record(key: QueueKey, entry: &QueueEntry) -> Value {
     let last = entry.recipients.iter().map(|queued| queued.last_reply.as_str()).find(|reply| !reply.is_empty());
     record(vec![
         ("id", json!(key.to_string())),
@@ -47,7 +49,7 @@ fn row(key: QueueKey, entry: &QueueEntry) -> Value {
 }
 
 fn show(instance: &Instance, id: &str) -> AdminResult {
-    let key = parse(id)?;
+    let key = parse_key(id)?;
     let Some((_, entry)) = instance.router.list().into_iter().find(|(known, _)| *known == key) else {
         return Err(AdminError::no_such("queue", id));
     };
@@ -78,7 +80,7 @@ fn show(instance: &Instance, id: &str) -> AdminResult {
     ]))
 }
 
-fn change(
+fn change_selected(
     instance: &Instance,
     selection: &QueueSelection,
     outcome: &str,
@@ -87,7 +89,7 @@ fn change(
     let keys = if selection.all {
         instance.router.list().into_iter().map(|(key, _)| key).collect()
     } else {
-        selection.ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?
+        selection.ids.iter().map(|id| parse_key(id)).collect::<Result<Vec<_>, _>>()?
     };
     let mut last = Ticket::NONE;
     for key in &keys {
@@ -97,7 +99,7 @@ fn change(
     Ok(Answer::message(format!("{}: {outcome}.", format_count(keys.len(), "message", "messages"))))
 }
 
-fn parse(id: &str) -> Result<QueueKey, AdminError> {
+fn parse_key(id: &str) -> Result<QueueKey, AdminError> {
     id.parse().map_err(|text: String| AdminError::Refused(format!("{text}; `doublet queue list` shows all")))
 }
 

@@ -102,7 +102,7 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
             ("view", json!(info.view.title)),
             ("aliases", json!(info.view.aliases)),
             ("kind", json!(if info.view.kind.folder { "folder" } else { "view" })),
-            ("refresh", json!(refresh(design.refresh))),
+            ("refresh", json!(refresh_name(design.refresh))),
             ("columns", json!(design.columns.len())),
             ("orders", json!(design.collations().len())),
             ("documents", json!(documents)),
@@ -114,7 +114,7 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
     Ok(answer.with_message(format!("`doublet updall {path}` updates them; --rebuild rebuilds them from scratch.")))
 }
 
-fn refresh(refresh: Refresh) -> String {
+fn refresh_name(refresh: Refresh) -> String {
     match refresh {
         Refresh::Automatic => "automatic".to_owned(),
         Refresh::AfterFirstUse => "after first use".to_owned(),
