@@ -15,8 +15,8 @@ use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, parse_quota};
 use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
 use super::{
-    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, deleted, format_count, full_text,
-    report_step,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, format_count, full_text, report_step,
+    soft_deletion,
 };
 
 /// Seconds per day.
@@ -32,7 +32,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
         DbRequest::Open { path } | DbRequest::Show { path } => show(instance, &path),
         DbRequest::Set(change) => set(instance, &change),
         DbRequest::Acl { path, request } => access::execute(instance, &path, &request),
-        DbRequest::Deleted { path, request } => deleted::execute(instance, &path, &request),
+        DbRequest::Deleted { path, request } => soft_deletion::execute(instance, &path, &request),
         DbRequest::Rename { path, to } => rename(instance, &path, &to),
         DbRequest::Delete { path, force } => delete(instance, &path, force),
         DbRequest::Index(request) => full_text::index(instance, &request, report),
