@@ -15,7 +15,7 @@ use super::answer::{record, timestamp_json};
 use super::people::{open_as_manager, parse_quota};
 use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
 use super::{
-    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, access, format_count, full_text, report_step,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text, report_step,
     soft_deletion,
 };
 
@@ -31,7 +31,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
         DbRequest::Export(request) => super::table::export(instance, &request, report),
         DbRequest::Open { path } | DbRequest::Show { path } => show(instance, &path),
         DbRequest::Set(change) => set(instance, &change),
-        DbRequest::Acl { path, request } => access::execute(instance, &path, &request),
+        DbRequest::Acl { path, request } => acl::execute(instance, &path, &request),
         DbRequest::Deleted { path, request } => soft_deletion::execute(instance, &path, &request),
         DbRequest::Rename { path, to } => rename(instance, &path, &to),
         DbRequest::Delete { path, force } => delete(instance, &path, force),

@@ -5,7 +5,7 @@
 //! | [`mod@execute`] | execution of any request |
 //! | [`request`], [`answer`], [`error`] | requests; results and progress; errors |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`access`], [`views`] | databases; access control lists; views |
+//! | [`databases`], [`acl`], [`views`] | databases; access control lists; views |
 //! | [`full_text`] | the full-text index of a database |
 //! | [`designs`], [`table`] | templates; import and export of documents as tables |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
@@ -19,7 +19,7 @@
 //! is an [`Answer`] or an [`AdminError`] whose text says what to do next. All functions here block, and none of them
 //! prints.
 
-pub mod access;
+pub mod acl;
 pub mod answer;
 pub mod control;
 pub mod data_files;
