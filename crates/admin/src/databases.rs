@@ -3,7 +3,7 @@
 use base::limits::DATABASE_TITLE_BYTES_MAX;
 use config::units::ConfigDuration;
 use design::template::apply_to_new;
-use design::templates::TemplateCatalog;
+use design::template_catalog::TemplateCatalog;
 use instance::Instance;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, OdsVersion, Upgrade, level,

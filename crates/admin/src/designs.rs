@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use design::template::{DesignChanges, Template, template_of};
-use design::templates::{TemplateCatalog, TemplateList};
+use design::template_catalog::{TemplateCatalog, TemplateList};
 use instance::Instance;
 use notes::level;
 use serde_json::json;

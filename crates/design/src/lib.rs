@@ -3,5 +3,5 @@
 pub mod error;
 pub mod limits;
 pub mod template;
-pub mod templates;
+pub mod template_catalog;
 pub mod view_text;

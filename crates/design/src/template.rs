@@ -1,4 +1,4 @@
-//! Templates: the design of a database as a readable file (`docs/templates.md`). [`crate::templates`] finds the
+//! Templates: the design of a database as a readable file (`docs/templates.md`). [`crate::template_catalog`] finds the
 //! templates of a server.
 //!
 //! A template has views and forms. Applying it creates a design note for each, marked with the template's name.
@@ -333,7 +333,7 @@ mod tests {
     use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
 
     use super::*;
-    use crate::templates;
+    use crate::template_catalog;
     use sample::Sample;
 
     const PATH: &str = "talk.nsf";
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn supplied_templates_can_be_applied_repeatedly() {
-        for template in templates::supplied() {
+        for template in template_catalog::supplied() {
             let sample = Sample::new();
             let access = database(&sample);
             let applied = template.apply(&sample.instance.notes, &access).expect("applied");
@@ -366,7 +366,7 @@ mod tests {
         let sample = Sample::new();
         let notes = &sample.instance.notes;
         let access = database(&sample);
-        let text = templates::FILES[0];
+        let text = template_catalog::FILES[0];
         let old = Template::parse(text).expect("the template is valid");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
         let writing = access.downgrade::<level::Depositor>();
@@ -421,7 +421,7 @@ mod tests {
     fn fields_of_a_form_have_their_types() {
         let sample = Sample::new();
         let access = database(&sample);
-        templates::TemplateCatalog::of(&sample.instance.data)
+        template_catalog::TemplateCatalog::of(&sample.instance.data)
             .find_or_error("log")
             .expect("there")
             .apply(&sample.instance.notes, &access)

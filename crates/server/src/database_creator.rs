@@ -5,7 +5,7 @@ use std::sync::Arc;
 use admin::databases::{check_title, server_only_acl};
 use base::Name;
 use design::template::{Template, apply_to_new};
-use design::templates::TemplateCatalog;
+use design::template_catalog::TemplateCatalog;
 use instance::Instance;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
 use rpc::backend::{CreateDatabaseError, DatabaseCreator, TemplateInfo};

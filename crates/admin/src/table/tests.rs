@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use design::templates::TemplateCatalog;
+use design::template_catalog::TemplateCatalog;
 use notes::{Acl, AclLevel, DatabaseKind, ItemValue, NewDatabase};
 use sample::Sample;
 

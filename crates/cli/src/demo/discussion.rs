@@ -2,7 +2,7 @@
 
 use admin::databases;
 use base::Unid;
-use design::templates::TemplateCatalog;
+use design::template_catalog::TemplateCatalog;
 use instance::{Instance, authorize_server};
 use notes::{
     Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullTextSchedule, Item, ItemValue, NewDatabase,
