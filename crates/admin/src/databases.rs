@@ -59,7 +59,8 @@ fn database_row(database: &DatabaseRecord) -> Value {
 
 fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option<&str>) -> AdminResult {
     check_title(title.unwrap_or_default())?;
-    let template = template.map(|name| TemplateCatalog::of(&instance.data).find_or_error(name)).transpose()?;
+    let template =
+        template.map(|name| TemplateCatalog::of_data_folder(&instance.data).find_or_error(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, server_only_acl(instance));
     let database = instance.directory.database_create(&new)?;

@@ -17,7 +17,7 @@ pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> AdminResu
         DesignRequest::List => list(instance),
         DesignRequest::Add { file } => add(instance, file),
         DesignRequest::Remove { name } => {
-            TemplateCatalog::of(&instance.data).remove(name)?;
+            TemplateCatalog::of_data_folder(&instance.data).remove(name)?;
             Ok(Answer::message(format!("The template {name} was removed; databases created from it are not changed.")))
         }
         DesignRequest::Refresh { path, template } => refresh(instance, path, template.as_deref()),
@@ -33,7 +33,7 @@ fn list(instance: &Instance) -> AdminResult {
             ("from", json!(from)),
         ])
     };
-    let TemplateList { own, supplied, errors: wrong } = TemplateCatalog::of(&instance.data).all();
+    let TemplateList { own, supplied, errors: wrong } = TemplateCatalog::of_data_folder(&instance.data).list();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
@@ -41,7 +41,7 @@ fn list(instance: &Instance) -> AdminResult {
 }
 
 fn add(instance: &Instance, file: &Path) -> AdminResult {
-    let (template, was_there) = TemplateCatalog::of(&instance.data).add(file)?;
+    let (template, was_there) = TemplateCatalog::of_data_folder(&instance.data).add(file)?;
     let name = &template.name;
     let outcome_text = if was_there { "was replaced" } else { "was added" };
     let answer = Answer::message(format!("The template {name} {outcome_text}."));
@@ -62,7 +62,7 @@ fn refresh(instance: &Instance, path: &str, name: Option<&str>) -> AdminResult {
             )));
         }
     };
-    apply(instance, &access, &TemplateCatalog::of(&instance.data).find_or_error(&name)?, path)
+    apply(instance, &access, &TemplateCatalog::of_data_folder(&instance.data).find_or_error(&name)?, path)
 }
 
 /// Applies a template and reports the changes.

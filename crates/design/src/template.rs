@@ -148,9 +148,9 @@ impl Template {
             stored,
             applied: DesignChanges::default(),
         };
-        work.icon()?;
-        work.views()?;
-        work.forms()?;
+        work.apply_icon()?;
+        work.apply_views()?;
+        work.apply_forms()?;
         work.delete_obsolete()?;
         let applied = work.applied;
         let ticket = transaction.commit()?;
@@ -211,11 +211,11 @@ struct TemplateApplication<'w, 'a, 't> {
 }
 
 impl TemplateApplication<'_, '_, '_> {
-    fn mark(&self) -> Item {
+    fn template_item(&self) -> Item {
         Item::text(TEMPLATE_ITEM, self.template.name.clone())
     }
 
-    fn is_ours(&self, note: &Note) -> bool {
+    fn is_from_template(&self, note: &Note) -> bool {
         note.text(TEMPLATE_ITEM) == Some(&self.template.name)
     }
 
@@ -227,35 +227,35 @@ impl TemplateApplication<'_, '_, '_> {
         Some(self.stored.swap_remove(index))
     }
 
-    fn icon(&mut self) -> Result<(), DesignError> {
+    fn apply_icon(&mut self) -> Result<(), DesignError> {
         let index = self.stored.iter().position(|note| note.header.class == NoteClass::ICON);
         let Some(stored) = index.map(|index| self.stored.swap_remove(index)) else {
-            let items = vec![Item::text("$TITLE", self.template.title.clone()), self.mark()];
+            let items = vec![Item::text("$TITLE", self.template.title.clone()), self.template_item()];
             self.writer.note_create(NewNote::of_class(NoteClass::ICON, items))?;
             return Ok(());
         };
-        if !self.is_ours(&stored) {
+        if !self.is_from_template(&stored) {
             let mut items = stored.items;
             items.retain(|item| !item.is_named(TEMPLATE_ITEM));
-            items.push(self.mark());
+            items.push(self.template_item());
             self.writer.note_update(stored.header.note, stored.header.sequence, &items, &stored.blobs)?;
         }
         Ok(())
     }
 
-    fn views(&mut self) -> Result<(), DesignError> {
+    fn apply_views(&mut self) -> Result<(), DesignError> {
         for view in self.template.view_notes()? {
             let title = view.title.clone();
             match self.take(NoteClass::VIEW, &title) {
-                Some(stored) if !self.is_ours(&stored) => self.applied.skipped.push(title),
+                Some(stored) if !self.is_from_template(&stored) => self.applied.skipped.push(title),
                 Some(stored) if ViewNote::of_items(&stored.items).as_ref() == Some(&view) => self.applied.kept += 1,
                 Some(stored) => {
                     self.writer.view_update(stored.header.note, stored.header.sequence, &view)?;
                     self.applied.changed.push(title);
                 }
                 None => {
-                    let mark = self.mark();
-                    self.writer.view_create_with(&view, vec![mark])?;
+                    let template_item = self.template_item();
+                    self.writer.view_create_with(&view, vec![template_item])?;
                     self.applied.created.push(title);
                 }
             }
@@ -263,12 +263,12 @@ impl TemplateApplication<'_, '_, '_> {
         Ok(())
     }
 
-    fn forms(&mut self) -> Result<(), DesignError> {
+    fn apply_forms(&mut self) -> Result<(), DesignError> {
         for form in &self.template.forms {
-            let mut items = form.items();
-            items.push(self.mark());
+            let mut items = form.to_items();
+            items.push(self.template_item());
             match self.take(NoteClass::FORM, &form.title) {
-                Some(stored) if !self.is_ours(&stored) => self.applied.skipped.push(form.title.clone()),
+                Some(stored) if !self.is_from_template(&stored) => self.applied.skipped.push(form.title.clone()),
                 Some(stored) if stored.items == items => self.applied.kept += 1,
                 Some(stored) => {
                     self.writer.note_update(stored.header.note, stored.header.sequence, &items, &[])?;
@@ -286,7 +286,7 @@ impl TemplateApplication<'_, '_, '_> {
     /// Deletes the remaining views and forms that come from this template but are no longer in it.
     fn delete_obsolete(&mut self) -> Result<(), DesignError> {
         for note in std::mem::take(&mut self.stored) {
-            if self.is_ours(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
+            if self.is_from_template(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
                 self.writer.note_delete(note.header.note)?;
                 self.applied.removed.push(note.text("$TITLE").unwrap_or_default().to_owned());
             }
@@ -301,7 +301,7 @@ fn has_title(own: &str, title: &str) -> bool {
 }
 
 impl Form {
-    fn items(&self) -> Vec<Item> {
+    fn to_items(&self) -> Vec<Item> {
         let line = |field: &Field| format!("{}|{}|{}", field.name, field.kind.name(), field.label);
         vec![
             Item::text("$TITLE", self.title.clone()),
@@ -312,7 +312,7 @@ impl Form {
 
 /// Returns the types of the fields of a form by field name in lower case. Imports use them to give values the types of
 /// the form.
-pub fn fields_of(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, DesignError> {
+pub fn form_fields(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, DesignError> {
     let mut fields = HashMap::new();
     for note in design_notes(access)?.iter().filter(|note| note.header.class == NoteClass::FORM) {
         if note.text("$TITLE") != Some(form) {
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn supplied_templates_can_be_applied_repeatedly() {
-        for template in template_catalog::supplied() {
+        for template in template_catalog::supplied_templates() {
             let sample = Sample::new();
             let access = database(&sample);
             let applied = template.apply(&sample.instance.notes, &access).expect("applied");
@@ -421,13 +421,13 @@ mod tests {
     fn fields_of_a_form_have_their_types() {
         let sample = Sample::new();
         let access = database(&sample);
-        template_catalog::TemplateCatalog::of(&sample.instance.data)
+        template_catalog::TemplateCatalog::of_data_folder(&sample.instance.data)
             .find_or_error("log")
             .expect("there")
             .apply(&sample.instance.notes, &access)
             .expect("applied");
-        let fields = fields_of(&access, "Event").expect("sound");
+        let fields = form_fields(&access, "Event").expect("sound");
         assert_eq!(fields.get("time").map(String::as_str), Some("time"));
-        assert!(fields_of(&access, "Zork").expect("sound").is_empty());
+        assert!(form_fields(&access, "Zork").expect("sound").is_empty());
     }
 }

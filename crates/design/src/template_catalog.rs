@@ -22,7 +22,7 @@ pub const FILES: [&str; 5] = [
 ];
 
 /// Parses the supplied templates.
-pub fn supplied() -> impl Iterator<Item = Template> {
+pub fn supplied_templates() -> impl Iterator<Item = Template> {
     // A test checks that all of them are valid.
     FILES.into_iter().filter_map(|text| Template::parse(text).ok())
 }
@@ -47,7 +47,7 @@ pub struct TemplateList {
 impl TemplateCatalog {
     /// Returns the templates of a data folder.
     #[must_use]
-    pub fn of(data: &DataFolder) -> Self {
+    pub fn of_data_folder(data: &DataFolder) -> Self {
         Self::new(data.templates_folder())
     }
 
@@ -59,27 +59,27 @@ impl TemplateCatalog {
 
     /// Reads all templates.
     #[must_use]
-    pub fn all(&self) -> TemplateList {
+    pub fn list(&self) -> TemplateList {
         let mut listed = TemplateList::default();
         let names = self.custom_names().unwrap_or_else(|failure| {
             listed.errors.push(failure);
             Vec::new()
         });
         for name in &names {
-            match self.own(name) {
+            match self.read_custom(name) {
                 Ok(found) => listed.own.extend(found),
                 Err(failure) => listed.errors.push(failure),
             }
         }
         // A custom file with an error still hides the supplied template of its name until the file is corrected.
-        listed.supplied = supplied().filter(|one| !names.contains(&one.name)).collect();
+        listed.supplied = supplied_templates().filter(|one| !names.contains(&one.name)).collect();
         listed
     }
 
     /// Returns the template with the name, or `None` if there is none.
     pub fn find(&self, name: &str) -> Result<Option<Template>, DesignError> {
-        let own = if check_name(name).is_ok() { self.own(name)? } else { None };
-        Ok(own.or_else(|| supplied().find(|template| template.name == name)))
+        let own = if check_name(name).is_ok() { self.read_custom(name)? } else { None };
+        Ok(own.or_else(|| supplied_templates().find(|template| template.name == name)))
     }
 
     /// Returns the template with the name. If there is none, the error says what to do next.
@@ -96,8 +96,8 @@ impl TemplateCatalog {
     /// Adds a custom template from a file and replaces one of the same name. Returns the template, and `true` if one
     /// was replaced.
     pub fn add(&self, file: &Path) -> Result<(Template, bool), DesignError> {
-        let text = read(file)?;
-        let template = Template::parse(&text).map_err(in_file(file))?;
+        let text = read_file(file)?;
+        let template = Template::parse(&text).map_err(add_path(file))?;
         let path = self.path(&template.name);
         let was_there = path.exists();
         if !was_there && self.custom_names()?.len() >= CUSTOM_TEMPLATES_MAX {
@@ -106,7 +106,7 @@ impl TemplateCatalog {
             );
             return Err(DesignError::Refused(why));
         }
-        write_private(&path, text.as_bytes()).map_err(of_data)?;
+        write_private(&path, text.as_bytes()).map_err(data_error)?;
         Ok((template, was_there))
     }
 
@@ -141,17 +141,17 @@ impl TemplateCatalog {
     }
 
     /// Reads a custom template. Returns `None` if its file does not exist.
-    fn own(&self, name: &str) -> Result<Option<Template>, DesignError> {
+    fn read_custom(&self, name: &str) -> Result<Option<Template>, DesignError> {
         let path = self.path(name);
         if !path.exists() {
             return Ok(None);
         }
-        let text = read(&path)?;
-        let template = Template::parse(&text).map_err(in_file(&path))?;
+        let text = read_file(&path)?;
+        let template = Template::parse(&text).map_err(add_path(&path))?;
         if template.name == name {
             return Ok(Some(template));
         }
-        Err(in_file(&path)(DesignError::Refused(format!(
+        Err(add_path(&path)(DesignError::Refused(format!(
             "name = {:?} does not match the name of the file",
             template.name
         ))))
@@ -163,20 +163,20 @@ impl TemplateCatalog {
 }
 
 /// Reads the text of a template file.
-fn read(path: &Path) -> Result<String, DesignError> {
+fn read_file(path: &Path) -> Result<String, DesignError> {
     // Only regular files are read, because reading something else, such as a pipe, might never end.
     if !std::fs::metadata(path).map_err(DesignError::file(path))?.is_file() {
-        return Err(in_file(path)(DesignError::Refused("not a regular file".to_owned())));
+        return Err(add_path(path)(DesignError::Refused("not a regular file".to_owned())));
     }
-    let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(of_data)?;
-    String::from_utf8(bytes).map_err(|_| in_file(path)(DesignError::Refused("not UTF-8 text".to_owned())))
+    let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(data_error)?;
+    String::from_utf8(bytes).map_err(|_| add_path(path)(DesignError::Refused("not UTF-8 text".to_owned())))
 }
 
-fn of_data(error: DataError) -> DesignError {
+fn data_error(error: DataError) -> DesignError {
     DesignError::Refused(error.to_string())
 }
 
-fn in_file(path: &Path) -> impl Fn(DesignError) -> DesignError {
+fn add_path(path: &Path) -> impl Fn(DesignError) -> DesignError {
     move |failure| DesignError::Refused(format!("{}: {failure}", path.display()))
 }
 
@@ -207,8 +207,8 @@ mod tests {
         }
 
         /// Returns the names of the custom templates, the names of the supplied ones, and the number of invalid files.
-        fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
-            let TemplateList { own, supplied, errors: wrong } = self.templates.all();
+        fn list_names(&self) -> (Vec<String>, Vec<String>, usize) {
+            let TemplateList { own, supplied, errors: wrong } = self.templates.list();
             let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
             (names(own), names(supplied), wrong.len())
         }
@@ -219,7 +219,7 @@ mod tests {
         let names = ["discussion", "document-library", "log", "mail", "names"].map(str::to_owned);
         FILES.iter().for_each(|text| drop(Template::parse(text).expect("the template is valid")));
         let catalog = TestCatalog::new();
-        assert_eq!(catalog.listed(), (Vec::new(), names.to_vec(), 0));
+        assert_eq!(catalog.list_names(), (Vec::new(), names.to_vec(), 0));
         assert_eq!(catalog.templates.find_or_error("log").expect("there").name, "log");
         let why = catalog.templates.find_or_error("zork").expect_err("there is none").to_string();
         assert!(why.contains("design list"), "{why}");
@@ -242,7 +242,7 @@ mod tests {
             "Plan",
             "it takes precedence over the supplied one"
         );
-        let (own, supplied, wrong) = catalog.listed();
+        let (own, supplied, wrong) = catalog.list_names();
         assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
         for name in ["log", "plan"] {
             catalog.templates.remove(name).expect("the template exists");
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn supplied_log() -> Template {
-        supplied().find(|template| template.name == "log").expect("it comes with the program")
+        supplied_templates().find(|template| template.name == "log").expect("it comes with the program")
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         std::fs::write(path("broken.toml"), "x").expect("written");
         std::fs::write(path("notes.txt"), "x").expect("written");
         std::fs::write(path("log.toml"), "x").expect("written");
-        let (own, supplied, wrong) = catalog.listed();
+        let (own, supplied, wrong) = catalog.list_names();
         assert_eq!((own, supplied.len(), wrong), (vec!["plan".to_owned()], 4, 3));
         assert!(catalog.templates.find_or_error("log").is_err(), "the invalid file hides the supplied one");
         let why = catalog.templates.find_or_error("other").expect_err("it has another name").to_string();
@@ -297,7 +297,7 @@ mod tests {
     fn unreadable_folder_is_reported_and_supplied_templates_remain() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("own"), "no folder").expect("written");
-        let listed = TemplateCatalog::new(folder.path().join("own")).all();
+        let listed = TemplateCatalog::new(folder.path().join("own")).list();
         assert_eq!((listed.own.len(), listed.supplied.len(), listed.errors.len()), (0, FILES.len(), 1));
     }
 }

@@ -58,7 +58,7 @@ impl TemplateDatabaseCreator {
 
 impl DatabaseCreator for TemplateDatabaseCreator {
     fn templates(&self) -> Vec<TemplateInfo> {
-        let listed = TemplateCatalog::of(&self.instance.data).all();
+        let listed = TemplateCatalog::of_data_folder(&self.instance.data).list();
         for failure in listed.errors {
             tracing::warn!(target: "design", %failure, "cannot use a template");
         }
@@ -91,7 +91,7 @@ impl DatabaseCreator for TemplateDatabaseCreator {
         let template = match template {
             "" => None,
             name => {
-                let found = TemplateCatalog::of(&self.instance.data)
+                let found = TemplateCatalog::of_data_folder(&self.instance.data)
                     .find(name)
                     .map_err(|error| CreateDatabaseError::Refused(error.to_string()))?;
                 Some(found.ok_or(CreateDatabaseError::NoTemplate)?)

@@ -219,7 +219,7 @@ impl Columns {
         access: &Access<level::Designer>,
     ) -> Result<Self, AdminError> {
         let fields = match &request.form {
-            Some(name) => template::fields_of(access, name)?,
+            Some(name) => template::form_fields(access, name)?,
             None => HashMap::new(),
         };
         let mut mappings = sample_columns(request, rows)?;

@@ -753,7 +753,7 @@ fn import_warns_of_unknown_form() {
     };
     assert_eq!(warnings("Nope"), json!([]), "there are no forms");
     let access = open(&sample.instance, PATH).expect("the server has access");
-    let template = TemplateCatalog::of(&sample.instance.data).find_or_error("log").expect("there");
+    let template = TemplateCatalog::of_data_folder(&sample.instance.data).find_or_error("log").expect("there");
     template.apply(&sample.instance.notes, &access).expect("applied");
     let warning = warnings("Event").to_string();
     assert!(!warning.contains("has no form"), "{warning}");
@@ -777,7 +777,8 @@ fn import_warns_of_columns_that_no_view_shows() {
         assert_eq!(answer(content, map).data["warnings"], json!(expected), "{content}");
     };
     check("Title\nx\n", &[], &[]);
-    let template = TemplateCatalog::of(&sample.instance.data).find_or_error("discussion").expect("supplied");
+    let template =
+        TemplateCatalog::of_data_folder(&sample.instance.data).find_or_error("discussion").expect("supplied");
     template
         .apply(&sample.instance.notes, &open(&sample.instance, PATH).expect("the server has access"))
         .expect("applied");

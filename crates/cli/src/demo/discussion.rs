@@ -54,7 +54,7 @@ pub(super) fn make(instance: &Instance) -> Result<(), DemoError> {
     if instance.notes.database_open(PATH).is_ok() {
         return Ok(());
     }
-    let template = TemplateCatalog::of(&instance.data).find_or_error("discussion")?;
+    let template = TemplateCatalog::of_data_folder(&instance.data).find_or_error("discussion")?;
     let mut acl = databases::server_only_acl(instance);
     if let Some(team) = instance.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
