@@ -133,7 +133,7 @@ impl Template {
     /// Returns the views of the template as view notes.
     fn view_notes(&self) -> Result<Vec<ViewNote>, DesignError> {
         let wrong = |error| DesignError::Refused(format!("template {:?}: {error}", self.name));
-        self.views.iter().map(|view| view.note().map_err(wrong)).collect()
+        self.views.iter().map(|view| view.to_view_note().map_err(wrong)).collect()
     }
 
     /// Applies the template to a database in one transaction, and waits until the transaction is durable.

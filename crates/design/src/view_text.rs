@@ -157,16 +157,17 @@ impl ViewText {
 
     /// Formats the view as a file that [`ViewText::read`] accepts and that can also be part of a template.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_toml(&self) -> String {
         let mut text = "[[view]]\n".to_owned();
-        let Value::Object(fields) = self.json() else { return text };
+        let Value::Object(fields) = self.to_json() else { return text };
         for (name, value) in &fields {
             let _ = match value {
                 Value::Array(columns) if name == "columns" && !columns.is_empty() => {
-                    let lines: String = columns.iter().map(|column| format!("    {},\n", inline(column))).collect();
+                    let lines: String =
+                        columns.iter().map(|column| format!("    {},\n", format_inline(column))).collect();
                     writeln!(text, "columns = [\n{lines}]")
                 }
-                value => writeln!(text, "{name} = {}", inline(value)),
+                value => writeln!(text, "{name} = {}", format_inline(value)),
             };
         }
         text
@@ -174,13 +175,13 @@ impl ViewText {
 
     /// Returns the same form as JSON, for programs.
     #[must_use]
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         serde_json::to_value(self).expect("a view contains only strings, numbers and booleans")
     }
 
     /// Converts a design to its text form.
     #[must_use]
-    pub fn of(note: &ViewNote) -> Self {
+    pub fn from_view_note(note: &ViewNote) -> Self {
         let ViewDesign {
             locale,
             shows_response_hierarchy: responses,
@@ -214,12 +215,12 @@ impl ViewText {
             refresh,
             hours,
             readers: note.readers.clone(),
-            columns: columns.iter().map(ViewColumn::of).collect(),
+            columns: columns.iter().map(ViewColumn::from_column).collect(),
         }
     }
 
     /// Converts the text form to a design.
-    pub fn note(&self) -> Result<ViewNote, ViewTextError> {
+    pub fn to_view_note(&self) -> Result<ViewNote, ViewTextError> {
         let refresh = match self.refresh {
             RefreshWord::Automatic => Refresh::Automatic,
             RefreshWord::AfterFirstUse => Refresh::AfterFirstUse,
@@ -238,7 +239,7 @@ impl ViewText {
                 collapsed: self.collapsed,
                 refresh,
                 range: self.calendar_columns()?,
-                columns: self.columns.iter().map(ViewColumn::column).collect::<Result<_, _>>()?,
+                columns: self.columns.iter().map(ViewColumn::to_column).collect::<Result<_, _>>()?,
             },
             readers: self.readers.clone(),
         })
@@ -257,7 +258,7 @@ impl ViewText {
 }
 
 impl ViewColumn {
-    fn of(column: &Column) -> Self {
+    fn from_column(column: &Column) -> Self {
         let click = match column.clicks {
             ClickSorts { ascending: false, descending: false } => None,
             ClickSorts { ascending: true, descending: false } => Some(ClickWord::Ascending),
@@ -284,7 +285,7 @@ impl ViewColumn {
         }
     }
 
-    fn column(&self) -> Result<Column, ViewTextError> {
+    fn to_column(&self) -> Result<Column, ViewTextError> {
         let clicks = |word| self.click.is_some_and(|click| click == word || click == ClickWord::Both);
         let format = BASE64.decode(&self.format);
         Ok(Column {
@@ -308,13 +309,13 @@ impl ViewColumn {
 }
 
 /// Formats a TOML value on one line.
-fn inline(value: &Value) -> String {
+fn format_inline(value: &Value) -> String {
     match value {
-        Value::String(text) => quoted(text),
-        Value::Array(members) => format!("[{}]", members.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => quote(text),
+        Value::Array(members) => format!("[{}]", members.iter().map(format_inline).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|(name, value)| format!("{name} = {}", inline(value))).collect();
+                fields.iter().map(|(name, value)| format!("{name} = {}", format_inline(value))).collect();
             format!("{{ {} }}", fields.join(", "))
         }
         other => other.to_string(),
@@ -322,7 +323,7 @@ fn inline(value: &Value) -> String {
 }
 
 /// Formats a TOML string with as little escaping as possible.
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let is_shown = |c: char| !c.is_control() || c == '\t';
     let is_line = text.chars().all(is_shown);
     let is_lines = text.chars().all(|c| is_shown(c) || c == '\n') && !text.contains("'''") && !text.ends_with('\'');
@@ -330,11 +331,11 @@ fn quoted(text: &str) -> String {
         () if is_line && !text.contains(['"', '\\']) => format!("\"{text}\""),
         () if is_line && !text.contains('\'') => format!("'{text}'"),
         () if !is_line && is_lines => format!("'''\n{text}'''"),
-        () => text.chars().fold("\"".to_owned(), escaped) + "\"",
+        () => text.chars().fold("\"".to_owned(), push_escaped) + "\"",
     }
 }
 
-fn escaped(mut text: String, c: char) -> String {
+fn push_escaped(mut text: String, c: char) -> String {
     match c {
         '"' | '\\' => text.extend(['\\', c]),
         '\n' => text.push_str("\\n"),
@@ -372,20 +373,20 @@ x := "a";
 "#;
 
     fn read(text: &str) -> Result<ViewNote, ViewTextError> {
-        ViewText::read(text)?.note()
+        ViewText::read(text)?.to_view_note()
     }
 
     #[test]
     fn view_text_round_trips() {
         let view = read(BY_CATEGORY).expect("the text is valid");
-        assert_eq!(ViewText::of(&view).text(), BY_CATEGORY);
+        assert_eq!(ViewText::from_view_note(&view).to_toml(), BY_CATEGORY);
         assert_eq!((view.title.as_str(), view.design.refresh), ("Shelves\\By Category", Refresh::Hours(12)));
         let columns = &view.design.columns;
         assert_eq!((columns[1].item.as_str(), columns[2].format.as_slice()), ("Title", &[1, 0, 255][..]));
         assert_eq!(columns[3].formula.as_deref(), Some("x := \"a\";\n@Length(x)"));
         view.check(base::ViewId(1)).expect("it can be indexed");
         let short = "[[view]]\ntitle = \"All\"\nselection = \"SELECT @All\"\ncolumns = []\n";
-        assert_eq!(ViewText::of(&read(short).expect("the text is valid")).text(), short);
+        assert_eq!(ViewText::from_view_note(&read(short).expect("the text is valid")).to_toml(), short);
     }
 
     #[test]
@@ -395,7 +396,7 @@ x := "a";
         {
             let text = format!("[[view]]\ntitle = \"All\"\n{words}\ncolumns = []\n");
             let view = read(&text).expect("the text is valid");
-            assert_eq!(ViewText::of(&view).text(), text);
+            assert_eq!(ViewText::from_view_note(&view).to_toml(), text);
             assert_ne!(view, ViewNote { title: "All".into(), ..ViewNote::default() });
         }
         assert_eq!(
@@ -431,7 +432,7 @@ x := "a";
             let column = Column { title: selection.clone(), item: "Item".into(), formula: Some(title.clone()), format, ..Column::default() };
             let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
             let view = ViewNote { title, selection: selection.clone(), readers: vec![selection], design, ..ViewNote::default() };
-            let text = ViewText::of(&view).text();
+            let text = ViewText::from_view_note(&view).to_toml();
             prop_assert_eq!(read(&text).expect(&text), view);
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let reply = client.views().get_view_design(request).await;
     let found = reply.map_err(|status| view_error(status, &database, &view))?.into_inner();
     let design = view_in(found.design.unwrap_or_default()).map_err(CommandError::of)?;
-    let words = ViewText::of(&design);
+    let words = ViewText::from_view_note(&design);
     let number = found.view_id;
     let sequence = found.sequence;
     let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
@@ -33,9 +33,9 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
         ("view", json!(found.view_id)),
         ("unid", json!(hex::upper(&found.unid))),
         ("sequence", json!(found.sequence)),
-        ("design", words.json()),
+        ("design", words.to_json()),
     ]);
-    Ok(Answer { text: Some(format!("{head}\n{}", words.text())), ..answer })
+    Ok(Answer { text: Some(format!("{head}\n{}", words.to_toml())), ..answer })
 }
 
 /// Creates a view from a file.
@@ -111,7 +111,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, CommandError> {
         ))
     };
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
-    let view = ViewText::read(&text).and_then(|view| view.note()).map_err(|error| wrong(&error))?;
+    let view = ViewText::read(&text).and_then(|view| view.to_view_note()).map_err(|error| wrong(&error))?;
     Ok(view_out(&view))
 }
 
