@@ -83,12 +83,12 @@ pub enum NoteCommand {
         /// Note number or UNID.
         note: String,
         #[command(flatten)]
-        edit: Edit,
+        edit: NoteEdit,
         /// Action if the document was saved since the sequence number of --expect: `refuse` fails and changes nothing;
         /// `resolve` follows the item `$ConflictAction` of the document, and saves the change as a response to the
         /// document if there is no such item.
         #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "expect")]
-        on_conflict: OnConflict,
+        on_conflict: ConflictAction,
         /// Value of an item at the sequence number of --expect, written as in `doublet note create`. May be given
         /// several times. With these values, changes of several users are merged item by item if the document asks for
         /// it.
@@ -170,24 +170,24 @@ pub enum NoteCommand {
 
 /// Action if the document was saved by another user in the meantime.
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
-pub enum OnConflict {
+pub enum ConflictAction {
     #[default]
     Refuse,
     Resolve,
 }
 
-impl From<OnConflict> for v1::update_note_request::OnConflict {
-    fn from(wish: OnConflict) -> Self {
+impl From<ConflictAction> for v1::update_note_request::OnConflict {
+    fn from(wish: ConflictAction) -> Self {
         match wish {
-            OnConflict::Refuse => Self::Refuse,
-            OnConflict::Resolve => Self::Resolve,
+            ConflictAction::Refuse => Self::Refuse,
+            ConflictAction::Resolve => Self::Resolve,
         }
     }
 }
 
 /// Changes to a document.
 #[derive(Debug, Clone, Args)]
-pub struct Edit {
+pub struct NoteEdit {
     /// Items, written as in `doublet note create`.
     #[arg(value_name = "NAME[:TYPE]=VALUE")]
     items: Vec<String>,
@@ -199,7 +199,7 @@ pub struct Edit {
     pub(super) expect: u32,
 }
 
-impl Edit {
+impl NoteEdit {
     /// Parses the items. Fails if there is nothing to change.
     pub(super) fn items(&self) -> Result<Vec<v1::Item>, CommandError> {
         if self.items.is_empty() && self.remove.is_empty() {

@@ -7,7 +7,7 @@ use client::{Client, v1};
 
 use super::call_error;
 use super::database::key;
-use super::note::{Edit, note_answer, saved_note, selection};
+use super::note::{NoteEdit, note_answer, saved_note, selection};
 use crate::CommandError;
 
 /// Profile document commands.
@@ -26,7 +26,7 @@ pub enum ProfileCommand {
         #[command(flatten)]
         which: ProfileSelector,
         #[command(flatten)]
-        edit: Edit,
+        edit: NoteEdit,
     },
     /// Deletes a profile document.
     Delete {
@@ -76,7 +76,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
         }
         ProfileCommand::Set { which, edit } => {
             let items = edit.items()?;
-            let Edit { remove, expect: expected_sequence, .. } = edit;
+            let NoteEdit { remove, expect: expected_sequence, .. } = edit;
             let (database, profile, user) = which.key(client).await?;
             let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
             saved_note(client.notes().update_profile(request).await)
