@@ -118,7 +118,7 @@ pub(super) async fn entries(
     reading: ViewOptions,
     part: EntryRange,
 ) -> Result<CommandOutput, CommandError> {
-    let opened = OpenView::open(&client, &reading).await?;
+    let opened = ViewReader::open(&client, &reading).await?;
     let mut request =
         v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
     match (part.at.is_none(), part.has_collapsed()) {
@@ -154,7 +154,7 @@ pub(super) async fn find(
 ) -> Result<CommandOutput, CommandError> {
     let keys = read_keys(&wanted.keys)?;
     let to_keys = read_keys(&wanted.to)?;
-    let opened = OpenView::open(&client, &reading).await?;
+    let opened = ViewReader::open(&client, &reading).await?;
     let values = |keys: &[SearchValue]| keys.iter().map(|key| key.given_value.clone()).collect();
     let literal = v1::FindByKeyRequest {
         database: opened.request.database.clone(),
@@ -197,9 +197,9 @@ fn limit_of(count: u32) -> usize {
 }
 
 /// An opened view.
-struct OpenView {
+struct ViewReader {
     collection: v1::Collection,
-    columns: Vec<Column>,
+    columns: Vec<OutputColumn>,
     /// Request for its entries, starting at the first one.
     request: v1::ReadEntriesRequest,
     /// Description of what the index lacks, if it is not up to date.
@@ -207,14 +207,14 @@ struct OpenView {
 }
 
 /// A column for output.
-struct Column {
+struct OutputColumn {
     /// Unique name, different also from the entry's own fields.
     name: String,
     /// Set if categories show a share in this column.
     is_share: bool,
 }
 
-impl OpenView {
+impl ViewReader {
     /// Opens a view, waits for its index, and determines the requested sort order.
     async fn open(client: &Client, reading: &ViewOptions) -> Result<Self, CommandError> {
         let collection = open_when_current(client, reading).await?;
@@ -238,7 +238,7 @@ impl OpenView {
             columns => names(columns),
         };
         let share = |index: usize| is_share.get(index).copied().unwrap_or(false);
-        let columns = names.into_iter().enumerate().map(|(index, name)| Column { name, is_share: share(index) });
+        let columns = names.into_iter().enumerate().map(|(index, name)| OutputColumn { name, is_share: share(index) });
         Ok(Self { columns: columns.collect(), request, late: stale_reason(&collection), collection })
     }
 
@@ -368,7 +368,7 @@ fn position_text(place: &v1::Tumbler) -> String {
     place.levels.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
-fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
+fn row(entry: &v1::Entry, columns: &[OutputColumn], for_people: bool) -> Value {
     let mut fields = vec![
         ("position", json!(entry.position.as_ref().map(position_text).unwrap_or_default())),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn shares_are_percentages_in_readable_output() {
-        let columns = [Column { name: "Share".to_owned(), is_share: true }];
+        let columns = [OutputColumn { name: "Share".to_owned(), is_share: true }];
         let values = vec![v1::Value { kind: Some(v1::value::Kind::Number(100.0 / 3.0)) }];
         let entry = |category| v1::Entry { category, values: values.clone(), ..v1::Entry::default() };
         let share = |category, for_people| row(&entry(category), &columns, for_people)["Share"].clone();
