@@ -35,26 +35,26 @@ pub enum FolderCommand {
     /// Renames a folder.
     Rename {
         #[command(flatten)]
-        which: FolderSelector,
+        selector: FolderSelector,
         /// New name of the folder.
         name: String,
     },
     /// Deletes a folder, which must be empty.
     Delete {
         #[command(flatten)]
-        which: FolderSelector,
+        selector: FolderSelector,
     },
     /// Adds notes to a folder. They are not removed from other folders.
     Add {
         #[command(flatten)]
-        which: FolderSelector,
+        selector: FolderSelector,
         #[command(flatten)]
         notes: NoteSelector,
     },
     /// Removes notes from a folder. The notes are not deleted.
     Remove {
         #[command(flatten)]
-        which: FolderSelector,
+        selector: FolderSelector,
         #[command(flatten)]
         notes: NoteSelector,
     },
@@ -102,21 +102,21 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
             let made = client.views().create_folder(request).await;
             Ok(answer_of(&made.map_err(|status| create_error(status, &database, personal))?.into_inner()))
         }
-        FolderCommand::Rename { which, name } => {
-            let (database, folder) = which.keys();
+        FolderCommand::Rename { selector, name } => {
+            let (database, folder) = selector.keys();
             let renamed = client.views().rename_folder(v1::RenameFolderRequest { database, folder, name }).await;
-            Ok(answer_of(&renamed.map_err(|status| which.missing(status))?.into_inner()))
+            Ok(answer_of(&renamed.map_err(|status| selector.missing(status))?.into_inner()))
         }
-        FolderCommand::Delete { which } => delete(&client, which).await,
-        FolderCommand::Add { which, notes } => {
-            let (database, into) = which.keys();
+        FolderCommand::Delete { selector } => delete(&client, selector).await,
+        FolderCommand::Add { selector, notes } => {
+            let (database, into) = selector.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into, out_of: None };
-            file(&client, &which, moved, "in").await
+            file(&client, &selector, moved, "in").await
         }
-        FolderCommand::Remove { which, notes } => {
-            let (database, out_of) = which.keys();
+        FolderCommand::Remove { selector, notes } => {
+            let (database, out_of) = selector.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into: None, out_of };
-            file(&client, &which, moved, "not in").await
+            file(&client, &selector, moved, "not in").await
         }
     }
 }
@@ -148,35 +148,35 @@ fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
     vec![("folder", json!(folder.view_id)), ("name", json!(folder.name)), ("personal", json!(is_personal(folder)))]
 }
 
-async fn delete(client: &Client, which: FolderSelector) -> Result<Answer, CommandError> {
-    let (database, folder) = which.keys();
+async fn delete(client: &Client, selector: FolderSelector) -> Result<Answer, CommandError> {
+    let (database, folder) = selector.keys();
     match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
         Ok(_) => Ok(Answer::message("The folder was deleted.")),
         Err(status) if client::reason(&status) == "state" => Err(CommandError(format!(
             "{}; `doublet folder remove {} '{}' NOTE` removes notes from it",
             status.message(),
-            which.database,
-            which.folder
+            selector.database,
+            selector.folder
         ))),
-        Err(status) => Err(which.missing(status)),
+        Err(status) => Err(selector.missing(status)),
     }
 }
 
 async fn file(
     client: &Client,
-    which: &FolderSelector,
+    selector: &FolderSelector,
     request: v1::MoveNotesRequest,
     now: &str,
 ) -> Result<Answer, CommandError> {
     let requested = request.notes.len();
     let outcome = client.views().move_notes(request).await;
-    let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
+    let moved = outcome.map_err(|status| selector.missing(status))?.into_inner().moved;
     let missing = requested.saturating_sub(moved as usize);
     let failure = (missing > 0).then(|| {
-        let list = format!("`doublet note list {}`", which.database);
+        let list = format!("`doublet note list {}`", selector.database);
         let missing = format_count(missing, "note is", "notes are");
         format!("{missing} missing or not readable; {list} lists the existing notes")
     });
     let moved = format_count(moved, "note is", "notes are");
-    Ok(Answer { failure, ..Answer::message(format!("{moved} {now} {} now.", which.folder)) })
+    Ok(Answer { failure, ..Answer::message(format!("{moved} {now} {} now.", selector.folder)) })
 }

@@ -16,7 +16,7 @@ pub enum ProfileCommand {
     /// Shows a profile document with its items.
     Get {
         #[command(flatten)]
-        which: ProfileSelector,
+        selector: ProfileSelector,
         /// Item to show. May be given several times. Default: all.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
@@ -24,14 +24,14 @@ pub enum ProfileCommand {
     /// Changes items of a profile document, which is created if it does not exist. Other items are not changed.
     Set {
         #[command(flatten)]
-        which: ProfileSelector,
+        selector: ProfileSelector,
         #[command(flatten)]
         edit: NoteEdit,
     },
     /// Deletes a profile document.
     Delete {
         #[command(flatten)]
-        which: ProfileSelector,
+        selector: ProfileSelector,
     },
 }
 
@@ -67,22 +67,22 @@ impl ProfileSelector {
 /// Runs a command.
 pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answer, CommandError> {
     match command {
-        ProfileCommand::Get { which, items } => {
-            let (database, profile, user) = which.key(client).await?;
+        ProfileCommand::Get { selector, items } => {
+            let (database, profile, user) = selector.key(client).await?;
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
             let items = Some(selection(extent, items));
             let request = v1::OpenProfileRequest { database, profile, user, items };
             Ok(note_answer(&client.notes().open_profile(request).await.map_err(call_error)?.into_inner()))
         }
-        ProfileCommand::Set { which, edit } => {
+        ProfileCommand::Set { selector, edit } => {
             let items = edit.items()?;
             let NoteEdit { remove, expect: expected_sequence, .. } = edit;
-            let (database, profile, user) = which.key(client).await?;
+            let (database, profile, user) = selector.key(client).await?;
             let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
             saved_note(client.notes().update_profile(request).await)
         }
-        ProfileCommand::Delete { which } => {
-            let (database, profile, user) = which.key(client).await?;
+        ProfileCommand::Delete { selector } => {
+            let (database, profile, user) = selector.key(client).await?;
             let request = v1::DeleteProfileRequest { database, profile, user };
             match client.notes().delete_profile(request).await.map_err(call_error)?.into_inner().deleted {
                 true => Ok(Answer::message("The profile document was deleted.")),
