@@ -17,7 +17,7 @@ use instance::pdf;
 
 use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
-use crate::server::Server;
+use crate::server_functions::ServerFunctions;
 use crate::{
     admin_command, config_command, demo_command, export_command, formula_command, remote, restore_command,
     serve_command, terminal_text,
@@ -70,7 +70,7 @@ const SET: &str = "set";
 
 /// Runs the program.
 #[must_use]
-pub fn run(server: &Server) -> ExitCode {
+pub fn run(server: &ServerFunctions) -> ExitCode {
     let mut command = command();
     let matches = command.clone().get_matches();
     let line = match parsed(&matches) {
@@ -146,7 +146,7 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(server: &Server, global: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
+fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
     match command {
         Command::Serve => serve_command::run(server, global)?,
         Command::Demo => demo_command::run(server, global)?,

@@ -4,7 +4,7 @@ use admin::format_count;
 use clap::Subcommand;
 use config::{KEYS, ValueSource, reference};
 
-use super::{CommandError, GlobalOptions, Server, print};
+use super::{CommandError, GlobalOptions, ServerFunctions, print};
 
 /// Configuration commands.
 #[derive(Debug, Subcommand)]
@@ -26,7 +26,7 @@ pub enum ConfigCommand {
 }
 
 /// Runs the command.
-pub fn run(server: &Server, global: &GlobalOptions, command: &ConfigCommand) -> Result<(), CommandError> {
+pub fn run(server: &ServerFunctions, global: &GlobalOptions, command: &ConfigCommand) -> Result<(), CommandError> {
     match command {
         ConfigCommand::Check => check(server, global),
         ConfigCommand::Show { changed } => show(global, *changed),
@@ -37,7 +37,7 @@ pub fn run(server: &Server, global: &GlobalOptions, command: &ConfigCommand) -> 
     }
 }
 
-fn check(server: &Server, global: &GlobalOptions) -> Result<(), CommandError> {
+fn check(server: &ServerFunctions, global: &GlobalOptions) -> Result<(), CommandError> {
     let config = global.load()?;
     let problems = (server.check_files)(&config);
     if !problems.is_empty() {

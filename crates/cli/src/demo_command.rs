@@ -7,11 +7,11 @@ use config::ConfigSources;
 use instance::Instance;
 use instance::data_folder::ListenerAddress;
 
-use super::{CommandError, GlobalOptions, Server, print};
+use super::{CommandError, GlobalOptions, ServerFunctions, print};
 use crate::{demo, log};
 
 /// Sets up the demo data on the first start and runs the demo server.
-pub fn run(server: &Server, global: &GlobalOptions) -> Result<(), CommandError> {
+pub fn run(server: &ServerFunctions, global: &GlobalOptions) -> Result<(), CommandError> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
     let config = Arc::new(config::load(&ConfigSources { preset, ..global.origin() }).map_err(CommandError::of)?);
     log::start(&config.log).map_err(CommandError)?;

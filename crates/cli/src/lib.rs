@@ -22,12 +22,12 @@ pub mod remote;
 mod restore_command;
 mod secret_input;
 mod serve_command;
-pub mod server;
+pub mod server_functions;
 pub mod terminal;
 mod terminal_text;
 
 pub use command_line::run;
 pub use error::{CommandError, ExitStatus};
 pub use global_options::GlobalOptions;
-pub use server::Server;
+pub use server_functions::ServerFunctions;
 pub use terminal::print;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use instance::Instance;
 
-use super::{CommandError, GlobalOptions, Server};
+use super::{CommandError, GlobalOptions, ServerFunctions};
 use crate::log;
 
 /// Runs the server until it is stopped.
-pub fn run(server: &Server, global: &GlobalOptions) -> Result<(), CommandError> {
+pub fn run(server: &ServerFunctions, global: &GlobalOptions) -> Result<(), CommandError> {
     let config = Arc::new(config::load(&global.origin()).map_err(CommandError::of)?);
     log::start(&config.log).map_err(CommandError)?;
     log::configuration_warnings(&config);

@@ -6,13 +6,13 @@
 
 use std::process::ExitCode;
 
-use cli::Server;
+use cli::ServerFunctions;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The server that the command line starts.
-const SERVER: Server = Server {
+const SERVER: ServerFunctions = ServerFunctions {
     run: |instance, started| server::serve::run(instance, started).map_err(|error| error.to_string()),
     check_files: server::serve::check_files,
 };

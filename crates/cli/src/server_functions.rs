@@ -1,4 +1,4 @@
-//! The server as the command line knows it.
+//! The functions of the server that the command line calls.
 
 use config::Config;
 use instance::Instance;
@@ -8,10 +8,10 @@ use instance::data_folder::ListenerAddress;
 /// they are bound. The error is a text for the operator.
 pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<(), String>;
 
-/// The server, which the program passes. The command line does not depend on it, so that an edit of a protocol does not
-/// recompile the command line.
+/// The functions of the server, which the program passes. The command line does not depend on it, so that an edit of a
+/// protocol does not recompile the command line.
 #[derive(Debug, Clone, Copy)]
-pub struct Server {
+pub struct ServerFunctions {
     /// Runs the server.
     pub run: RunServer,
     /// Checks the files named in the configuration as far as this is possible without starting a server. Returns the
