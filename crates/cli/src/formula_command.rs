@@ -105,10 +105,10 @@ pub fn run(global: &GlobalOptions, command: &FormulaCommand) -> Result<(), Comma
 }
 
 fn eval(global: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> Result<(), CommandError> {
-    let paper = paper(arguments)?;
-    let formula = compile(source, &options(arguments)?).map_err(CommandError)?;
+    let document = load_document(arguments)?;
+    let formula = compile(source, &parse_options(arguments)?).map_err(CommandError)?;
     let world = FormulaHost(SystemClock::new().now());
-    let outcome = formula.evaluate(&paper, &world).map_err(|stop| CommandError(stop.to_string()))?;
+    let outcome = formula.evaluate(&document, &world).map_err(|stop| CommandError(stop.to_string()))?;
     if let Value::Error(failure) = &outcome.value {
         return Err(CommandError(failure.render(source)));
     }
@@ -116,9 +116,9 @@ fn eval(global: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> 
         let changes = outcome
             .changes
             .iter()
-            .map(|FieldChange { name, value }| json!({"item": name, "value": value.as_ref().map(as_json)}));
+            .map(|FieldChange { name, value }| json!({"item": name, "value": value.as_ref().map(value_to_json)}));
         let answer = json!({
-            "value": as_json(&outcome.value),
+            "value": value_to_json(&outcome.value),
             "selected": outcome.selected,
             "changes": changes.collect::<Vec<_>>(),
         });
@@ -127,15 +127,16 @@ fn eval(global: &GlobalOptions, source: &str, arguments: &DocumentArguments) -> 
     }
     print(&format!("{}\n", formula::print_value::render(&outcome.value, formula.options(), world.0)));
     for FieldChange { name, value } in &outcome.changes {
-        let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), |value| shown(value, &formula, world.0));
+        let value =
+            value.as_ref().map_or_else(|| "(removed)".to_owned(), |value| format_value(value, &formula, world.0));
         print(&format!("{name} := {value}\n"));
     }
     Ok(())
 }
 
 fn repl(arguments: &DocumentArguments) -> Result<(), CommandError> {
-    let mut paper = paper(arguments)?;
-    let options = options(arguments)?;
+    let mut document = load_document(arguments)?;
+    let options = parse_options(arguments)?;
     let input = std::io::stdin();
     let is_terminal = input.is_terminal();
     if is_terminal {
@@ -153,7 +154,7 @@ fn repl(arguments: &DocumentArguments) -> Result<(), CommandError> {
         if line.trim().is_empty() {
             continue;
         }
-        match line_of(&line, &mut paper, &options, clock.now()) {
+        match evaluate_line(&line, &mut document, &options, clock.now()) {
             Ok(text) => print(&format!("{text}\n")),
             Err(text) => print(&format!("{text}\n")),
         }
@@ -161,19 +162,24 @@ fn repl(arguments: &DocumentArguments) -> Result<(), CommandError> {
 }
 
 /// Evaluates one line and keeps the fields it sets.
-fn line_of(line: &str, paper: &mut MemoryDocument, options: &FormulaOptions, now: Timestamp) -> Result<String, String> {
+fn evaluate_line(
+    line: &str,
+    document: &mut MemoryDocument,
+    options: &FormulaOptions,
+    now: Timestamp,
+) -> Result<String, String> {
     let formula = compile(line, options)?;
     let world = FormulaHost(now);
     let (text, changes) = {
-        let outcome = formula.evaluate(paper, &world).map_err(|stop| stop.to_string())?;
+        let outcome = formula.evaluate(document, &world).map_err(|stop| stop.to_string())?;
         if let Value::Error(failure) = &outcome.value {
             return Err(failure.render(line));
         }
-        (shown(&outcome.value, &formula, now), outcome.changes)
+        (format_value(&outcome.value, &formula, now), outcome.changes)
     };
     for FieldChange { name, value } in changes {
-        paper.items.retain(|(own, _)| !own.eq_ignore_ascii_case(&name));
-        paper.items.extend(value.map(|value| (name, value)));
+        document.items.retain(|(own, _)| !own.eq_ignore_ascii_case(&name));
+        document.items.extend(value.map(|value| (name, value)));
     }
     Ok(text)
 }
@@ -182,11 +188,11 @@ fn compile(source: &str, options: &FormulaOptions) -> Result<Formula, String> {
     Formula::compile(source, options).map_err(|error| error.render(source))
 }
 
-fn shown(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
+fn format_value(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
     formula::print_value::render(value, formula.options(), now)
 }
 
-fn options(arguments: &DocumentArguments) -> Result<FormulaOptions, CommandError> {
+fn parse_options(arguments: &DocumentArguments) -> Result<FormulaOptions, CommandError> {
     let zone = Zone::named(&arguments.zone);
     let zone = zone.ok_or_else(|| {
         CommandError(format!("unknown time zone {:?}; write a name such as Europe/Berlin", arguments.zone))
@@ -194,7 +200,7 @@ fn options(arguments: &DocumentArguments) -> Result<FormulaOptions, CommandError
     Ok(FormulaOptions { zone, ..FormulaOptions::default() })
 }
 
-fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, CommandError> {
+fn load_document(arguments: &DocumentArguments) -> Result<MemoryDocument, CommandError> {
     let mut items: Vec<(String, Vec<Json>)> = Vec::new();
     let mut add = |name: &str, value: Json| match items.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
         Some((_, values)) => values.push(value),
@@ -217,12 +223,12 @@ fn paper(arguments: &DocumentArguments) -> Result<MemoryDocument, CommandError> 
         let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
         add(name, number.map_or_else(|| json!(value), |number| json!(number)));
     }
-    let items = items.into_iter().map(|(name, values)| (name, value_of(&values))).collect();
+    let items = items.into_iter().map(|(name, values)| (name, value_from_json(&values))).collect();
     Ok(MemoryDocument { items, made: SystemClock::new().now() })
 }
 
 /// Converts JSON values into a list: of numbers or times if all values have that type, otherwise of texts.
-fn value_of(values: &[Json]) -> Value<'static> {
+fn value_from_json(values: &[Json]) -> Value<'static> {
     if let Some(numbers) = values.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>() {
         return Value::from_numbers(numbers);
     }
@@ -237,7 +243,7 @@ fn value_of(values: &[Json]) -> Value<'static> {
     Value::from_texts(values.iter().map(text).collect())
 }
 
-fn as_json(value: &Value<'_>) -> Json {
+fn value_to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Text(text) => json!(text.as_str()),
         Value::Texts(texts) => json!(texts.iter().map(|text| text.as_str()).collect::<Vec<_>>()),
@@ -254,18 +260,19 @@ fn as_json(value: &Value<'_>) -> Json {
 mod tests {
     use super::*;
 
-    fn document(items: &[&str]) -> DocumentArguments {
+    fn arguments_of(items: &[&str]) -> DocumentArguments {
         let items = items.iter().map(|item| (*item).to_owned()).collect();
         DocumentArguments { items, document: None, zone: "UTC".to_owned() }
     }
 
     #[test]
     fn lines_share_the_fields_of_the_document() {
-        let arguments = document(&["Price=3", "Price=4.5", "Name=Ann", "Due=2024-12-31T10:00:00Z"]);
-        let mut paper = paper(&arguments).expect("items");
-        let options = options(&arguments).expect("a zone");
+        let arguments = arguments_of(&["Price=3", "Price=4.5", "Name=Ann", "Due=2024-12-31T10:00:00Z"]);
+        let mut document = load_document(&arguments).expect("items");
+        let options = parse_options(&arguments).expect("a zone");
         let mut check = |line: &str, expected: &str| {
-            let text = line_of(line, &mut paper, &options, Timestamp::from_seconds(0)).unwrap_or_else(|error| error);
+            let text =
+                evaluate_line(line, &mut document, &options, Timestamp::from_seconds(0)).unwrap_or_else(|error| error);
             assert!(text.contains(expected), "{line}: {text}");
         };
         check("@Sum(Price)", "7.5");
@@ -284,7 +291,7 @@ mod tests {
 
     #[test]
     fn invalid_item_and_zone_are_refused() {
-        assert!(paper(&document(&["Price"])).is_err());
-        assert!(options(&DocumentArguments { zone: "Zork/Zork".to_owned(), ..document(&[]) }).is_err());
+        assert!(load_document(&arguments_of(&["Price"])).is_err());
+        assert!(parse_options(&DocumentArguments { zone: "Zork/Zork".to_owned(), ..arguments_of(&[]) }).is_err());
     }
 }
