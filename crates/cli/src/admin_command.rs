@@ -28,8 +28,8 @@ pub fn run(global: &GlobalOptions, mut request: Request) -> Result<(), CommandEr
     read_secrets(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(global.load()?);
-    let mut meter = ProgressDisplay::new();
-    let mut report = |progress| meter.step(&progress);
+    let mut display = ProgressDisplay::new();
+    let mut report = |progress| display.show(&progress);
     let answer = match request {
         Request::Db(DbRequest::Export(export)) if export_command::is_stdout(&export) => {
             return export_command::run(&config, export, &mut report);
@@ -37,7 +37,7 @@ pub fn run(global: &GlobalOptions, mut request: Request) -> Result<(), CommandEr
         Request::Fixup(request) => fixup(&config, request, &mut report)?,
         request => AdminTarget::open(&config, may_create_data(&request))?.execute(request, &mut report)?,
     };
-    drop(meter);
+    drop(display);
     print(&if global.json { format_as_json(&answer) } else { format_for_people(&answer) });
     answer.failure.map_or(Ok(()), |failure| Err(CommandError(failure)))
 }

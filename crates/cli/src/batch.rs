@@ -35,17 +35,17 @@ pub fn run(global: &GlobalOptions, file: &Path) -> Result<(), CommandError> {
         (Box::new(BufReader::new(opened)), Some(length))
     };
     let office = AdminTarget::open(&config, true)?;
-    let mut meter = ProgressDisplay::new();
+    let mut display = ProgressDisplay::new();
     let mut add = |people: Vec<NewUserRequest>| {
         let answer = office
             .execute(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
         Ok(answer.data.as_array().cloned().unwrap_or_default())
     };
     let mut report = |done| {
-        let _ = meter.step(&Progress { step: "adding people".to_owned(), done, total, unit: Unit::Bytes });
+        let _ = display.show(&Progress { step: "adding people".to_owned(), done, total, unit: Unit::Bytes });
     };
     let BatchResult { added, refused, ended } = process(input, &mut add, &mut report);
-    drop(meter);
+    drop(display);
     let count = refused.len();
     let done = format!("{} added.", format_count(added, "person was", "people were"));
     let answer = if global.json {

@@ -81,9 +81,9 @@ fn list(command: &RestoreCommand) -> Result<Answer, CommandError> {
 
 fn verify(command: &RestoreCommand) -> Result<Answer, CommandError> {
     let data_files = open_data_files(command, None)?;
-    let mut meter = ProgressDisplay::new();
+    let mut display = ProgressDisplay::new();
     let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
-        let _: ControlFlow<()> = meter.step(&backup_progress("verifying", progress));
+        let _: ControlFlow<()> = display.show(&backup_progress("verifying", progress));
     });
     Ok(verified(&checked.map_err(CommandError::of)?, &data_files))
 }
@@ -115,12 +115,12 @@ fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, C
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
     backup::check_destination(destination).map_err(CommandError::of)?;
     data_files.write(&config, &data).map_err(CommandError::of)?;
-    let mut meter = ProgressDisplay::new();
+    let mut display = ProgressDisplay::new();
     let restored = backup::restore(&command.folder, Some(data_files.number), destination, &mut |progress| {
-        let _: ControlFlow<()> = meter.step(&backup_progress("restoring", progress));
+        let _: ControlFlow<()> = display.show(&backup_progress("restoring", progress));
     });
     let restored = restored.map_err(CommandError::of)?;
-    drop(meter);
+    drop(display);
     // A full-text index of the previous store does not match the restored one.
     if data.full_text_folder().exists() {
         std::fs::remove_dir_all(data.full_text_folder())

@@ -40,8 +40,8 @@ pub const BINARY: &str = "base64";
 pub fn format_for_people(answer: &Answer) -> String {
     let mut text = match (&answer.text, &answer.data) {
         (Some(text), _) => text.clone(),
-        (None, Value::Array(records)) => table(records),
-        (None, Value::Object(fields)) => record(fields),
+        (None, Value::Array(records)) => format_table(records),
+        (None, Value::Object(fields)) => format_record(fields),
         (None, Value::Null) => String::new(),
         (None, other) => format!("{other}\n"),
     };
@@ -59,12 +59,12 @@ pub fn format_as_json(answer: &Answer) -> String {
 }
 
 /// Formats the fields of a record, one per line. Values are not truncated.
-fn record(fields: &Map<String, Value>) -> String {
-    let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
+fn format_record(fields: &Map<String, Value>) -> String {
+    let columns = fields.keys().map(|name| width(&column_title(name))).max().unwrap_or(0);
     let mut text = String::new();
     for (name, value) in fields {
-        let title = title(name);
-        let value = field(name, value);
+        let title = column_title(name);
+        let value = format_field(name, value);
         let _ = match value.starts_with('\n') {
             true => writeln!(text, "{title}{value}"),
             false => writeln!(text, "{}  {value}", pad(&title, columns)),
@@ -75,38 +75,39 @@ fn record(fields: &Map<String, Value>) -> String {
 
 /// Formats the value of a field. A list of records becomes a table below the name, a record becomes one line per field,
 /// and a long list one line per member.
-fn field(name: &str, value: &Value) -> String {
+fn format_field(name: &str, value: &Value) -> String {
     let below = |text: String| -> String { text.lines().map(|line| format!("\n  {line}")).collect() };
     match value {
-        Value::Array(records) if records.first().is_some_and(Value::is_object) => return below(table(records)),
-        Value::Object(fields) if !fields.is_empty() && binary(fields).is_none() => {
-            let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
-            let line =
-                |(name, value): (&String, &Value)| format!("{}  {}\n", pad(&title(name), columns), cell(name, value));
+        Value::Array(records) if records.first().is_some_and(Value::is_object) => return below(format_table(records)),
+        Value::Object(fields) if !fields.is_empty() && format_binary(fields).is_none() => {
+            let columns = fields.keys().map(|name| width(&column_title(name))).max().unwrap_or(0);
+            let line = |(name, value): (&String, &Value)| {
+                format!("{}  {}\n", pad(&column_title(name), columns), format_cell(name, value))
+            };
             return below(fields.iter().map(line).collect());
         }
         _ => {}
     }
-    let flat = cell(name, value);
+    let flat = format_cell(name, value);
     match value {
         Value::Array(members) if members.len() > 1 && width(&flat) > LIST_WIDTH => {
-            members.iter().map(|member| format!("\n  {}", cell(name, member))).collect()
+            members.iter().map(|member| format!("\n  {}", format_cell(name, member))).collect()
         }
         _ => flat,
     }
 }
 
 /// Formats records as a table. Cells that are too wide are truncated.
-fn table(records: &[Value]) -> String {
+fn format_table(records: &[Value]) -> String {
     let Some(Value::Object(first)) = records.first() else {
         return "(none)\n".to_owned();
     };
     let names: Vec<&String> = first.keys().collect();
     let width_max = |column| if column + 1 == names.len() { LAST_CELL_WIDTH_MAX } else { CELL_WIDTH_MAX };
     let fitted = |(column, text)| truncate(text, width_max(column));
-    let mut rows = vec![names.iter().map(|name| title(name)).enumerate().map(fitted).collect::<Vec<_>>()];
+    let mut rows = vec![names.iter().map(|name| column_title(name)).enumerate().map(fitted).collect::<Vec<_>>()];
     for record in records {
-        let cells = names.iter().map(|name| cell(name, record.get(name.as_str()).unwrap_or(&Value::Null)));
+        let cells = names.iter().map(|name| format_cell(name, record.get(name.as_str()).unwrap_or(&Value::Null)));
         rows.push(cells.enumerate().map(fitted).collect());
     }
     let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
@@ -119,41 +120,42 @@ fn table(records: &[Value]) -> String {
     text
 }
 
-fn title(name: &str) -> String {
+fn column_title(name: &str) -> String {
     one_line(&name.trim_end_matches("_bytes").replace('_', " "))
 }
 
-fn cell(name: &str, value: &Value) -> String {
+fn format_cell(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => one_line(text),
         Value::Number(number) => match number.as_u64() {
-            Some(bytes) if name.ends_with("_bytes") => size(bytes),
+            Some(bytes) if name.ends_with("_bytes") => format_size(bytes),
             _ if number.is_f64() => number.as_f64().map_or_else(String::new, format_general),
             _ => number.to_string(),
         },
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Array(members) if members.is_empty() => "-".to_owned(),
-        Value::Array(members) => members.iter().map(|member| cell(name, member)).collect::<Vec<_>>().join(", "),
+        Value::Array(members) => members.iter().map(|member| format_cell(name, member)).collect::<Vec<_>>().join(", "),
         Value::Object(fields) if fields.is_empty() => "-".to_owned(),
-        Value::Object(fields) => binary(fields).unwrap_or_else(|| {
-            let field = |(name, value): (&String, &Value)| format!("{} {}", title(name), cell(name, value));
+        Value::Object(fields) => format_binary(fields).unwrap_or_else(|| {
+            let field =
+                |(name, value): (&String, &Value)| format!("{} {}", column_title(name), format_cell(name, value));
             fields.iter().map(field).collect::<Vec<_>>().join(", ")
         }),
     }
 }
 
 /// Returns the text shown for a binary value, or `None` for an ordinary record.
-fn binary(fields: &Map<String, Value>) -> Option<String> {
+fn format_binary(fields: &Map<String, Value>) -> Option<String> {
     let encoded = fields.get(BINARY).filter(|_| fields.len() == 1)?.as_str()?;
     let bytes = encoded.trim_end_matches('=').len() as u64 * 3 / 4;
-    Some(format!("(binary, {})", size(bytes)))
+    Some(format!("(binary, {})", format_size(bytes)))
 }
 
 /// Formats a size with three significant digits.
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -184,7 +186,7 @@ impl ProgressDisplay {
     }
 
     /// Shows a progress step.
-    pub fn step(&mut self, progress: &Progress) -> ControlFlow<()> {
+    pub fn show(&mut self, progress: &Progress) -> ControlFlow<()> {
         if self.terminal {
             self.draw(progress)
         } else {
@@ -197,7 +199,7 @@ impl ProgressDisplay {
         if self.step != progress.step || self.bar.is_none() {
             self.finish();
             self.step.clone_from(&progress.step);
-            self.bar = Some(bar(progress));
+            self.bar = Some(create_bar(progress));
         }
         if let Some(bar) = &self.bar {
             bar.set_length(progress.total.unwrap_or(progress.done));
@@ -211,8 +213,9 @@ impl ProgressDisplay {
         if due || self.step != progress.step || progress.total == Some(progress.done) {
             self.step.clone_from(&progress.step);
             self.shown = Some(now);
-            let total = progress.total.map(|total| format!(" of {}", amount(total, progress.unit))).unwrap_or_default();
-            eprintln!("{}: {}{total}", progress.step, amount(progress.done, progress.unit));
+            let total =
+                progress.total.map(|total| format!(" of {}", format_amount(total, progress.unit))).unwrap_or_default();
+            eprintln!("{}: {}{total}", progress.step, format_amount(progress.done, progress.unit));
         }
     }
 
@@ -235,7 +238,7 @@ impl Drop for ProgressDisplay {
     }
 }
 
-fn bar(progress: &Progress) -> ProgressBar {
+fn create_bar(progress: &Progress) -> ProgressBar {
     let counts = match progress.unit {
         Unit::Bytes => "{bytes} of {total_bytes}, {bytes_per_sec}",
         _ => "{human_pos} of {human_len}, {per_sec}",
@@ -245,9 +248,9 @@ fn bar(progress: &Progress) -> ProgressBar {
     ProgressBar::new(progress.total.unwrap_or(0)).with_style(style).with_message(progress.step.clone())
 }
 
-fn amount(count: u64, unit: Unit) -> String {
+fn format_amount(count: u64, unit: Unit) -> String {
     match unit {
-        Unit::Bytes => size(count),
+        Unit::Bytes => format_size(count),
         Unit::Messages => format_count(count, "message", "messages"),
         Unit::Notes => format_count(count, "note", "notes"),
         Unit::Views => format_count(count, "view", "views"),
@@ -348,7 +351,7 @@ mod tests {
     #[test]
     fn numbers_have_the_digits_of_the_formula_language() {
         let numbers = [json!(24_920.100_000_000_002), json!(0.1 + 0.2), json!(-2.0), json!(7), json!(-7), json!(1e20)];
-        let texts: Vec<String> = numbers.iter().map(|number| cell("amount", number)).collect();
+        let texts: Vec<String> = numbers.iter().map(|number| format_cell("amount", number)).collect();
         assert_eq!(texts, ["24920.1", "0.3", "-2", "7", "-7", "1E+20"]);
     }
 
@@ -361,14 +364,14 @@ mod tests {
 
     #[test]
     fn one_has_the_singular_unit() {
-        let text = |count| amount(count, Unit::Databases);
+        let text = |count| format_amount(count, Unit::Databases);
         assert_eq!([text(0), text(1), text(2)], ["0 databases", "1 database", "2 databases"]);
-        assert_eq!(amount(1, Unit::Bytes), "1 B");
+        assert_eq!(format_amount(1, Unit::Bytes), "1 B");
     }
 
     #[test]
     fn sizes_have_few_digits() {
-        let sizes: Vec<String> = [0, 999, 1_000, 1 << 20, 150 << 20, u64::MAX].into_iter().map(size).collect();
+        let sizes: Vec<String> = [0, 999, 1_000, 1 << 20, 150 << 20, u64::MAX].into_iter().map(format_size).collect();
         assert_eq!(sizes, ["0 B", "999 B", "1.0 KiB", "1.0 MiB", "150 MiB", "16.0 EiB"]);
     }
 }

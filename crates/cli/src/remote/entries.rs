@@ -256,7 +256,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
     let clock = SystemClock::new();
     let began = clock.monotonic();
     let wait = Duration::from_secs(reading.wait.into());
-    let mut meter = ProgressDisplay::new();
+    let mut display = ProgressDisplay::new();
     loop {
         let database = Some(key(reading.database.clone()));
         let view = Some(view_key(reading.view.clone()));
@@ -268,7 +268,7 @@ async fn open_when_current(client: &Client, reading: &ViewOptions) -> Result<v1:
         if let Some(build) = opened.build {
             let step = format!("building the index of {}", reading.view);
             let total = (build.documents > 0).then_some(build.documents);
-            let _ = meter.step(&Progress { step, done: build.done, total, unit: Unit::Notes });
+            let _ = display.show(&Progress { step, done: build.done, total, unit: Unit::Notes });
         }
         tokio::time::sleep(PAUSE).await;
     }
