@@ -114,18 +114,18 @@ impl PendingPart {
                 Line::Text(text) if text.starts_with('{') => {
                     serde_json::from_str(&text).map_err(|error| error.to_string())
                 }
-                Line::Text(text) => match (fields(&text), &columns) {
+                Line::Text(text) => match (split_fields(&text), &columns) {
                     (Ok(names), None) if names.iter().any(|name| name.eq_ignore_ascii_case("address")) => {
-                        columns = Some(known_columns(&names)?);
+                        columns = Some(check_columns(&names)?);
                         continue;
                     }
-                    (Ok(fields), columns) => person(fields, columns.as_deref()),
+                    (Ok(fields), columns) => parse_person(fields, columns.as_deref()),
                     (Err(why), _) => Err(why),
                 },
             };
             match read {
                 Ok(person) => self.people.push((number, person)),
-                Err(why) => self.refused.push(refusal(number, "", &why)),
+                Err(why) => self.refused.push(refusal_record(number, "", &why)),
             }
             self.bytes += length;
             if self.people.len() >= BATCH_PEOPLE_MAX || self.bytes >= BATCH_BYTES_MAX {
@@ -152,14 +152,14 @@ impl PendingPart {
         for ((number, person), outcome) in people.iter().zip(outcomes) {
             match outcome.as_str() {
                 None => self.added += 1,
-                Some(why) => self.refused.push(refusal(*number, &person.address, why)),
+                Some(why) => self.refused.push(refusal_record(*number, &person.address, why)),
             }
         }
         Ok(())
     }
 }
 
-fn refusal(number: u64, address: &str, why: &str) -> Value {
+fn refusal_record(number: u64, address: &str, why: &str) -> Value {
     record(vec![("line", json!(number)), ("address", json!(address)), ("reason", json!(why))])
 }
 
@@ -205,12 +205,12 @@ fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, CommandErro
 }
 
 /// Splits a line of CSV (RFC 4180). A quoted field may contain commas, and two quotes stand for one.
-fn fields(line: &str) -> Result<Vec<String>, String> {
+fn split_fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {
         let (field, after) = match rest.trim_start().strip_prefix('"') {
-            Some(quoted) => quoted_field(quoted)?,
+            Some(quoted) => parse_quoted_field(quoted)?,
             None => {
                 let end = rest.find(',').unwrap_or(rest.len());
                 let (field, after) = rest.split_at(end);
@@ -227,7 +227,7 @@ fn fields(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// Parses a quoted field after its opening quote. Returns the field and the rest of the text.
-fn quoted_field(text: &str) -> Result<(String, &str), String> {
+fn parse_quoted_field(text: &str) -> Result<(String, &str), String> {
     let mut field = String::new();
     let mut rest = text;
     loop {
@@ -243,7 +243,7 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
     }
 }
 
-fn known_columns(names: &[String]) -> Result<Vec<String>, CommandError> {
+fn check_columns(names: &[String]) -> Result<Vec<String>, CommandError> {
     let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
     match names
         .iter()
@@ -256,7 +256,7 @@ fn known_columns(names: &[String]) -> Result<Vec<String>, CommandError> {
     }
 }
 
-fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewUserRequest, String> {
+fn parse_person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewUserRequest, String> {
     let count = columns.map_or(COLUMNS.len(), <[String]>::len);
     if fields.len() > count {
         return Err(format!(

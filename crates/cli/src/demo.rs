@@ -76,7 +76,7 @@ pub enum DemoError {
 
 /// Sets up the demo unless this was done before. Returns the logins and their passwords.
 pub fn set_up(instance: &Instance) -> Result<Vec<(String, String)>, DemoError> {
-    let passwords = passwords(instance)?;
+    let passwords = read_passwords(instance)?;
     let settings = instance.directory.settings(MARK_SUBJECT)?;
     if settings.is_some_and(|settings| settings.value(SET_UP_MARK).is_some()) {
         return Ok(passwords);
@@ -104,38 +104,38 @@ pub fn set_up(instance: &Instance) -> Result<Vec<(String, String)>, DemoError> {
     let postmaster =
         DomainChange { postmaster: Some(Some(messages::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
     instance.directory.domain_set(DOMAIN, &postmaster)?;
-    post(instance)?;
+    submit_messages(instance)?;
     let members = messages::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
     groups::add(instance, messages::GROUP, members)?;
-    discussion::make(instance)?;
+    discussion::create(instance)?;
     instance.directory.settings_set(MARK_SUBJECT, SET_UP_MARK, Some("yes"))?;
     Ok(passwords)
 }
 
 /// Sends the messages. A message to the group is sent to its members, because the group does not exist yet.
-fn post(instance: &Instance) -> Result<(), DemoError> {
+fn submit_messages(instance: &Instance) -> Result<(), DemoError> {
     let mut last = store::Ticket::NONE;
-    for (number, letter) in (1..).zip(messages::letters(instance.clock.now(), instance.random.as_ref())) {
+    for (number, message) in (1..).zip(messages::demo_messages(instance.clock.now(), instance.random.as_ref())) {
         let everybody = messages::PEOPLE.iter().map(|(address, _)| *address);
-        let to_group = letter.to.contains(&messages::GROUP);
-        let direct = letter.to.iter().copied().filter(|address| *address != messages::GROUP);
+        let to_group = message.to.contains(&messages::GROUP);
+        let direct = message.to.iter().copied().filter(|address| *address != messages::GROUP);
         let addresses = direct.chain(everybody.filter(|_| to_group));
         let envelope = Envelope {
             id: format!("demo-{number}"),
-            reverse_path: letter.from.to_owned(),
+            reverse_path: message.from.to_owned(),
             recipients: addresses.map(Recipient::new).collect(),
             ..Envelope::default()
         };
-        last = last.max(instance.router.accept(&envelope, &letter.raw)?.ticket);
+        last = last.max(instance.router.accept(&envelope, &message.raw)?.ticket);
     }
     Ok(instance.store.durable(last).wait()?)
 }
 
 /// Reads the passwords. Generates them first if the file does not exist.
-fn passwords(instance: &Instance) -> Result<Vec<(String, String)>, DataError> {
+fn read_passwords(instance: &Instance) -> Result<Vec<(String, String)>, DataError> {
     let path = instance.data.demo_passwords_file();
     if !path.exists() {
-        let line = |(address, _): &(&str, &str)| format!("{address} {}\n", password(instance.random.as_ref()));
+        let line = |(address, _): &(&str, &str)| format!("{address} {}\n", generate_password(instance.random.as_ref()));
         let text: String = messages::PEOPLE.iter().map(line).collect();
         write_private(&path, text.as_bytes())?;
     }
@@ -148,7 +148,7 @@ fn passwords(instance: &Instance) -> Result<Vec<(String, String)>, DataError> {
         .collect())
 }
 
-fn password(random: &dyn Random) -> String {
+fn generate_password(random: &dyn Random) -> String {
     let letter = |_| char::from(ALPHABET.get(random.below(ALPHABET.len() as u64) as usize).copied().unwrap_or(b'x'));
     let groups: Vec<String> = (0..4).map(|_| (0..4).map(letter).collect()).collect();
     groups.join("-")
@@ -164,16 +164,16 @@ mod tests {
         let sample = Sample::new();
         let instance = &sample.instance;
         let logins = set_up(instance).expect("a sound folder");
-        let letters = || {
+        let message_count = || {
             let file = instance.mail.open_as_server("mail/alice.nsf").expect("the mail file exists");
             file.quota().expect("the mail file can be read").notes
         };
-        let before = letters();
+        let before = message_count();
         assert!(before > 0);
         instance.directory.group_remove(messages::GROUP).expect("the group exists");
         instance.directory.user_remove("carol@demo.test").expect("the user exists");
         assert_eq!(set_up(instance).expect("a sound folder"), logins);
-        assert_eq!(letters(), before);
+        assert_eq!(message_count(), before);
         assert!(instance.directory.person("carol@demo.test").expect("a lookup").is_none());
         assert!(instance.directory.group(messages::GROUP).expect("a lookup").is_none());
     }

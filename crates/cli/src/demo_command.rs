@@ -13,7 +13,7 @@ use crate::{demo, log};
 /// Sets up the demo data on the first start and runs the demo server.
 pub fn run(server: &ServerFunctions, global: &GlobalOptions) -> Result<(), CommandError> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
-    let config = Arc::new(config::load(&ConfigSources { preset, ..global.origin() }).map_err(CommandError::of)?);
+    let config = Arc::new(config::load(&ConfigSources { preset, ..global.sources() }).map_err(CommandError::of)?);
     log::start(&config.log).map_err(CommandError)?;
     log::configuration_warnings(&config);
     let instance = Instance::open(config).map_err(CommandError::of)?;

@@ -37,9 +37,9 @@ pub(super) fn is_stdout(export: &TableExport) -> bool {
 }
 
 /// A temporary file. Dropping this removes its name.
-struct Spool(PathBuf);
+struct TemporaryTable(PathBuf);
 
-impl Drop for Spool {
+impl Drop for TemporaryTable {
     fn drop(&mut self) {
         // The file may not exist, and then there is nothing to remove.
         let _ = std::fs::remove_file(&self.0);
@@ -53,13 +53,15 @@ pub(super) fn run(
     report: &mut ProgressCallback<'_>,
 ) -> Result<(), CommandError> {
     let name = format!("export-{}.tmp", std::process::id());
-    let spool =
-        Spool(std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(CommandError::of)?);
-    export.file.clone_from(&spool.0);
+    let table_file = TemporaryTable(
+        std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(CommandError::of)?,
+    );
+    export.file.clone_from(&table_file.0);
     export.format = Some(export.format.unwrap_or(TableFormat::Csv));
     let answer = AdminTarget::open(config, false)?.execute(Request::Db(DbRequest::Export(export)), report)?;
-    let mut table = File::open(&spool.0).map_err(|error| CommandError(format!("{}: {error}", spool.0.display())))?;
-    drop(spool);
+    let mut table =
+        File::open(&table_file.0).map_err(|error| CommandError(format!("{}: {error}", table_file.0.display())))?;
+    drop(table_file);
     match std::io::copy(&mut table, &mut std::io::stdout().lock()) {
         // A closed pipe (`| head`) is not an error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

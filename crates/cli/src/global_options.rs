@@ -33,7 +33,7 @@ pub struct GlobalOptions {
 impl GlobalOptions {
     /// Returns the sources of the configuration.
     #[must_use]
-    pub fn origin(&self) -> ConfigSources {
+    pub fn sources(&self) -> ConfigSources {
         ConfigSources {
             file: self.config.clone(),
             preset: Vec::new(),
@@ -44,7 +44,7 @@ impl GlobalOptions {
 
     /// Reads and checks the configuration. Writes its warnings to standard error.
     pub fn load(&self) -> Result<Config, CommandError> {
-        let config = config::load(&self.origin()).map_err(CommandError::of)?;
+        let config = config::load(&self.sources()).map_err(CommandError::of)?;
         for warning in &config.warnings {
             eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
         }

@@ -178,8 +178,8 @@ where
     let user =
         global.remote.user.clone().ok_or_else(|| CommandError("no user name; specify it with --user".to_owned()))?;
     let config = global.load()?;
-    let options = options(global, &config)?;
-    let password = password(&global.remote)?;
+    let options = connect_options(global, &config)?;
+    let password = read_password(&global.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::of)?;
     let output = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| connect_error(error, &global.remote))?;
@@ -215,7 +215,7 @@ fn print_output(output: CommandOutput, is_json: bool) -> Result<ExitStatus, Comm
     Ok(ExitStatus::Stale)
 }
 
-fn options(global: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
+fn connect_options(global: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
     Ok(ConnectOptions { compression: global.remote.compress, ..address_and_trust(global, config)? })
 }
 
@@ -264,7 +264,7 @@ fn local_address(data: &DataFolder) -> Result<String, CommandError> {
 }
 
 /// Reads the password from a file, the environment or the terminal.
-fn password(remote: &RemoteOptions) -> Result<String, CommandError> {
+fn read_password(remote: &RemoteOptions) -> Result<String, CommandError> {
     let password = match (&remote.password_file, std::env::var("DOUBLET_PASSWORD")) {
         (Some(path), _) => secret_input::read(path, PASSWORD_LABEL)?,
         (None, Ok(password)) => password,

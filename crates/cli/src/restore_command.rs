@@ -85,11 +85,11 @@ fn verify(command: &RestoreCommand) -> Result<Answer, CommandError> {
     let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
         let _: ControlFlow<()> = display.show(&backup_progress("verifying", progress));
     });
-    Ok(verified(&checked.map_err(CommandError::of)?, &data_files))
+    Ok(verification_answer(&checked.map_err(CommandError::of)?, &data_files))
 }
 
 /// Returns the answer about a backup that is intact.
-fn verified(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
+fn verification_answer(checked: &backup::Backup, data_files: &RestorableFiles) -> Answer {
     let files = format_count(checked.files, "file", "files");
     let bytes = format_count(checked.bytes, "byte", "bytes");
     let intact = Answer::message(format!("Backup {} is intact: {files}, {bytes}.", checked.number));
@@ -175,7 +175,7 @@ mod tests {
             let found = DataFiles { number: 1, files: Vec::new(), key_fingerprint: None, encryption_unknown };
             let data_files = RestorableFiles::open(found, &KeySources::default()).expect("it has no key files");
             let checked = Backup { number: 1, files: 2, bytes: 3, copied_bytes: 0, encrypted: false, has_keys: false };
-            let says = verified(&checked, &data_files).says;
+            let says = verification_answer(&checked, &data_files).says;
             let begins = says.iter().zip(expected).all(|(text, begin)| text.starts_with(begin));
             assert!(says.len() == expected.len() && begins, "{says:?}");
         };

@@ -22,8 +22,8 @@ pub struct ConfigSources {
 }
 
 /// Reads and checks a configuration. If it is not valid, the error lists all problems in the order of the file.
-pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
-    let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
+pub fn load(sources: &ConfigSources) -> Result<Config, ConfigError> {
+    let refuse = |problems| ConfigError { file: sources.file.clone(), problems };
     let mut raw = RawConfig::new();
     let mut problems = Vec::new();
     let mut warnings = Vec::new();
@@ -34,18 +34,18 @@ pub fn load(origin: &ConfigSources) -> Result<Config, ConfigError> {
         problems.extend(report.problems);
         raw.extend(values);
     };
-    let preset = parse_assignments(&origin.preset, ValueSource::Demo, &mut problems);
+    let preset = parse_assignments(&sources.preset, ValueSource::Demo, &mut problems);
     add(preset, &mut problems);
-    if let Some(file) = &origin.file {
+    if let Some(file) = &sources.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
         let read = crate::raw::parse(&text).map_err(|problem| refuse(vec![problem]))?;
         add(read.raw, &mut problems);
         problems.extend(read.problems);
         problems.extend(unknown_sections(&read.empty_sections));
     }
-    let overrides = parse_assignments(&origin.overrides, ValueSource::CommandLine, &mut problems);
+    let overrides = parse_assignments(&sources.overrides, ValueSource::CommandLine, &mut problems);
     add(overrides, &mut problems);
-    if let Some(data) = &origin.data {
+    if let Some(data) = &sources.data {
         let texts = vec![data.display().to_string()];
         raw.insert("server.data".to_owned(), RawValue { texts, source: ValueSource::CommandLine });
     }

@@ -50,7 +50,7 @@ const ENTRIES: [Entry; 9] = [
 ];
 
 /// Creates the database unless it exists.
-pub(super) fn make(instance: &Instance) -> Result<(), DemoError> {
+pub(super) fn create(instance: &Instance) -> Result<(), DemoError> {
     if instance.notes.database_open(PATH).is_ok() {
         return Ok(());
     }

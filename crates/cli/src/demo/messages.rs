@@ -38,9 +38,9 @@ const CAROL: &str = PEOPLE[2].0;
 
 /// Creates all messages, dated in the hours before `now`.
 #[must_use]
-pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
+pub fn demo_messages(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
     let mut builder = MessageBuilder { now, random, count: 0 };
-    let mut letters = vec![
+    let mut messages = vec![
         builder.plain(BOB, &[ALICE], "Lunch on Thursday?", LUNCH),
         builder.plain(ALICE, &[GROUP], "Welcome to the team list", WELCOME),
         builder.html(CAROL, &[ALICE, BOB], "The new colors of the website"),
@@ -51,8 +51,8 @@ pub fn letters(now: Timestamp, random: &dyn Random) -> Vec<DemoMessage> {
         builder.invitation(ALICE, &[BOB, CAROL], "Planning for the spring release"),
         builder.forwarded(BOB, &[CAROL], "Fwd: Question about the invoice"),
     ];
-    letters.extend(builder.thread());
-    letters
+    messages.extend(builder.thread());
+    messages
 }
 
 const LUNCH: &str = "Hi Alice,\n\nshall we try the new place at the harbor on Thursday, half past twelve?\n\
@@ -73,7 +73,7 @@ impl MessageBuilder<'_> {
     fn plain(&mut self, from: &'static str, to: &[&'static str], subject: &str, text: &str) -> DemoMessage {
         let (mut head, _) = self.head(from, to, subject, "");
         head.push_str("Content-Type: text/plain; charset=us-ascii\r\n\r\n");
-        letter(from, to, head + &crlf(text))
+        build_message(from, to, head + &crlf(text))
     }
 
     fn html(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -85,7 +85,7 @@ impl MessageBuilder<'_> {
              a30\">red</b> that we talked about. Caf=C3=A9 =E2=98=95 at three?</p>\r\n\
              <ul><li>Green: #00AA66</li><li>Red: #AA3300</li></ul>\r\n</body></html>\r\n",
         );
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn alternative(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -98,7 +98,7 @@ impl MessageBuilder<'_> {
              <h1>Minutes</h1><ol><li>The cellar stays locked — <i>Bob</i> has the key.</li><li>Carol orders paper.</li></ol>\r\n\
              --{boundary}--\r\n"
         );
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn unicode(&mut self, from: &'static str, to: &[&'static str]) -> DemoMessage {
@@ -109,7 +109,7 @@ impl MessageBuilder<'_> {
             "Grüße aus Köln, привет из Москвы, 你好，世界, שלום עולם, and a party: 🎉\r\n\r\nCarol Çelik\r\n"
                 .as_bytes(),
         ));
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn attachments(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -131,7 +131,7 @@ impl MessageBuilder<'_> {
             "Mehr Käse.\r\n".as_bytes(),
         );
         let _ = write!(head, "--{boundary}--\r\n");
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn large(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -144,7 +144,7 @@ impl MessageBuilder<'_> {
         self.random.fill(&mut content);
         attach(&mut head, &boundary, ("application/zip", "excursion.zip"), &content);
         let _ = write!(head, "--{boundary}--\r\n");
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn invitation(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -168,7 +168,7 @@ impl MessageBuilder<'_> {
             stamp(start),
             stamp(start.after(Duration::from_secs(3_600))),
         );
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     fn forwarded(&mut self, from: &'static str, to: &[&'static str], subject: &str) -> DemoMessage {
@@ -185,7 +185,7 @@ impl MessageBuilder<'_> {
              --{boundary}\r\nContent-Type: message/rfc822\r\nContent-Disposition: attachment; filename=\"invoice.eml\"\r\n\r\n{}\r\n--{boundary}--\r\n",
             String::from_utf8_lossy(&inner.raw)
         );
-        letter(from, to, head)
+        build_message(from, to, head)
     }
 
     /// Creates a thread of three messages, in which three people answer each other.
@@ -206,7 +206,7 @@ impl MessageBuilder<'_> {
             ),
         ];
         let mut ids: Vec<String> = Vec::new();
-        let mut letters = Vec::new();
+        let mut messages = Vec::new();
         for (from, to, subject, text) in turns {
             let (mut head, _) = self.head(from, &to, subject, "");
             if let Some(last) = ids.last() {
@@ -215,9 +215,9 @@ impl MessageBuilder<'_> {
             let id = head.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap_or_default();
             ids.push(id.to_owned());
             head.push_str("Content-Type: text/plain; charset=us-ascii\r\n\r\n");
-            letters.push(letter(from, &to, head + &crlf(text)));
+            messages.push(build_message(from, &to, head + &crlf(text)));
         }
-        letters
+        messages
     }
 
     /// Starts a message and returns its header and a MIME boundary. If `multipart` is not empty, the header declares
@@ -241,7 +241,7 @@ impl MessageBuilder<'_> {
     }
 }
 
-fn letter(from: &'static str, to: &[&'static str], text: String) -> DemoMessage {
+fn build_message(from: &'static str, to: &[&'static str], text: String) -> DemoMessage {
     DemoMessage { from, to: to.to_vec(), raw: text.into_bytes() }
 }
 
@@ -320,11 +320,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_are_well_formed() {
-        let letters = letters(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
-        assert_eq!(letters.len(), 12);
-        for letter in &letters {
-            let text = String::from_utf8(letter.raw.clone()).expect("the demo writes UTF-8");
+    fn messages_are_well_formed() {
+        let messages = demo_messages(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
+        assert_eq!(messages.len(), 12);
+        for message in &messages {
+            let text = String::from_utf8(message.raw.clone()).expect("the demo writes UTF-8");
             let (head, body) = text.split_once("\r\n\r\n").expect("there is a header");
             assert!(!text.replace("\r\n", "").contains(['\r', '\n']), "{head}");
             for field in ["From: ", "To: ", "Subject: ", "Date: ", "Message-ID: <"] {
@@ -335,21 +335,21 @@ mod tests {
                 );
             }
             assert!(head.is_ascii() && !body.is_empty() && text.lines().all(|line| line.len() < 998), "{head}");
-            assert!(!letter.to.is_empty());
+            assert!(!message.to.is_empty());
             if let Some(boundary) = head.split("boundary=\"").nth(1).and_then(|rest| rest.split('"').next()) {
                 assert!(body.ends_with(&format!("--{boundary}--\r\n")), "{head}");
             }
         }
-        assert!(letters.iter().any(|letter| letter.raw.len() > LARGE_BYTES));
+        assert!(messages.iter().any(|message| message.raw.len() > LARGE_BYTES));
     }
 
     #[test]
     fn replies_refer_to_the_first_message() {
-        let letters = letters(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
-        let text = |letter: &DemoMessage| String::from_utf8_lossy(&letter.raw).into_owned();
-        let first = text(&letters[9]).lines().find_map(|l| l.strip_prefix("Message-ID: ").map(str::to_owned));
+        let messages = demo_messages(Timestamp::from_seconds(1_767_225_600), &SeededRandom::new(1));
+        let text = |message: &DemoMessage| String::from_utf8_lossy(&message.raw).into_owned();
+        let first = text(&messages[9]).lines().find_map(|l| l.strip_prefix("Message-ID: ").map(str::to_owned));
         let first = first.expect("it has an identifier");
-        assert!(text(&letters[10]).contains(&format!("In-Reply-To: {first}\r\n")));
-        assert!(text(&letters[11]).contains(&format!("References: {first}\r\n <")));
+        assert!(text(&messages[10]).contains(&format!("In-Reply-To: {first}\r\n")));
+        assert!(text(&messages[11]).contains(&format!("References: {first}\r\n <")));
     }
 }

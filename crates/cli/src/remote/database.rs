@@ -19,8 +19,8 @@ pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
             record(vec![
                 ("path", json!(entry.path)),
                 ("title", json!(entry.title)),
-                ("kind", kind(entry.kind())),
-                ("access", level(entry.level())),
+                ("kind", kind_json(entry.kind())),
+                ("access", level_json(entry.level())),
                 ("replica_id", json!(entry.replica_id)),
             ])
         }));
@@ -34,25 +34,25 @@ pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, CommandError> {
     let made = client.databases().create_database(request).await.map_err(call_error)?.into_inner();
-    Ok(answer_of(made).with_message("You are its manager; nobody else has access yet."))
+    Ok(database_answer(made).with_message("You are its manager; nobody else has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, CommandError> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
-    Ok(answer_of(client.databases().open_database(request).await.map_err(call_error)?.into_inner()))
+    Ok(database_answer(client.databases().open_database(request).await.map_err(call_error)?.into_inner()))
 }
 
-fn answer_of(found: v1::Database) -> Answer {
+fn database_answer(found: v1::Database) -> Answer {
     let rights = found.rights.unwrap_or_default();
     Answer::record(vec![
         ("path", json!(found.path)),
         ("title", json!(found.title)),
-        ("kind", kind(found.kind())),
+        ("kind", kind_json(found.kind())),
         ("owner", json!(found.owner)),
         ("replica_id", json!(found.replica_id)),
         ("created", timestamp_json(Some(base::Timestamp(found.created_us)))),
-        ("access", level(rights.level())),
+        ("access", level_json(rights.level())),
         ("creates_documents", json!(rights.create_documents)),
         ("deletes_documents", json!(rights.delete_documents)),
         ("creates_folders", json!(rights.create_folders)),
@@ -68,11 +68,11 @@ pub(super) fn key(path: String) -> v1::DatabaseKey {
     v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) }
 }
 
-fn level(level: v1::AccessLevel) -> Value {
+fn level_json(level: v1::AccessLevel) -> Value {
     let name = level.as_str_name().trim_start_matches("ACCESS_LEVEL_").to_lowercase().replace('_', "-");
     json!(name)
 }
 
-fn kind(kind: v1::DatabaseKind) -> Value {
+fn kind_json(kind: v1::DatabaseKind) -> Value {
     json!(kind.as_str_name().trim_start_matches("DATABASE_KIND_").to_lowercase().replace('_', ""))
 }

@@ -131,7 +131,7 @@ pub(super) async fn entries(
             request.skip_count = steps.map_err(|_| CommandError("--from exceeds the number of entries".to_owned()))?;
         }
     }
-    let reply = pages(&client, request, limit_of(reading.limit)).await?;
+    let reply = read_pages(&client, request, entry_limit(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
         return Err(CommandError(format!("there is no entry at position {}", position_text(place))));
     }
@@ -180,7 +180,7 @@ pub(super) async fn find(
     if found.matches > 0 {
         let matches = usize::try_from(found.matches).unwrap_or(usize::MAX);
         let request = v1::ReadEntriesRequest { start_key: found.key, ..opened.request.clone() };
-        reply = pages(&client, request, matches.min(limit_of(reading.limit))).await?;
+        reply = read_pages(&client, request, matches.min(entry_limit(reading.limit))).await?;
     }
     let mut answer = match found.matches {
         0 => Answer::default(),
@@ -192,7 +192,7 @@ pub(super) async fn find(
     Ok(opened.output(&reply, says.into_iter().fold(answer, Answer::with_message)))
 }
 
-fn limit_of(count: u32) -> usize {
+fn entry_limit(count: u32) -> usize {
     if count == 0 { usize::MAX } else { count as usize }
 }
 
@@ -221,7 +221,7 @@ impl ViewReader {
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
         let database = Some(key(reading.database.clone()));
         let view = Some(view_key(reading.view.clone()));
-        let collation = collation(columns, reading)?;
+        let collation = find_collation(columns, reading)?;
         let mask = v1::ReadMask { position: true, values: true, unread: true, marks: true, ..Default::default() };
         let request = v1::ReadEntriesRequest {
             database,
@@ -235,7 +235,7 @@ impl ViewReader {
         let is_share = percent_columns(client, &request, columns.len()).await;
         let names = match columns {
             [] => MAIL_ITEMS.map(str::to_owned).to_vec(),
-            columns => names(columns),
+            columns => unique_names(columns),
         };
         let share = |index: usize| is_share.get(index).copied().unwrap_or(false);
         let columns = names.into_iter().enumerate().map(|(index, name)| OutputColumn { name, is_share: share(index) });
@@ -244,7 +244,7 @@ impl ViewReader {
 
     /// Creates the output from the entries read.
     fn output(self, reply: &v1::ReadEntriesReply, answer: Answer) -> CommandOutput {
-        let rows = |for_people| reply.entries.iter().map(|entry| row(entry, &self.columns, for_people)).collect();
+        let rows = |for_people| reply.entries.iter().map(|entry| entry_row(entry, &self.columns, for_people)).collect();
         let has_shares = self.columns.iter().any(|column| column.is_share);
         let people = has_shares.then(|| rows(true));
         CommandOutput { answer: Answer { data: rows(false), ..answer }, people, late: self.late }
@@ -287,7 +287,7 @@ fn stale_reason(opened: &v1::Collection) -> Option<String> {
 }
 
 /// Returns the number of the requested collation. Fails if the view cannot be sorted in this way.
-fn collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, CommandError> {
+fn find_collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, CommandError> {
     let Some(wanted) = &reading.sort else { return Ok(0) };
     let is_meant =
         |column: &&v1::Column| [&column.title, &column.item].iter().any(|name| name.eq_ignore_ascii_case(wanted));
@@ -326,7 +326,7 @@ async fn percent_columns(client: &Client, request: &v1::ReadEntriesRequest, colu
 }
 
 /// Reads up to `limit` entries, in as many calls as needed.
-async fn pages(
+async fn read_pages(
     client: &Client,
     mut request: v1::ReadEntriesRequest,
     limit: usize,
@@ -348,7 +348,7 @@ async fn pages(
 
 /// Returns a unique name for each column: its title, or else its item name, with a number appended if the name is
 /// taken.
-fn names(columns: &[v1::Column]) -> Vec<String> {
+fn unique_names(columns: &[v1::Column]) -> Vec<String> {
     let mut taken: HashSet<String> = OWN_FIELDS.map(str::to_owned).into();
     let name = |(index, column): (usize, &v1::Column)| {
         let plain = match [&column.title, &column.item].into_iter().find(|name| !name.is_empty()) {
@@ -368,7 +368,7 @@ fn position_text(place: &v1::Tumbler) -> String {
     place.levels.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
-fn row(entry: &v1::Entry, columns: &[OutputColumn], for_people: bool) -> Value {
+fn entry_row(entry: &v1::Entry, columns: &[OutputColumn], for_people: bool) -> Value {
     let mut fields = vec![
         ("position", json!(entry.position.as_ref().map(position_text).unwrap_or_default())),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
@@ -407,7 +407,7 @@ mod tests {
     fn only_documents_have_unread_marks() {
         let entry = |category| v1::Entry { category, note_id: 7, ..v1::Entry::default() };
         let note_and_unread = |category| {
-            let row = row(&entry(category), &[], false);
+            let row = entry_row(&entry(category), &[], false);
             (row["note"].clone(), row["unread"].clone())
         };
         assert_eq!(note_and_unread(true), (Value::Null, Value::Null));
@@ -424,7 +424,7 @@ mod tests {
             column("note", "Note"),
             column("Amount 2", "x"),
         ];
-        assert_eq!(names(&columns), ["Amount", "Amount 2", "Amount 3", "column 4", "note 2", "Amount 2 2"]);
+        assert_eq!(unique_names(&columns), ["Amount", "Amount 2", "Amount 3", "column 4", "note 2", "Amount 2 2"]);
     }
 
     #[test]
@@ -432,7 +432,7 @@ mod tests {
         let columns = [OutputColumn { name: "Share".to_owned(), is_share: true }];
         let values = vec![v1::Value { kind: Some(v1::value::Kind::Number(100.0 / 3.0)) }];
         let entry = |category| v1::Entry { category, values: values.clone(), ..v1::Entry::default() };
-        let share = |category, for_people| row(&entry(category), &columns, for_people)["Share"].clone();
+        let share = |category, for_people| entry_row(&entry(category), &columns, for_people)["Share"].clone();
         assert_eq!((share(true, true), share(false, true)), (json!("33.33%"), Value::Null));
         assert_eq!((share(true, false), share(false, false)), (json!(100.0 / 3.0), json!(100.0 / 3.0)));
     }
@@ -454,7 +454,7 @@ mod tests {
                 descending,
                 wait: 0,
             };
-            let found = collation(columns, &reading);
+            let found = find_collation(columns, &reading);
             let found = found.map_or_else(|failure| failure.to_string(), |collation| collation.to_string());
             assert!(found.contains(expected), "{found}");
         };

@@ -74,7 +74,7 @@ impl FolderSelector {
         (Some(key(self.database.clone())), Some(view_key(self.folder.clone())))
     }
 
-    fn missing(&self, status: client::Status) -> CommandError {
+    fn missing_error(&self, status: client::Status) -> CommandError {
         lookup_error(status, &self.folder, &format!("doublet folder list {}", self.database))
     }
 }
@@ -100,23 +100,23 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
         FolderCommand::Create { database, name, personal } => {
             let request = v1::CreateFolderRequest { database: Some(key(database.clone())), name, personal };
             let made = client.views().create_folder(request).await;
-            Ok(answer_of(&made.map_err(|status| create_error(status, &database, personal))?.into_inner()))
+            Ok(folder_answer(&made.map_err(|status| create_error(status, &database, personal))?.into_inner()))
         }
         FolderCommand::Rename { selector, name } => {
             let (database, folder) = selector.keys();
             let renamed = client.views().rename_folder(v1::RenameFolderRequest { database, folder, name }).await;
-            Ok(answer_of(&renamed.map_err(|status| selector.missing(status))?.into_inner()))
+            Ok(folder_answer(&renamed.map_err(|status| selector.missing_error(status))?.into_inner()))
         }
         FolderCommand::Delete { selector } => delete(&client, selector).await,
         FolderCommand::Add { selector, notes } => {
             let (database, into) = selector.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into, out_of: None };
-            file(&client, &selector, moved, "in").await
+            move_notes(&client, &selector, moved, "in").await
         }
         FolderCommand::Remove { selector, notes } => {
             let (database, out_of) = selector.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into: None, out_of };
-            file(&client, &selector, moved, "not in").await
+            move_notes(&client, &selector, moved, "not in").await
         }
     }
 }
@@ -127,7 +127,7 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
     let reply = client.views().list_views(request).await.map_err(call_error)?.into_inner();
     let meant = reply.views.iter().filter(|folder| !personal || is_personal(folder));
     let rows = meant.map(|folder| {
-        let mut fields = fields(folder);
+        let mut fields = folder_fields(folder);
         fields.push(("columns", folder.columns.iter().map(|column| json!(column.title)).collect()));
         record(fields)
     });
@@ -140,11 +140,11 @@ fn is_personal(folder: &v1::View) -> bool {
     folder.flags.contains('V')
 }
 
-fn answer_of(folder: &v1::View) -> Answer {
-    Answer::record(fields(folder))
+fn folder_answer(folder: &v1::View) -> Answer {
+    Answer::record(folder_fields(folder))
 }
 
-fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
+fn folder_fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
     vec![("folder", json!(folder.view_id)), ("name", json!(folder.name)), ("personal", json!(is_personal(folder)))]
 }
 
@@ -158,11 +158,11 @@ async fn delete(client: &Client, selector: FolderSelector) -> Result<Answer, Com
             selector.database,
             selector.folder
         ))),
-        Err(status) => Err(selector.missing(status)),
+        Err(status) => Err(selector.missing_error(status)),
     }
 }
 
-async fn file(
+async fn move_notes(
     client: &Client,
     selector: &FolderSelector,
     request: v1::MoveNotesRequest,
@@ -170,7 +170,7 @@ async fn file(
 ) -> Result<Answer, CommandError> {
     let requested = request.notes.len();
     let outcome = client.views().move_notes(request).await;
-    let moved = outcome.map_err(|status| selector.missing(status))?.into_inner().moved;
+    let moved = outcome.map_err(|status| selector.missing_error(status))?.into_inner().moved;
     let missing = requested.saturating_sub(moved as usize);
     let failure = (missing > 0).then(|| {
         let list = format!("`doublet note list {}`", selector.database);

@@ -20,7 +20,7 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, CommandError
         match known {
             Some(item) => {
                 let first = item.value.take().and_then(|value| value.kind).filter(|_| item.flags == Some(flags));
-                let joined = first.and_then(|first| join(first, kind));
+                let joined = first.and_then(|first| merge_values(first, kind));
                 let joined =
                     joined.ok_or_else(|| CommandError(format!("{name}: the values of a list must have one type")))?;
                 item.value = Some(v1::Value { kind: Some(joined) });
@@ -52,7 +52,7 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), CommandErro
         "names" => (name, names, list()),
         "readers" => (name, v1::ItemFlags { readers: true, ..names }, list()),
         "authors" => (name, v1::ItemFlags { authors: true, ..names }, list()),
-        _ => match of_type(kind, value) {
+        _ => match parse_typed(kind, value) {
             Some(kind) => (name, summary, kind.map_err(broken)?),
             None => {
                 return Err(broken("unknown type; the types are text, number, time, html, names, readers and authors"));
@@ -62,24 +62,24 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), CommandErro
 }
 
 /// Parses a value of one of the types that views sort by. Returns `None` for any other type name.
-fn of_type(name: &str, value: &str) -> Option<Result<Kind, &'static str>> {
+fn parse_typed(name: &str, value: &str) -> Option<Result<Kind, &'static str>> {
     Some(match name {
         "text" => Ok(Kind::Text(value.to_owned())),
-        "number" => number(value).map(Kind::Number).ok_or("this is not a number"),
-        "time" => time(value)
+        "number" => parse_number(value).map(Kind::Number).ok_or("this is not a number"),
+        "time" => parse_time(value)
             .map(Kind::TimeUs)
             .ok_or("write times as 2026-01-31T12:00:00Z, or 2026-01-31 for midnight in UTC"),
         _ => return None,
     })
 }
 
-fn number(text: &str) -> Option<f64> {
+fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// Parses a point in time: RFC 3339, or a date alone, which stands for midnight in UTC. Returns microseconds since
 /// 1970.
-fn time(text: &str) -> Option<i64> {
+fn parse_time(text: &str) -> Option<i64> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Some(moment.as_microsecond());
     }
@@ -101,11 +101,11 @@ pub(super) struct SearchValue {
 pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, CommandError> {
     let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
-        if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
+        if let Some(typed) = key.split_once('=').and_then(|(name, value)| parse_typed(name, value)) {
             let kind = typed.map_err(|why| CommandError(format!("{key:?}: {why}")))?;
             return Ok(SearchValue { given_value: value(kind), alternative: None });
         }
-        let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));
+        let perhaps = parse_number(key).map(Kind::Number).or_else(|| parse_time(key).map(Kind::TimeUs));
         Ok(SearchValue { given_value: value(Kind::Text(key.clone())), alternative: perhaps.map(value) })
     };
     keys.iter().map(read).collect()
@@ -118,7 +118,7 @@ pub(super) fn parse_position(text: &str) -> Result<v1::Tumbler, String> {
     levels.map(|levels| v1::Tumbler { levels }).ok_or_else(|| "write a position as 3.2.7, counted from 1".to_owned())
 }
 
-fn join(first: Kind, next: Kind) -> Option<Kind> {
+fn merge_values(first: Kind, next: Kind) -> Option<Kind> {
     Some(match (first, next) {
         (Kind::Text(first), Kind::Text(next)) => Kind::TextList(v1::TextList { values: vec![first, next] }),
         (Kind::TextList(mut list), Kind::Text(next)) => {

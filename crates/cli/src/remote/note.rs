@@ -217,14 +217,14 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             let request = v1::SearchNotesRequest {
                 database: Some(key(database)),
                 formula: formula.unwrap_or_default(),
-                items: Some(selection(Extent::Header, items.clone())),
+                items: Some(item_selection(Extent::Header, items.clone())),
                 ..v1::SearchNotesRequest::default()
             };
             note_list::list(&client, request, &items, since, limit as usize).await
         }
         NoteCommand::Get { database, note, items } => {
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
-            get(&client, database, &note, selection(extent, items)).await
+            get(&client, database, &note, item_selection(extent, items)).await
         }
         NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
         NoteCommand::Set { database, note, edit, on_conflict, base } => {
@@ -246,7 +246,9 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             let note = Some(parse_note_key(&note)?);
             delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, permanent }).await
         }
-        NoteCommand::Deleted { database, items, limit } => deleted(&client, database, shown_items(items), limit).await,
+        NoteCommand::Deleted { database, items, limit } => {
+            list_deleted(&client, database, shown_items(items), limit).await
+        }
         NoteCommand::Restore { database, note } => {
             let database = Some(key(database));
             let note = Some(parse_note_key(&note)?);
@@ -321,7 +323,12 @@ async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answe
     }
 }
 
-async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, CommandError> {
+async fn list_deleted(
+    client: &Client,
+    database: String,
+    items: Vec<String>,
+    limit: u32,
+) -> Result<Answer, CommandError> {
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
     let mut rows = Vec::new();
     let mut after = 0;
@@ -330,7 +337,7 @@ async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u
             database: Some(key(database.clone())),
             limit: u32::try_from(limit.saturating_sub(rows.len()).min(DELETED_PAGE)).unwrap_or(u32::MAX),
             after,
-            items: Some(selection(Extent::Header, items.clone())),
+            items: Some(item_selection(Extent::Header, items.clone())),
         };
         let page = client.notes().list_deleted_notes(request).await.map_err(call_error)?.into_inner();
         rows.extend(page.notes.iter().map(|found| deleted_row(found, &items)));
@@ -358,12 +365,12 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
         ("folders", json!(found.folder_ids.len())),
         ("size_bytes", json!(header.size_bytes)),
     ];
-    fields.extend(items.iter().map(|name| (name.as_str(), item_of(&note, name))));
+    fields.extend(items.iter().map(|name| (name.as_str(), item_value(&note, name))));
     record(fields)
 }
 
 /// Returns the value of an item.
-pub(super) fn item_of(note: &v1::Note, name: &str) -> Value {
+pub(super) fn item_value(note: &v1::Note, name: &str) -> Value {
     let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
     to_json(item.and_then(|item| item.value.as_ref()))
 }
@@ -460,14 +467,14 @@ fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>
     Ok(says.into_iter().fold(answer, Answer::with_message))
 }
 
-/// Returns an answer with the state of a saved note. `what` names the field with its number.
-pub(super) fn saved_answer(what: &str, saved: &v1::SavedNote) -> Answer {
-    Answer::record(saved_fields(what, saved))
+/// Returns an answer with the state of a saved note. `kind` names the field with its number.
+pub(super) fn saved_answer(kind: &str, saved: &v1::SavedNote) -> Answer {
+    Answer::record(saved_fields(kind, saved))
 }
 
-fn saved_fields<'w>(what: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value)> {
+fn saved_fields<'w>(kind: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value)> {
     vec![
-        (what, json!(saved.note_id)),
+        (kind, json!(saved.note_id)),
         ("unid", json!(hex::upper(&saved.unid))),
         ("sequence", json!(saved.sequence)),
         ("modseq", json!(saved.modseq)),
@@ -479,7 +486,7 @@ fn shown_items(items: Vec<String>) -> Vec<String> {
     if items.is_empty() { vec!["Form".to_owned(), "Subject".to_owned()] } else { items }
 }
 
-pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection {
+pub(super) fn item_selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection {
     v1::ItemSelection { extent: extent.into(), names }
 }
 

@@ -13,7 +13,7 @@ use base::hex;
 use client::{Client, Code, v1};
 use serde_json::{Value, json};
 
-use super::note::item_of;
+use super::note::item_value;
 use super::{CALL_TIME, call_error};
 use crate::CommandError;
 
@@ -77,13 +77,13 @@ struct List {
 
 impl List {
     /// Adds the documents of a reply that come after a position.
-    fn take(&mut self, reply: &v1::SearchNotesReply, since: ListPosition, items: &[String]) {
+    fn add_reply(&mut self, reply: &v1::SearchNotesReply, since: ListPosition, items: &[String]) {
         for note in &reply.notes {
             let header = note.header.clone().unwrap_or_default();
             let found = DocumentPosition { modseq: header.modseq, note: header.note_id };
             if since.precedes(found) {
                 self.places.push(found);
-                self.rows.push(row(note, &header, items));
+                self.rows.push(note_row(note, &header, items));
             }
         }
         self.reached = reply.end.then_some(reply.modseq);
@@ -92,7 +92,7 @@ impl List {
 
     /// Truncates the list to `limit` documents; 0 means no limit. Returns the start of the next list, if known, and
     /// whether there are more documents.
-    fn cut(&mut self, limit: usize) -> (Option<ListPosition>, bool) {
+    fn truncate(&mut self, limit: usize) -> (Option<ListPosition>, bool) {
         let next = self.places.get(limit).copied().filter(|_| limit > 0);
         let Some(next) = next else {
             let last = self.places.last().map(|last| last.modseq);
@@ -127,7 +127,7 @@ pub(super) async fn list(
     let mut is_overdue = false;
     while limit == 0 || list.places.len() <= limit {
         match replies.message().await {
-            Ok(Some(reply)) => list.take(&reply, since, items),
+            Ok(Some(reply)) => list.add_reply(&reply, since, items),
             Ok(None) => break,
             Err(status) if status.code() == Code::DeadlineExceeded => {
                 is_overdue = true;
@@ -136,7 +136,7 @@ pub(super) async fn list(
             Err(status) => return Err(call_error(status)),
         }
     }
-    let (next, has_more) = list.cut(limit);
+    let (next, has_more) = list.truncate(limit);
     if is_overdue && !has_more {
         return timed_out_answer(list.rows, next);
     }
@@ -173,7 +173,7 @@ fn timed_out_answer(rows: Vec<Value>, next: Option<ListPosition>) -> Result<Answ
     Ok(Answer { failure: Some(failure), ..Answer::list(rows) })
 }
 
-fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
+fn note_row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
     let mut fields = vec![
         ("note", json!(header.note_id)),
         ("unid", json!(hex::upper(&header.unid))),
@@ -181,7 +181,7 @@ fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
     ];
-    fields.extend(items.iter().map(|name| (name.as_str(), item_of(note, name))));
+    fields.extend(items.iter().map(|name| (name.as_str(), item_value(note, name))));
     record(fields)
 }
 
@@ -207,8 +207,8 @@ mod tests {
         let since: ListPosition = since.parse().expect("a position");
         let mut list = List::default();
         let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.server_modseq()).collect();
-        list.take(&reply(&found, Some(11)), since, &[]);
-        let (next, has_more) = list.cut(limit);
+        list.add_reply(&reply(&found, Some(11)), since, &[]);
+        let (next, has_more) = list.truncate(limit);
         assert_eq!(list.rows.len(), list.places.len());
         (list.places.iter().map(|found| found.note).collect(), next.expect("it ended").to_string(), has_more)
     }
@@ -232,8 +232,8 @@ mod tests {
     fn timed_out_search_reports_where_to_continue() {
         let mut list = List::default();
         let beginning = ListPosition { modseq: 0, note: None };
-        list.take(&reply(&DOCUMENTS, None), beginning, &[]);
-        let (next, has_more) = list.cut(0);
+        list.add_reply(&reply(&DOCUMENTS, None), beginning, &[]);
+        let (next, has_more) = list.truncate(0);
         assert!(!has_more);
         let answer = timed_out_answer(list.rows, next).expect("it found some");
         let failure = answer.failure.expect("it is not all");

@@ -7,7 +7,7 @@ use client::{Client, v1};
 
 use super::call_error;
 use super::database::key;
-use super::note::{NoteEdit, note_answer, saved_note, selection};
+use super::note::{NoteEdit, item_selection, note_answer, saved_note};
 use crate::CommandError;
 
 /// Profile document commands.
@@ -70,7 +70,7 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
         ProfileCommand::Get { selector, items } => {
             let (database, profile, user) = selector.key(client).await?;
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
-            let items = Some(selection(extent, items));
+            let items = Some(item_selection(extent, items));
             let request = v1::OpenProfileRequest { database, profile, user, items };
             Ok(note_answer(&client.notes().open_profile(request).await.map_err(call_error)?.into_inner()))
         }
