@@ -55,7 +55,7 @@ fn router(sources: AdminSources) -> Router {
 }
 
 async fn ready(State(sources): State<AdminSources>) -> impl IntoResponse {
-    let faults = listeners::faults(sources.status.listeners()).await;
+    let faults = listeners::find_faults(sources.status.listeners()).await;
     // The check queries the free disk space from the system, which may block.
     match tokio::task::spawn_blocking(move || sources.status.ready()).await {
         Ok(Ok(())) if faults.is_empty() => (StatusCode::OK, "ready\n".to_owned()),

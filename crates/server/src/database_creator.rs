@@ -30,20 +30,20 @@ impl TemplateDatabaseCreator {
     fn may_create(&self, identity: &Identity) -> Result<bool, directory::Error> {
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
         let names = self.instance.config.native.database_creators.split(',').map(str::trim);
-        for who in names.filter(|who| !who.is_empty()) {
-            acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
+        for name in names.filter(|name| !name.is_empty()) {
+            acl.entries.push(AclEntry::new(self.canonical_name(name)?, AclLevel::Manager));
         }
         // The maximum level for password logins is a property of each database. It must not limit this check.
         acl.max_internet_access = AclLevel::Manager;
         Ok(acl.evaluate(identity).level == AclLevel::Manager)
     }
 
-    fn name_of(&self, who: &str) -> Result<Name, directory::Error> {
-        if let Some(person) = self.instance.directory.person(who)? {
+    fn canonical_name(&self, name: &str) -> Result<Name, directory::Error> {
+        if let Some(person) = self.instance.directory.person(name)? {
             return Ok(person.name.clone());
         }
-        let group = self.instance.directory.group(who)?;
-        Ok(group.map_or_else(|| Name::new(who), |group| group.name.clone()))
+        let group = self.instance.directory.group(name)?;
+        Ok(group.map_or_else(|| Name::new(name), |group| group.name.clone()))
     }
 
     fn acl_for(&self, creator: &Identity) -> Acl {

@@ -3,7 +3,7 @@
 //! All listeners are bound before any of them serves, so that a port in use is an error at startup and not later.
 //! Accepting ends when the server drains. A connection beyond the limits gets an error in the words of its protocol and
 //! is closed. Errors of `accept`, such as running out of file descriptors, are logged and retried after a pause; they
-//! are never fatal. [`faults`] probes the tasks of the listeners and reports those that do not accept connections.
+//! are never fatal. [`find_faults`] probes the tasks of the listeners and reports those that do not accept connections.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -268,33 +268,37 @@ impl ListenerProbe {
         (Self { name, file, probes }, receiver)
     }
 
-    fn fault(&self, why: &str) -> String {
+    fn describe_fault(&self, why: &str) -> String {
         format!("the listener {} {why}", self.name)
     }
 
     /// Sends a probe, or returns the fault that prevents it.
-    fn send(&self) -> Result<oneshot::Receiver<Option<String>>, String> {
+    fn send_probe(&self) -> Result<oneshot::Receiver<Option<String>>, String> {
         if self.file.as_ref().is_some_and(|file| !file.exists()) {
-            return Err(self.fault("cannot be reached because its socket was removed; restart the server"));
+            return Err(self.describe_fault("cannot be reached because its socket was removed; restart the server"));
         }
         let (answer, answered) = oneshot::channel();
         match self.probes.try_send(answer) {
             Ok(()) => Ok(answered),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(self.fault(BLOCKED)),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(self.fault(ENDED)),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(self.describe_fault(BLOCKED)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(self.describe_fault(ENDED)),
         }
     }
 
-    async fn answer(&self, sent: Result<oneshot::Receiver<Option<String>>, String>, until: Instant) -> Option<String> {
+    async fn await_answer(
+        &self,
+        sent: Result<oneshot::Receiver<Option<String>>, String>,
+        until: Instant,
+    ) -> Option<String> {
         let answered = match sent {
             Ok(answered) => answered,
             Err(fault) => return Some(fault),
         };
         match tokio::time::timeout_at(until, answered).await {
             Ok(Ok(None)) => None,
-            Ok(Ok(Some(error))) => Some(self.fault(&format!("cannot accept connections: {error}"))),
-            Ok(Err(_)) => Some(self.fault(ENDED)),
-            Err(_) => Some(self.fault(BLOCKED)),
+            Ok(Ok(Some(error))) => Some(self.describe_fault(&format!("cannot accept connections: {error}"))),
+            Ok(Err(_)) => Some(self.describe_fault(ENDED)),
+            Err(_) => Some(self.describe_fault(BLOCKED)),
         }
     }
 }
@@ -306,12 +310,12 @@ const BLOCKED: &str = "is blocked; see the log, and restart the server if the pr
 const ENDED: &str = "has ended because of a bug; see the log, and restart the server";
 
 /// Returns a description of each listener that does not accept connections. Takes at most [`PROBE_TIME_MAX`].
-pub async fn faults(listeners: &[ListenerProbe]) -> Vec<String> {
+pub async fn find_faults(listeners: &[ListenerProbe]) -> Vec<String> {
     let until = Instant::now() + PROBE_TIME_MAX;
-    let sent: Vec<_> = listeners.iter().map(ListenerProbe::send).collect();
+    let sent: Vec<_> = listeners.iter().map(ListenerProbe::send_probe).collect();
     let mut faults = Vec::new();
     for (listener, sent) in listeners.iter().zip(sent) {
-        faults.extend(listener.answer(sent, until).await);
+        faults.extend(listener.await_answer(sent, until).await);
     }
     faults
 }
@@ -516,7 +520,7 @@ mod tests {
     }
 
     /// Creates the task of a listener that admits no connections, and its probe.
-    fn probed(folder: &Path, assignment: &str) -> (ConnectionAcceptor, ListenerProbe) {
+    fn acceptor_with_probe(folder: &Path, assignment: &str) -> (ConnectionAcceptor, ListenerProbe) {
         let bound = bind(folder, &[assignment]).expect("a free address").remove(0);
         let (probe, probes) = ListenerProbe::new(&bound);
         let connections = Connections::new(ConnectionLimits { total_max: 0, per_address_max: 0 });
@@ -526,7 +530,7 @@ mod tests {
     }
 
     async fn check_fault(probe: &ListenerProbe, expected: &str) {
-        let found = faults(std::slice::from_ref(probe)).await;
+        let found = find_faults(std::slice::from_ref(probe)).await;
         assert!(found.len() == 1 && found[0].starts_with("the listener ") && found[0].contains(expected), "{found:?}");
     }
 
@@ -534,10 +538,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn probe_reports_blocked_listener() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
+        let (acceptor, probe) = acceptor_with_probe(folder.path(), "imap=127.0.0.1:0");
         check_fault(&probe, "is blocked").await;
         let task = tokio::spawn(acceptor.run());
-        assert_eq!(faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
+        assert_eq!(find_faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
         task.abort();
         assert!(task.await.is_err());
         check_fault(&probe, "has ended").await;
@@ -546,9 +550,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn probe_reports_removed_socket() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (acceptor, probe) = probed(folder.path(), "lmtp=lmtp.sock");
+        let (acceptor, probe) = acceptor_with_probe(folder.path(), "lmtp=lmtp.sock");
         let task = tokio::spawn(acceptor.run());
-        assert_eq!(faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
+        assert_eq!(find_faults(std::slice::from_ref(&probe)).await, Vec::<String>::new());
         std::fs::remove_file(folder.path().join("lmtp.sock")).expect("it was bound");
         check_fault(&probe, "its socket was removed").await;
         task.abort();
@@ -557,7 +561,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn probe_reports_accept_errors() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (acceptor, probe) = probed(folder.path(), "imap=127.0.0.1:0");
+        let (acceptor, probe) = acceptor_with_probe(folder.path(), "imap=127.0.0.1:0");
         let Socket::Tcp(listener) = &acceptor.bound.socket else { panic!("a TCP listener") };
         // After a shutdown of the listening socket, every accept fails.
         let socket = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned().expect("a descriptor is free");
@@ -565,13 +569,13 @@ mod tests {
         let mut failure = None;
         let error = acceptor.bound.socket.accept_after(&mut failure).await.expect_err("it fails");
         let task = tokio::spawn(acceptor.run());
-        while faults(std::slice::from_ref(&probe)).await.is_empty() {
+        while find_faults(std::slice::from_ref(&probe)).await.is_empty() {
             tokio::task::yield_now().await;
         }
         check_fault(&probe, &format!("cannot accept connections: {error}")).await;
         task.abort();
 
-        let (working, _) = probed(folder.path(), "imap=127.0.0.1:0");
+        let (working, _) = acceptor_with_probe(folder.path(), "imap=127.0.0.1:0");
         failure = Some(AcceptFailure { error: error.to_string(), retry_at: Instant::now() + ACCEPT_PAUSE });
         let waiting = tokio::time::timeout(ACCEPT_PAUSE * 2, working.bound.socket.accept_after(&mut failure)).await;
         assert!(waiting.is_err() && failure.is_none(), "no connection, and the error is cleared");

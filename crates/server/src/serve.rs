@@ -204,11 +204,11 @@ impl Server {
         running: &mut JoinSet<()>,
     ) -> Result<(), ServeError> {
         let services = ProtocolServices::new(self, &self.logins)?;
-        let agent = services.agent(self)?;
+        let agent = services.transfer_agent(self)?;
         running.spawn(agent.run());
-        running.spawn(self.watch()?.run(self.shutdown.clone()));
+        running.spawn(self.directory_watch()?.run(self.shutdown.clone()));
         if self.instance.config.full_text.update {
-            running.spawn(self.indexing());
+            running.spawn(self.full_text_task());
         }
         for task in periodic_tasks::all(&self.instance) {
             running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
@@ -229,7 +229,7 @@ impl Server {
             let (probe, probes) = ListenerProbe::new(&listener);
             listeners.push(probe);
             let serve = services.serve(listener.protocol, self);
-            running.spawn(self.acceptor(listener, serve, probes).run());
+            running.spawn(self.create_acceptor(listener, serve, probes).run());
         }
         for listener in admin {
             self.start_admin_port(listener, listeners.clone(), running);
@@ -238,7 +238,7 @@ impl Server {
     }
 
     /// Returns the task that keeps the full-text indexes up to date.
-    fn indexing(&self) -> impl Future<Output = ()> + use<> {
+    fn full_text_task(&self) -> impl Future<Output = ()> + use<> {
         let instance = &self.instance;
         let keys = &self.instance.config.full_text;
         let indexer = FullTextIndexer::new(
@@ -250,7 +250,7 @@ impl Server {
     }
 
     /// Returns the task that ends the sessions of changed accounts.
-    fn watch(&self) -> Result<DirectoryWatch, ServeError> {
+    fn directory_watch(&self) -> Result<DirectoryWatch, ServeError> {
         let directory = &self.instance.directory;
         let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
         let access = directory.database().authorize(&server).map_err(directory::Error::from);
@@ -289,7 +289,7 @@ impl Server {
         });
     }
 
-    fn acceptor(
+    fn create_acceptor(
         &self,
         bound: BoundListener,
         serve: ServeConnection,
@@ -305,7 +305,7 @@ impl Server {
     async fn wait_for_end(&self, signals: &mut Signals) {
         loop {
             tokio::select! {
-                () = signals.end.arrived() => return,
+                () = signals.end.recv() => return,
                 _ = signals.reload.recv() => match self.files.reload(&self.tls) {
                     Ok(()) => tracing::info!(target: "doublet", "reloaded the certificate"),
                     Err(error) => tracing::error!(target: "doublet", %error, "cannot reload the certificate; the old one stays in use"),
@@ -323,7 +323,7 @@ impl Server {
             () = tokio::time::sleep(patience) => {
                 tracing::warn!(target: "doublet", connections = self.connections.count(), "shutdown time is over, closing the remaining connections");
             }
-            () = signals.end.arrived() => tracing::warn!(target: "doublet", "second signal received, closing at once"),
+            () = signals.end.recv() => tracing::warn!(target: "doublet", "second signal received, closing at once"),
         }
         self.shutdown.close();
         let last_work = async {
@@ -418,7 +418,7 @@ impl Signals {
 }
 
 impl EndSignals {
-    async fn arrived(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -437,7 +437,7 @@ fn raise_file_limit() {
 }
 
 /// Performs the TLS handshake of a connection with implicit TLS.
-async fn encrypt(stream: Stream, peer: Peer, tls: &Tls) -> Option<(Stream, Peer)> {
+async fn tls_handshake(stream: Stream, peer: Peer, tls: &Tls) -> Option<(Stream, Peer)> {
     match stream.accept_tls(tls).await {
         Ok(stream) => Some((stream, peer.encrypted())),
         Err(error) => {

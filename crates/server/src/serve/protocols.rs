@@ -17,7 +17,7 @@ use smtp::dns::Resolver;
 use smtp::listener_rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
-use super::{ServeError, Server, encrypt};
+use super::{ServeError, Server, tls_handshake};
 use crate::database_creator::TemplateDatabaseCreator;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
@@ -96,7 +96,7 @@ impl ProtocolServices {
     }
 
     /// Returns the agent that processes the queue.
-    pub(super) fn agent(&self, server: &Server) -> Result<Arc<TransferAgent>, ServeError> {
+    pub(super) fn transfer_agent(&self, server: &Server) -> Result<Arc<TransferAgent>, ServeError> {
         let instance = &server.instance;
         let keys = &server.instance.config.router;
         let router: Arc<Router> = Arc::clone(&instance.router);
@@ -274,7 +274,7 @@ fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
         let serve = Arc::clone(&serve);
         tokio::spawn(async move {
             tokio::select! {
-                encrypted = encrypt(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {
+                encrypted = tls_handshake(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {
                     serve(stream, peer, admission);
                 },
                 () = shutdown.closing() => {}
@@ -347,10 +347,10 @@ pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
     };
     let is_local = name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let security = match (keys.smart_host_verify && !is_local, port) {
-        (false, 465) => Security::Implicit(anyone()?),
+        (false, 465) => Security::Implicit(unverified_tls()?),
         (false, _) => Security::Opportunistic,
-        (true, 465) => Security::Implicit(trusted(config)?),
-        (true, _) => Security::Verified(trusted(config)?),
+        (true, 465) => Security::Implicit(verified_tls(config)?),
+        (true, _) => Security::Verified(verified_tls(config)?),
     };
     let login = match (&keys.smart_host_user, &keys.smart_host_password_file.0) {
         (user, Some(file)) if !user.is_empty() => {
@@ -362,11 +362,11 @@ pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
     Ok(Some(Route::Host(Arc::new(SmartHost { name, port, security, login, dialect: ClientProtocol::Smtp }))))
 }
 
-fn anyone() -> Result<ClientTls, ServeError> {
+fn unverified_tls() -> Result<ClientTls, ServeError> {
     ClientTls::opportunistic().map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
-fn trusted(config: &Config) -> Result<ClientTls, ServeError> {
+fn verified_tls(config: &Config) -> Result<ClientTls, ServeError> {
     let roots = read_limited(&config.router.roots, FILE_BYTES_MAX)?;
     ClientTls::trusting(&roots)
         .map_err(|error| ServeError::Transfer(format!("router.roots {}: {error}", config.router.roots.display())))

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use server::listeners::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, ListenerProtocol, bind_local, faults};
+use server::listeners::{CONTROL_SOCKET_MODE, LMTP_SOCKET_MODE, ListenerProtocol, bind_local, find_faults};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use wire::Shutdown;
@@ -156,13 +156,13 @@ async fn only_faulty_listeners_are_reported() {
     let start = |bound| RunningListener::start(bound, &connections, &shutdown);
     let listeners: Vec<_> = bound.expect("free ports").into_iter().map(start).collect();
     let probes: Vec<_> = listeners.iter().map(|listener| listener.probe.clone()).collect();
-    assert_eq!(faults(&probes).await, Vec::<String>::new());
+    assert_eq!(find_faults(&probes).await, Vec::<String>::new());
     let [_, imap, _] = &listeners[..] else { panic!("three listeners") };
     imap.task.abort();
     while !imap.task.is_finished() {
         tokio::task::yield_now().await;
     }
     let expected = format!("the listener imap at {} has ended because of a bug; see the log", imap.address);
-    let found = faults(&probes).await;
+    let found = find_faults(&probes).await;
     assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
 }
