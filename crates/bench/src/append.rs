@@ -2,8 +2,8 @@
 //! fast as a small one.
 
 use crate::arguments::{Arguments, Result};
-use crate::client::Client;
 use crate::corpus;
+use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
 use crate::random::Random;
 
@@ -14,7 +14,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let size: usize = arguments.get_or("size", 10_240)?;
     let mailbox = arguments.get_or("mailbox", "INBOX".to_owned())?;
     let mut numbers = Random::new(arguments.get_or("seed", 7)?);
-    let mut client = Client::connect(arguments.text("address")?)?;
+    let mut client = ImapClient::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
     let mut figures = Measurements::default();
     let watch = Stopwatch::start();

@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::arguments::{Arguments, Result};
-use crate::client::Client;
 use crate::corpus;
+use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
 use crate::random::Random;
 
@@ -91,7 +91,7 @@ fn for_each_client(clients: usize, work: impl Fn(usize) -> Result<Counts> + Sync
 
 fn fill(plan: &Plan, user: usize) -> Result<Counts> {
     let mut numbers = Random::new(user as u64);
-    let mut client = Client::connect(&plan.address)?;
+    let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     for mailbox in MAILBOXES {
         client.command(&format!("CREATE {mailbox}")).or_else(|_| client.command("NOOP"))?;
@@ -105,7 +105,7 @@ fn fill(plan: &Plan, user: usize) -> Result<Counts> {
 
 /// Runs the rounds of one client until the time is over.
 fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
-    let mut client = Client::connect(&plan.address)?;
+    let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     let mut user = User { client, number: user, numbers: Random::new((user as u64) << 32), appended: 0 };
     let mut counts = Counts::default();
@@ -127,7 +127,7 @@ fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
 
 /// A logged-in client.
 struct User {
-    client: Client,
+    client: ImapClient,
     number: usize,
     numbers: Random,
     appended: usize,

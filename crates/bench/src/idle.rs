@@ -8,7 +8,7 @@ use std::io::BufRead;
 use std::thread;
 
 use crate::arguments::{Arguments, Result};
-use crate::client::Client;
+use crate::imap_client::ImapClient;
 use crate::measurements::Stopwatch;
 
 /// Number of threads that log in at the same time.
@@ -32,9 +32,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn idle_all(address: &str, password: &str, users: impl Iterator<Item = usize>) -> Result<Vec<Client>> {
-    let one = |user| -> Result<Client> {
-        let mut client = Client::connect(address)?;
+fn idle_all(address: &str, password: &str, users: impl Iterator<Item = usize>) -> Result<Vec<ImapClient>> {
+    let one = |user| -> Result<ImapClient> {
+        let mut client = ImapClient::connect(address)?;
         client.login(user, password)?;
         client.command("SELECT INBOX")?;
         client.idle()?;

@@ -21,9 +21,9 @@
 mod append;
 mod arguments;
 mod churn;
-mod client;
 mod corpus;
 mod idle;
+mod imap_client;
 mod measurements;
 mod mix;
 mod native;

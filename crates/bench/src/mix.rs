@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::thread;
 
 use crate::arguments::{Arguments, Result};
-use crate::client::Client;
 use crate::corpus;
+use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
 use crate::random::Random;
 
@@ -70,7 +70,7 @@ fn run_clients(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sy
 
 fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
     let mut numbers = Random::new(user as u64);
-    let mut client = Client::connect(&plan.address)?;
+    let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     client.command("SELECT INBOX")?;
     client.command("STORE 1:* +FLAGS.SILENT (\\Deleted)").or_else(|_| client.command("NOOP"))?;
@@ -101,9 +101,9 @@ fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
     Ok(figures)
 }
 
-fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Client> {
+fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<ImapClient> {
     let watch = Stopwatch::start();
-    let mut client = Client::connect(&plan.address)?;
+    let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     figures.add("LOGIN", watch.elapsed());
     Ok(client)
@@ -111,7 +111,7 @@ fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Cl
 
 /// State of a running session.
 struct Session<'a> {
-    client: &'a mut Client,
+    client: &'a mut ImapClient,
     figures: &'a mut Measurements,
     numbers: &'a mut Random,
 }

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use crate::arguments::{Arguments, Result};
-use crate::client::Client;
 use crate::corpus;
+use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
 use crate::random::Random;
 
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 20;
 pub fn run(arguments: &Arguments) -> Result<()> {
     let messages: usize = arguments.get_or("messages", 30)?;
     let user: usize = arguments.get_or("user", 1)?;
-    let mut client = Client::connect(arguments.text("address")?)?;
+    let mut client = ImapClient::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
     let mut hand = Hand { client, user, messages, numbers: Random::new(arguments.get_or("seed", 3)?) };
     let is_new = hand.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// A client and what it works with.
 struct Hand {
-    client: Client,
+    client: ImapClient,
     user: usize,
     messages: usize,
     numbers: Random,

@@ -15,14 +15,14 @@ const RESPONSE_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Client {
+pub struct ImapClient {
     reader: BufReader<TcpStream>,
     tag: usize,
     /// Bytes received before the last tagged response.
     pub untagged: Vec<u8>,
 }
 
-impl Client {
+impl ImapClient {
     /// Connects and reads the greeting.
     pub fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
@@ -157,7 +157,7 @@ mod tests {
             let _ = peer.read(&mut [0; 100]);
             peer
         });
-        let mut client = Client::connect(&address).expect("greeted");
+        let mut client = ImapClient::connect(&address).expect("greeted");
         client.command("FETCH 1 (BODY[])").expect("answered");
         assert!(client.untagged.ends_with(b")\r\na1 OK done\r\n"));
         assert!(client.command("NOOP").is_err_and(|error| error.to_string().contains("never")));
@@ -165,7 +165,7 @@ mod tests {
     }
     /// Connects to a server that sends `reply` after its first read, and closes the connection. It closes it at once if
     /// the greeting is empty.
-    fn client_of(greeting: &'static str, reply: &'static str) -> Result<Client> {
+    fn client_of(greeting: &'static str, reply: &'static str) -> Result<ImapClient> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
         let server = std::thread::spawn(move || {
@@ -175,7 +175,7 @@ mod tests {
                 peer.write_all(reply.as_bytes()).expect("it reads");
             }
         });
-        let client = Client::connect(&address);
+        let client = ImapClient::connect(&address);
         if client.is_err() {
             server.join().expect("no panic");
         }
