@@ -5,7 +5,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 /// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -13,7 +13,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.get_or("count", 1_000)?;
     let size: usize = arguments.get_or("size", 10_240)?;
     let mailbox = arguments.get_or("mailbox", "INBOX".to_owned())?;
-    let mut numbers = Random::new(arguments.get_or("seed", 7)?);
+    let mut numbers = SplitMix64::new(arguments.get_or("seed", 7)?);
     let mut client = ImapClient::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
     let mut figures = Measurements::default();

@@ -16,7 +16,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 const MAILBOXES: [&str; 2] = ["INBOX", "Work"];
 const MESSAGE_BYTES_MIN: usize = 500;
@@ -90,7 +90,7 @@ fn for_each_client(clients: usize, work: impl Fn(usize) -> Result<Counts> + Sync
 }
 
 fn fill(plan: &Plan, user: usize) -> Result<Counts> {
-    let mut numbers = Random::new(user as u64);
+    let mut numbers = SplitMix64::new(user as u64);
     let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     for mailbox in MAILBOXES {
@@ -107,7 +107,7 @@ fn fill(plan: &Plan, user: usize) -> Result<Counts> {
 fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
     let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
-    let mut user = User { client, number: user, numbers: Random::new((user as u64) << 32), appended: 0 };
+    let mut user = User { client, number: user, numbers: SplitMix64::new((user as u64) << 32), appended: 0 };
     let mut counts = Counts::default();
     for round in 0.. {
         let elapsed = watch.elapsed();
@@ -129,7 +129,7 @@ fn work(plan: &Plan, user: usize, watch: Stopwatch) -> Result<Counts> {
 struct User {
     client: ImapClient,
     number: usize,
-    numbers: Random,
+    numbers: SplitMix64,
     appended: usize,
 }
 
@@ -167,7 +167,7 @@ impl User {
     }
 }
 
-fn message(numbers: &mut Random, index: usize, user: usize) -> String {
+fn message(numbers: &mut SplitMix64, index: usize, user: usize) -> String {
     let size = MESSAGE_BYTES_MIN + numbers.below(MESSAGE_BYTES_MAX - MESSAGE_BYTES_MIN);
     corpus::message(numbers, index, user, size)
 }

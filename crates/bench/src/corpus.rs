@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 
 use crate::arguments::{Arguments, Result};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 const WORDS: &[&str] = &[
     "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",
@@ -24,7 +24,7 @@ const DAYS_MAX: usize = 28;
 /// Writes an mbox file to standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let count: usize = arguments.text("messages")?.parse()?;
-    let mut numbers = Random::new(arguments.get_or("seed", 1)?);
+    let mut numbers = SplitMix64::new(arguments.get_or("seed", 1)?);
     let user: usize = arguments.get_or("user", 1)?;
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     for index in 0..count {
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Generates the `index`th message to a user, with about `size` bytes of text.
-pub fn message(numbers: &mut Random, index: usize, user: usize, size: usize) -> String {
+pub fn message(numbers: &mut SplitMix64, index: usize, user: usize, size: usize) -> String {
     let body = prose(numbers, size);
     let (kind, body) =
         if numbers.below(4) == 0 { alternative(&body, index) } else { ("text/plain; charset=utf-8".to_owned(), body) };
@@ -74,7 +74,7 @@ fn alternative(body: &str, index: usize) -> (String, String) {
 }
 
 /// Generates lines of words, about `size` bytes in total.
-fn prose(numbers: &mut Random, size: usize) -> String {
+fn prose(numbers: &mut SplitMix64, size: usize) -> String {
     let mut text = String::with_capacity(size + 16);
     let mut column = 0;
     while text.len() < size {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn messages_have_headers_and_lines_of_mail() {
-        let mut numbers = Random::new(1);
+        let mut numbers = SplitMix64::new(1);
         for index in 0..50 {
             let text = message(&mut numbers, index, 3, 2_000);
             let (headers, body) = text.split_once("\r\n\r\n").expect("an empty line ends the headers");
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_seed_determines_the_messages() {
         let messages = |seed| {
-            let mut numbers = Random::new(seed);
+            let mut numbers = SplitMix64::new(seed);
             (0..20).map(|index| message(&mut numbers, index, 1, 500)).collect::<Vec<_>>()
         };
         assert_eq!(messages(4), messages(4));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn some_messages_are_multipart_alternative() {
-        let mut numbers = Random::new(9);
+        let mut numbers = SplitMix64::new(9);
         let mut alternatives = 0;
         for index in 0..200 {
             let text = message(&mut numbers, index, 1, 600);

@@ -21,10 +21,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let connections: usize = arguments.get_or("connections", 5_000)?;
     let watch = Stopwatch::start();
     let clients = thread::scope(|scope| {
-        let users = |hand| (1..=connections).skip(hand).step_by(LOGIN_THREADS);
-        let hands: Vec<_> =
-            (0..LOGIN_THREADS).map(|hand| scope.spawn(move || idle_all(address, password, users(hand)))).collect();
-        hands.into_iter().map(|hand| hand.join().map_err(|_| "a client thread panicked")?).collect::<Result<Vec<_>>>()
+        let users = |thread| (1..=connections).skip(thread).step_by(LOGIN_THREADS);
+        let threads: Vec<_> =
+            (0..LOGIN_THREADS).map(|thread| scope.spawn(move || idle_all(address, password, users(thread)))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a client thread panicked")?)
+            .collect::<Result<Vec<_>>>()
     })?;
     println!("{{\"connections\": {connections}, \"seconds\": {:.3}}}", watch.elapsed().as_secs_f64());
     std::io::stdin().lock().read_line(&mut String::new())?;

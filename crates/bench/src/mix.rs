@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 /// Size of the text of an appended message in bytes.
 const MESSAGE_BYTES: usize = 4_000;
@@ -59,17 +59,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn run_clients(clients: usize, work: impl Fn(usize) -> Result<Measurements> + Sync) -> Result<Measurements> {
     let work = &work;
     thread::scope(|scope| {
-        let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
+        let threads: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
         let mut figures = Measurements::default();
-        for hand in hands {
-            figures.merge(hand.join().map_err(|_| "a client thread panicked")??);
+        for thread in threads {
+            figures.merge(thread.join().map_err(|_| "a client thread panicked")??);
         }
         Ok(figures)
     })
 }
 
 fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
-    let mut numbers = Random::new(user as u64);
+    let mut numbers = SplitMix64::new(user as u64);
     let mut client = ImapClient::connect(&plan.address)?;
     client.login(user, &plan.password)?;
     client.command("SELECT INBOX")?;
@@ -84,7 +84,7 @@ fn fill(plan: &Settings, user: usize) -> Result<Measurements> {
 
 fn sessions(plan: &Settings, user: usize) -> Result<Measurements> {
     let mut figures = Measurements::default();
-    let mut numbers = Random::new((user as u64) << 32);
+    let mut numbers = SplitMix64::new((user as u64) << 32);
     let mut client = None;
     for round in 0..plan.rounds {
         let mut current = match client.take() {
@@ -113,7 +113,7 @@ fn log_in(plan: &Settings, user: usize, figures: &mut Measurements) -> Result<Im
 struct Session<'a> {
     client: &'a mut ImapClient,
     figures: &'a mut Measurements,
-    numbers: &'a mut Random,
+    numbers: &'a mut SplitMix64,
 }
 
 impl Session<'_> {
@@ -122,36 +122,36 @@ impl Session<'_> {
     }
 }
 
-fn session(plan: &Settings, user: usize, round: usize, hand: &mut Session<'_>) {
+fn session(plan: &Settings, user: usize, round: usize, session: &mut Session<'_>) {
     let last = plan.messages;
-    hand.run("LIST", "LIST \"\" \"*\"");
-    hand.run("SELECT", "SELECT INBOX");
-    hand.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)");
+    session.run("LIST", "LIST \"\" \"*\"");
+    session.run("SELECT", "SELECT INBOX");
+    session.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)");
     let newest = last + 1 - NEWEST;
-    hand.run("FETCH ENVELOPE", &format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"));
+    session.run("FETCH ENVELOPE", &format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"));
     for _ in 0..3 {
-        let number = 1 + hand.numbers.below(last);
-        hand.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])"));
+        let number = 1 + session.numbers.below(last);
+        session.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])"));
     }
-    let number = 1 + hand.numbers.below(last);
-    hand.run("FETCH HEADER", &format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])"));
-    hand.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)"));
-    hand.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)"));
-    hand.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)"));
-    hand.run("SEARCH", "SEARCH UNSEEN");
-    hand.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024");
-    append_and_remove(plan, user, round, hand);
-    hand.run("NOOP", "NOOP");
+    let number = 1 + session.numbers.below(last);
+    session.run("FETCH HEADER", &format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])"));
+    session.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)"));
+    session.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)"));
+    session.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)"));
+    session.run("SEARCH", "SEARCH UNSEEN");
+    session.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024");
+    append_and_remove(plan, user, round, session);
+    session.run("NOOP", "NOOP");
 }
 
-fn append_and_remove(plan: &Settings, user: usize, round: usize, hand: &mut Session<'_>) {
+fn append_and_remove(plan: &Settings, user: usize, round: usize, session: &mut Session<'_>) {
     let mut doomed = String::new();
     for index in 0..2 {
-        let message = corpus::message(hand.numbers, round * 2 + index, user, MESSAGE_BYTES);
-        hand.client.timed(hand.figures, "APPEND", |client| client.append("INBOX", "", message.as_bytes()));
+        let message = corpus::message(session.numbers, round * 2 + index, user, MESSAGE_BYTES);
+        session.client.timed(session.figures, "APPEND", |client| client.append("INBOX", "", message.as_bytes()));
         let comma = if index == 0 { "" } else { "," };
-        let _ = write!(doomed, "{comma}{}", 1 + (hand.numbers.below(plan.messages / 2) + index * plan.messages / 2));
+        let _ = write!(doomed, "{comma}{}", 1 + (session.numbers.below(plan.messages / 2) + index * plan.messages / 2));
     }
-    hand.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)"));
-    hand.run("EXPUNGE", "EXPUNGE");
+    session.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)"));
+    session.run("EXPUNGE", "EXPUNGE");
 }

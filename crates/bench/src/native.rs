@@ -16,7 +16,7 @@ use client::{Client, ConnectOptions, Trust};
 
 use crate::arguments::{Arguments, Result};
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 /// Number of rows per screen.
 const SCREEN: u32 = 50;
@@ -121,7 +121,7 @@ struct User {
     client: Client,
     database: v1::DatabaseKey,
     views: Vec<v1::ViewKey>,
-    numbers: Random,
+    numbers: SplitMix64,
     figures: Measurements,
 }
 
@@ -134,7 +134,7 @@ impl User {
             client,
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
             views: plan.views.iter().map(|name| view_key(name)).collect(),
-            numbers: Random::new(number as u64),
+            numbers: SplitMix64::new(number as u64),
             figures: Measurements::default(),
         })
     }

@@ -11,7 +11,7 @@ use crate::arguments::{Arguments, Result};
 use crate::corpus;
 use crate::imap_client::ImapClient;
 use crate::measurements::{Measurements, Stopwatch};
-use crate::random::Random;
+use crate::random::SplitMix64;
 
 const PASSED: &str = "Passed";
 const FRESH: &str = "Fresh";
@@ -25,35 +25,35 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let user: usize = arguments.get_or("user", 1)?;
     let mut client = ImapClient::connect(arguments.text("address")?)?;
     client.login(user, arguments.text("password")?)?;
-    let mut hand = Hand { client, user, messages, numbers: Random::new(arguments.get_or("seed", 3)?) };
-    let is_new = hand.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
+    let mut session = MailboxSession { client, user, messages, numbers: SplitMix64::new(arguments.get_or("seed", 3)?) };
+    let is_new = session.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
     if is_new {
-        hand.create(PASSED)?;
+        session.create(PASSED)?;
     }
-    hand.pass(arguments.get_or("pass", 0)?)?;
-    let _ = hand.client.command(&format!("DELETE {FRESH}"));
-    hand.create(FRESH)?;
+    session.pass(arguments.get_or("pass", 0)?)?;
+    let _ = session.client.command(&format!("DELETE {FRESH}"));
+    session.create(FRESH)?;
     let mut passed = Measurements::default();
     let mut fresh = Measurements::default();
     let watch = Stopwatch::start();
     for _ in 0..arguments.get_or("samples", 100)? {
-        hand.sample(PASSED, &mut passed)?;
-        hand.sample(FRESH, &mut fresh)?;
+        session.sample(PASSED, &mut passed)?;
+        session.sample(FRESH, &mut fresh)?;
     }
     let seconds = watch.elapsed().as_secs_f64();
     println!("{{\"passed\": {}, \"fresh\": {}}}", passed.json(seconds), fresh.json(seconds));
-    hand.client.command("LOGOUT")
+    session.client.command("LOGOUT")
 }
 
-/// A client and what it works with.
-struct Hand {
+/// A client, and the parameters of its work.
+struct MailboxSession {
     client: ImapClient,
     user: usize,
     messages: usize,
-    numbers: Random,
+    numbers: SplitMix64,
 }
 
-impl Hand {
+impl MailboxSession {
     fn create(&mut self, mailbox: &str) -> Result<()> {
         self.client.command(&format!("CREATE {mailbox}"))?;
         (0..self.messages).try_for_each(|_| self.append(mailbox).map(drop))

@@ -2,11 +2,11 @@
 
 /// A sequence of numbers determined by its seed.
 #[derive(Debug, Clone)]
-pub struct Random {
+pub struct SplitMix64 {
     state: u64,
 }
 
-impl Random {
+impl SplitMix64 {
     /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_sequence() {
         let draw = |seed| {
-            let mut numbers = Random::new(seed);
+            let mut numbers = SplitMix64::new(seed);
             (0..8).map(|_| numbers.below(1_000)).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));
@@ -44,13 +44,13 @@ mod tests {
     /// 06C45D188009454F.
     #[test]
     fn the_sequence_is_that_of_splitmix64() {
-        let mut numbers = Random::new(0);
+        let mut numbers = SplitMix64::new(0);
         assert_eq!([(); 3].map(|()| numbers.below(1 << 32)), [0x7B1D_CDAF, 0xA1B9_65F4, 0x8009_454F]);
     }
 
     #[test]
     fn numbers_are_below_the_end_and_reach_every_value() {
-        let mut numbers = Random::new(5);
+        let mut numbers = SplitMix64::new(5);
         for end in 1..40 {
             let drawn: std::collections::BTreeSet<usize> = (0..40 * end).map(|_| numbers.below(end)).collect();
             assert_eq!(drawn, (0..end).collect(), "{end}");
