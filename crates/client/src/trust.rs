@@ -20,21 +20,21 @@ pub struct Trust {
 impl Trust {
     /// Trusts servers whose certificate matches their name and is signed by one of the roots in a PEM file.
     pub fn roots(pem: &[u8]) -> Result<Self, Error> {
-        Self::build(TrustAnchor::Roots(store(pem)?), None)
+        Self::build(TrustAnchor::Roots(parse_roots(pem)?), None)
     }
 
     /// Trusts only the server that has the first certificate of a PEM file, whatever its name. This suits servers with
     /// self-signed certificates.
     pub fn pinned(pem: &[u8]) -> Result<Self, Error> {
-        Self::build(TrustAnchor::Exactly(first(pem)?), None)
+        Self::build(TrustAnchor::Exactly(first_certificate(pem)?), None)
     }
 
     /// Presents a client certificate (mutual TLS), as servers do among themselves. The server's certificate must be
     /// signed by one of the roots.
     pub fn mutual(roots_pem: &[u8], chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, Error> {
-        let chain = chain(chain_pem)?;
-        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(refused)?;
-        Self::build(TrustAnchor::Roots(store(roots_pem)?), Some((chain, key)))
+        let chain = parse_chain(chain_pem)?;
+        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(trust_error)?;
+        Self::build(TrustAnchor::Roots(parse_roots(roots_pem)?), Some((chain, key)))
     }
 
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
@@ -42,21 +42,21 @@ impl Trust {
     }
 
     fn build(
-        judge: TrustAnchor,
-        own: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+        anchor: TrustAnchor,
+        client_certificate: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     ) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
-        let builder = match judge {
+        let builder = builder.with_safe_default_protocol_versions().map_err(trust_error)?;
+        let builder = match anchor {
             TrustAnchor::Roots(roots) => builder.with_root_certificates(roots),
             TrustAnchor::Exactly(certificate) => {
                 let verifier = PinnedCertificate { certificate, provider };
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
         };
-        let mut config = match own {
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(refused)?,
+        let mut config = match client_certificate {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(trust_error)?,
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -75,22 +75,22 @@ enum TrustAnchor {
     Exactly(CertificateDer<'static>),
 }
 
-fn refused(error: impl std::fmt::Display) -> Error {
+fn trust_error(error: impl std::fmt::Display) -> Error {
     Error::Trust(error.to_string())
 }
 
-fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
-    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(refused)
+fn parse_chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(trust_error)
 }
 
-fn first(pem: &[u8]) -> Result<CertificateDer<'static>, Error> {
-    chain(pem)?.into_iter().next().ok_or_else(|| refused("no CERTIFICATE block found"))
+fn first_certificate(pem: &[u8]) -> Result<CertificateDer<'static>, Error> {
+    parse_chain(pem)?.into_iter().next().ok_or_else(|| trust_error("no CERTIFICATE block found"))
 }
 
-fn store(pem: &[u8]) -> Result<RootCertStore, Error> {
+fn parse_roots(pem: &[u8]) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(chain(pem)?);
-    if added == 0 { Err(refused("none of the certificates can be used as a root")) } else { Ok(roots) }
+    let (added, _) = roots.add_parsable_certificates(parse_chain(pem)?);
+    if added == 0 { Err(trust_error("none of the certificates can be used as a root")) } else { Ok(roots) }
 }
 
 /// Accepts exactly one certificate, whose holder must prove possession of its key.
