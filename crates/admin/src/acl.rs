@@ -111,8 +111,8 @@ fn set_settings(instance: &Instance, path: &str, settings: &AclSettings) -> Admi
             ("entries", json!(acl.entries.len())),
         ]));
     }
-    let added = roles(add_role)?;
-    let removed = roles(remove_role)?;
+    let added = parse_roles(add_role)?;
+    let removed = parse_roles(remove_role)?;
     change_acl(instance, path, |acl| {
         acl.max_internet_access = max_internet_access.map_or(acl.max_internet_access, to_acl_level);
         acl.enforce_consistent = enforce.map_or(acl.enforce_consistent, |switch| switch == OnOff::On);

@@ -90,11 +90,11 @@ pub struct ChangeEntry {
 
 impl ChangeEntry {
     /// Creates the entry of a note's last change in a transaction, or of the first folder that it left.
-    pub(crate) fn new(modseq: Modseq, note: NoteId, change: Change) -> Self {
+    pub(crate) fn new(modseq: Modseq, note: NoteId, change: NoteChange) -> Self {
         let kind = match change {
-            Change::Changed { .. } => CHANGED,
-            Change::Deleted { .. } => DELETED,
-            Change::Left { .. } => LEFT,
+            NoteChange::Changed { .. } => CHANGED,
+            NoteChange::Deleted { .. } => DELETED,
+            NoteChange::Left { .. } => LEFT,
         };
         Self { modseq, note, change, kind }
     }
@@ -108,7 +108,7 @@ impl ChangeEntry {
 
     /// Returns `true` if the entry stays when the note changes again: a note that left a folder.
     pub(crate) fn is_departure(&self) -> bool {
-        matches!(self.change, Change::Left { .. })
+        matches!(self.change, NoteChange::Left { .. })
     }
 }
 
@@ -118,15 +118,15 @@ pub(crate) fn put(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
     batch.put(Table::ByModseq, &key, &encode(&entry.change));
 }
 
-fn encode(change: &Change) -> Vec<u8> {
+fn encode(change: &NoteChange) -> Vec<u8> {
     let mut out = Encoder::with_capacity(32);
     match change {
-        Change::Changed { folders } => encode_memberships(&mut out, folders),
-        Change::Deleted { at, folders } => {
+        NoteChange::Changed { folders } => encode_memberships(&mut out, folders),
+        NoteChange::Deleted { at, folders } => {
             out.i64(at.0);
             encode_memberships(&mut out, folders);
         }
-        Change::Left { at, from } => {
+        NoteChange::Left { at, from } => {
             out.i64(at.0).u32(from.folder.0).u32(from.uid.0);
         }
     }

@@ -92,20 +92,20 @@ mod tests {
     use base::{Timestamp, Uid, ViewId};
 
     use super::*;
-    use crate::change_log::Change;
+    use crate::change_log::NoteChange;
     use crate::note::Membership;
 
     fn changed(modseq: u64, note: u32) -> ChangeEntry {
-        ChangeEntry::new(Modseq(modseq), NoteId(note), Change::Changed { folders: Vec::new() })
+        ChangeEntry::new(Modseq(modseq), NoteId(note), NoteChange::Changed { folders: Vec::new() })
     }
 
     fn deleted(modseq: u64, note: u32) -> ChangeEntry {
-        ChangeEntry::new(Modseq(modseq), NoteId(note), Change::Deleted { at: Timestamp(1), folders: Vec::new() })
+        ChangeEntry::new(Modseq(modseq), NoteId(note), NoteChange::Deleted { at: Timestamp(1), folders: Vec::new() })
     }
 
     fn left(modseq: u64, note: u32, index: u8) -> ChangeEntry {
         let from = Membership { folder: ViewId(7), uid: Uid(1) };
-        ChangeEntry::new(Modseq(modseq), NoteId(note), Change::Left { at: Timestamp(1), from }).numbered(index)
+        ChangeEntry::new(Modseq(modseq), NoteId(note), NoteChange::Left { at: Timestamp(1), from }).numbered(index)
     }
 
     /// Returns the entries after `since` in a snapshot.

@@ -2,7 +2,6 @@
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Name, NoteId, Uid, ViewId};
-use collection::CollectionWriter;
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::error::{Error, Result};

@@ -14,13 +14,12 @@ use std::sync::Arc;
 
 use base::sync::MutexGuard;
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
-use collection::CollectionWriter;
 use store::blob::BlobWriter;
 use store::{Batch, Store, Table, TableReader, Ticket};
 
 use crate::access::{Access, level};
 use crate::acl::Acl;
-use crate::change_log::{self, Change, ChangeEntry};
+use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -366,16 +365,16 @@ impl<'t> DatabaseChanges<'t> {
         }
         let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
         let change = if after.is_stub() {
-            Change::Deleted { at: self.now, folders: old.to_vec() }
+            NoteChange::Deleted { at: self.now, folders: old.to_vec() }
         } else {
-            Change::Changed { folders: after.folders.clone() }
+            NoteChange::Changed { folders: after.folders.clone() }
         };
         self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change));
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
             self.folder(place.folder)?.remove_entry(place.uid)?;
             if !after.is_stub() {
-                let change = Change::Left { at: self.now, from: *place };
+                let change = NoteChange::Left { at: self.now, from: *place };
                 self.append_to_log(batch, ChangeEntry::new(self.modseq, after.note, change).numbered(left));
                 self.counters.stubs += 1;
                 left += 1;

@@ -140,9 +140,9 @@ impl Survey<'_> {
         }
         for header in self.headers.values() {
             let change = if header.is_stub() {
-                Change::Deleted { at: header.modified, folders: Vec::new() }
+                NoteChange::Deleted { at: header.modified, folders: Vec::new() }
             } else {
-                Change::Changed { folders: header.folders.clone() }
+                NoteChange::Changed { folders: header.folders.clone() }
             };
             change_log::put(batch, self.number, &ChangeEntry::new(header.modseq, header.note, change));
         }

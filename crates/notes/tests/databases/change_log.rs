@@ -10,7 +10,7 @@ use notes::{
     Access, AclLevel, Database, DatabaseOptions, DatabaseSnapshot, Error, Item, Marks, NewNote, Writer, level, purge,
     soft_deletion,
 };
-use store::{Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::fixture::{TestServer, assert_sound, identity, server};
 
