@@ -60,8 +60,8 @@ def change(server, driver, count, name, rounds):
 
     Returns the times.
     """
-    told = _told(server, driver, "--users", "1", "--databases", "1", "--files", name, "--views", "|".join(VIEWS), "--changes", str(count), "--rounds", str(rounds))
-    return {"p50_us": told["times_us"]["CHANGE_AND_SCREENS"]["p50"], "save_p50_us": told["times_us"]["UPDATE_NOTE"]["p50"]}
+    results = _results(server, driver, "--users", "1", "--databases", "1", "--files", name, "--views", "|".join(VIEWS), "--changes", str(count), "--rounds", str(rounds))
+    return {"p50_us": results["times_us"]["CHANGE_AND_SCREENS"]["p50"], "save_p50_us": results["times_us"]["UPDATE_NOTE"]["p50"]}
 
 
 def work(server, driver, rounds, users=USERS, databases=DATABASES, beside=None):
@@ -70,19 +70,19 @@ def work(server, driver, rounds, users=USERS, databases=DATABASES, beside=None):
     Returns the throughput and the response times of the users without those two.
     """
     guests = ["--guests", "2", "--guest-file", beside] if beside else []
-    told = _told(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW, *guests)
-    mean = sum(times["mean"] * times["count"] for times in told["times_us"].values()) / told["count"]
-    return {"calls": told["count"], "per_second": told["count"] / told["seconds"], "mean_us": mean,
-            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
-            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+    results = _results(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW, *guests)
+    mean = sum(times["mean"] * times["count"] for times in results["times_us"].values()) / results["count"]
+    return {"calls": results["count"], "per_second": results["count"] / results["seconds"], "mean_us": mean,
+            "p50_us": {name: times["p50"] for name, times in results["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in results["times_us"].items()}}
 
 
-def _told(server, driver, *options):
+def _results(server, driver, *options):
     """Runs the driver and returns its figures. Raises RuntimeError if a call failed."""
-    told = json.loads(subprocess.run([*_drive(server, driver), *options], stdout=subprocess.PIPE, check=True).stdout)
-    if told["failures"]:
-        raise RuntimeError(f"native: {told['failures']} failures, the first: {told['first_failure']}")
-    return told
+    results = json.loads(subprocess.run([*_drive(server, driver), *options], stdout=subprocess.PIPE, check=True).stdout)
+    if results["failures"]:
+        raise RuntimeError(f"native: {results['failures']} failures, the first: {results['first_failure']}")
+    return results
 
 
 def _drive(server, driver):

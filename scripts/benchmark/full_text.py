@@ -25,17 +25,17 @@ def search(example, messages):
 
 def search_rows(messages, figures):
     """Returns the rows of the table: label, time with the index, time without it."""
-    return tuple((f"SEARCH {kind}, of {messages:,} messages, indexed (here as peer: not indexed)", found["with_ms"], found["without_ms"]) for kind, found in figures.items())
+    return tuple((f"SEARCH {kind}, of {messages:,} messages, indexed (compared with: not indexed)", found["with_ms"], found["without_ms"]) for kind, found in figures.items())
 
 
 def rows(messages, figures):
     """Returns the rows of the table: label, value, unit, better value ("more" or "less"), aim."""
-    asked, added = "two words, by relevance", "one message more, indexed and committed"
+    query, added = "two words, by relevance", "one message more, indexed and committed"
     return (
         (f"full text: {messages:,} messages of 1 KB indexed", figures["messages a second"], "/s", "more", 5_000),
         ("processor time for each of them", figures["processor us a message"], "µs", "less", None),
-        ("two words looked up in a mail file of them, p50", figures[f"{asked}: p50 ms"], "ms", "less", 10),
-        ("the same, p99", figures[f"{asked}: p99 ms"], "ms", "less", None),
+        ("two words looked up in a mail file of them, p50", figures[f"{query}: p50 ms"], "ms", "less", 10),
+        ("the same, p99", figures[f"{query}: p99 ms"], "ms", "less", None),
         ("a phrase, p99", figures["phrase: p99 ms"], "ms", "less", None),
         ("one message more indexed and committed, p50", figures[f"{added}: p50 ms"], "ms", "less", None),
     )

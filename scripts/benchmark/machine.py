@@ -16,8 +16,8 @@ def facts(folder):
 
 def commit():
     """Returns the measured commit, with a mark if the working tree has changes."""
-    told = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=False)
-    return told.stdout.strip() or "unknown"
+    described = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=False)
+    return described.stdout.strip() or "unknown"
 
 
 def _processor():

@@ -17,26 +17,32 @@ class Report:
 
     def recall(self, data):
         """Loads the figures of an earlier run. New figures replace them."""
-        with open(data, encoding="utf-8") as told:
-            earlier = json.load(told)
+        with open(data, encoding="utf-8") as file:
+            earlier = json.load(file)
         self.figures = earlier["figures"]
         self.commits = {name: earlier.get("commits", {}).get(name, earlier["commit"]) for name in self.figures}
 
-    def note(self, name, who, figures):
+    def note(self, name, server_name, figures):
         """Stores the figures of a work."""
         if self.commits.get(name) != self.commit:
             self.figures.pop(name, None)
             self.commits[name] = self.commit
-        self.figures.setdefault(name, {})[who] = figures
-        print(f"  {name}, {who}: {json.dumps(figures)}", flush=True)
+        self.figures.setdefault(name, {})[server_name] = figures
+        print(f"  {name}, {server_name}: {json.dumps(figures)}", flush=True)
 
     def row(self, work, ours, theirs, ratio, aim, reached):
-        """Adds a row. `reached` is None if there is no aim."""
+        """Adds a row. `reached` is None if there is no aim.
+
+        Figures are compared with the peer, or with what `work` names at its end: `(compared with: NAME)`.
+        """
+        work, _, name = work.partition(" (compared with: ")
+        if name and theirs:
+            theirs = f"{theirs} ({name.removesuffix(')')})"
         self.rows.append((work, ours, theirs, ratio, aim, {None: "", True: "yes", False: "no"}[reached]))
 
     def table(self):
         """Returns the rows as Markdown."""
-        head = ("work", "Doublet", "peer", "ratio", "aim", "reached")
+        head = ("work", "Doublet", "compared with", "ratio", "aim", "reached")
         lines = [head, ("---",) + ("---:",) * 3 + ("---",) * 2] + self.rows
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 

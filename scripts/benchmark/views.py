@@ -107,7 +107,7 @@ def rows(count, mine, theirs, pouch):
     size = f"{count * 4_000 / 1e9:.0f} GB"
     ram = f"rebuild of a view of {size}, sorted in memory: median"
     rebuilt = () if ram not in mine else (
-        (f"rebuild of a view of {size}, rows sorted in a memory file system (here as peer: on the disk)", mine[ram], mine[ram.replace("in memory", "on the disk")], "s", "less", None, None),)
+        (f"rebuild of a view of {size}, rows sorted in a memory file system (compared with: on the disk)", mine[ram], mine[ram.replace("in memory", "on the disk")], "s", "less", None, None),)
     return against_pouch + rebuilt + (
         ("build of a view with three sorted columns, documents a CPU second", mine[build], theirs["build_per_second"], "/s", "more", 150_000, None),
         ("open a view and read its first 50 entries (SQLite: the same rows)", mine[first], theirs["first_ms"], "ms", "less", 0.3, 2),
@@ -115,7 +115,7 @@ def rows(count, mine, theirs, pouch):
         ("50 entries at a random position, with their positions (SQLite: by OFFSET, without)", mine[page], theirs["offset_ms"], "ms", "less", 0.3, 2),
         ("99th percentile of that", mine[page.replace("median", "99th percentile")], None, "ms", "less", 3, None),
         ("1,000 collapsed categories with totals (SQLite: GROUP BY)", mine["1,000 collapsed categories with totals: median"], theirs["totals_ms"], "ms", "less", 2, None),
-        ("a document saved under 5 views until it is durable, large (here as peer: 1,000 documents)", mine[f"durable update with 5 views of {count}: median"],
+        ("a document saved under 5 views until it is durable, large (compared with: 1,000 documents)", mine[f"durable update with 5 views of {count}: median"],
          mine["durable update with 5 views of 1000: median"], "ms", "less", None, 1.3),
         ("the same without waiting for the disk", mine[f"update with 5 views of {count}: median"], mine["update with 5 views of 1000: median"], "ms", "less", None, None),
         (f"a document saved and 50 rows read, {count // 200:,} of {count // 10:,} documents hidden", mine[f"a document saved and 50 entries read, {count // 200} of {count // 10} hidden: median"],

@@ -50,12 +50,12 @@ def mix(server, driver, clients, rounds, login):
     arguments = ["--clients", clients, "--login", login]
     _drive(server, driver, "mix", *arguments, "--rounds", 0)
     cpu = server.cpu_seconds()
-    told = _drive(server, driver, "mix", *arguments, "--fill", 0, "--rounds", rounds)
+    results = _drive(server, driver, "mix", *arguments, "--fill", 0, "--rounds", rounds)
     cpu = server.cpu_seconds() - cpu
-    _refuse_failures(told)
-    return {"commands": told["count"], "per_second": told["count"] / told["seconds"], "per_cpu_second": told["count"] / cpu,
-            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
-            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+    _refuse_failures(results)
+    return {"commands": results["count"], "per_second": results["count"] / results["seconds"], "per_cpu_second": results["count"] / cpu,
+            "p50_us": {name: times["p50"] for name, times in results["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in results["times_us"].items()}}
 
 
 def churn(server, driver, clients, seconds):
@@ -63,22 +63,22 @@ def churn(server, driver, clients, seconds):
     arguments = ["--clients", clients]
     _drive(server, driver, "churn", *arguments, "--seconds", 0)
     cpu = server.cpu_seconds()
-    told = _drive(server, driver, "churn", *arguments, "--fill", 0, "--seconds", seconds)
+    results = _drive(server, driver, "churn", *arguments, "--fill", 0, "--seconds", seconds)
     cpu = server.cpu_seconds() - cpu
-    _refuse_failures(told)
-    counts = told["commands_by_interval"]
-    return {"commands": told["count"], "per_second": told["count"] / told["seconds"], "per_cpu_second": told["count"] / cpu,
+    _refuse_failures(results)
+    counts = results["commands_by_interval"]
+    return {"commands": results["count"], "per_second": results["count"] / results["seconds"], "per_cpu_second": results["count"] / cpu,
             "last_to_first": counts[-1] / counts[0], "by_interval": counts,
-            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
-            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+            "p50_us": {name: times["p50"] for name, times in results["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in results["times_us"].items()}}
 
 
 def passage(server, driver, user, passed):
     """Median times of commands in a mailbox of 30 messages after `passed` more have passed, and in a fresh mailbox."""
-    told = _drive(server, driver, "passage", "--user", user, "--pass", passed)
-    for case in told.values():
+    results = _drive(server, driver, "passage", "--user", user, "--pass", passed)
+    for case in results.values():
         _refuse_failures(case)
-    return {case: {name: times["p50"] for name, times in figures["times_us"].items()} for case, figures in told.items()}
+    return {case: {name: times["p50"] for name, times in figures["times_us"].items()} for case, figures in results.items()}
 
 
 def churn_cost(example, passes):
@@ -135,10 +135,10 @@ def _timed(work):
 def append(server, driver, user, count):
     """Appends messages to one mailbox, one after another."""
     cpu = server.cpu_seconds()
-    told = _drive(server, driver, "append", "--user", user, "--count", count)
-    _refuse_failures(told)
-    times = told["times_us"]["APPEND"]
-    return {"appends": count, "mean_us": 1e6 * told["seconds"] / count, "p50_us": times["p50"], "p99_us": times["p99"],
+    results = _drive(server, driver, "append", "--user", user, "--count", count)
+    _refuse_failures(results)
+    times = results["times_us"]["APPEND"]
+    return {"appends": count, "mean_us": 1e6 * results["seconds"] / count, "p50_us": times["p50"], "p99_us": times["p99"],
             "cpu_us": 1e6 * (server.cpu_seconds() - cpu) / count}
 
 
@@ -181,11 +181,11 @@ def idle_connections(server, driver, connections):
     before = server.memory_kb()
     command = _command(server, driver, "idle", "--connections", connections)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        told = json.loads(process.stdout.readline())
+        results = json.loads(process.stdout.readline())
         after = server.memory_kb()
         process.communicate("enough\n")
-    return {"connections": told["connections"], "kb_each": (after - before) / connections, "server_mb_before": before / 1_024,
-            "logins_per_second": connections / told["seconds"]}
+    return {"connections": results["connections"], "kb_each": (after - before) / connections, "server_mb_before": before / 1_024,
+            "logins_per_second": connections / results["seconds"]}
 
 
 def _own(index, numbers):
@@ -222,6 +222,6 @@ def _drive(server, driver, work, *arguments):
     return json.loads(out) if out else None
 
 
-def _refuse_failures(told):
-    if told["failures"]:
-        raise RuntimeError(f"{told['failures']} commands failed, the first: {told['first_failure']}")
+def _refuse_failures(results):
+    if results["failures"]:
+        raise RuntimeError(f"{results['failures']} commands failed, the first: {results['first_failure']}")

@@ -124,10 +124,10 @@ class Doublet:
     def _listening(self, where):
         try:
             with open(where, encoding="utf-8") as text:
-                told = json.load(text)
+                addresses = json.load(text)
         except (OSError, ValueError):
             return False
-        for name, address in told.items():
+        for name, address in addresses.items():
             address = address[0] if isinstance(address, list) else address
             host, colon, port = str(address).rpartition(":")
             if colon and port.isdigit():
