@@ -85,7 +85,11 @@ impl Host for FormulaHost {
         if password::check_hash(text).is_ok() {
             return Some(Ok(text.to_owned()));
         }
-        let options = password::Options { scram_iterations: None, characters_min: 1, ..password::Options::default() };
+        let options = password::PasswordHashOptions {
+            scram_iterations: None,
+            characters_min: 1,
+            ..password::PasswordHashOptions::default()
+        };
         let secrets = password::derive_secrets(text.as_bytes(), &options, &SystemRandom);
         Some(secrets.map(|secrets| secrets.hash).map_err(|error| error.to_string()))
     }

@@ -41,30 +41,30 @@ const SCRAM_SECRET: &str = "ScramSecret";
 
 /// Options of a directory.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DirectoryOptions {
     /// Name of this server, such as `hub/Acme`.
     pub server: Name,
     /// Cost of password hashing and rules for new passwords.
-    pub passwords: password::Options,
+    pub passwords: password::PasswordHashOptions,
     /// Limits that slow down password guessing.
-    pub throttle: throttle::Options,
+    pub throttle: throttle::ThrottleOptions,
     /// Retention of verified passwords.
-    pub verified: password_cache::Options,
+    pub verified: password_cache::PasswordCacheOptions,
     /// Maximum size of the name lookup cache in bytes.
     pub cache_bytes: u64,
     /// Limits of group expansion.
     pub expansion: expansion::ExpansionLimits,
 }
 
-impl Options {
+impl DirectoryOptions {
     /// Creates the default options for a server with the given name.
     #[must_use]
     pub fn new(server: impl Into<Name>) -> Self {
         Self {
             server: server.into(),
-            passwords: password::Options::default(),
-            throttle: throttle::Options::default(),
-            verified: password_cache::Options::default(),
+            passwords: password::PasswordHashOptions::default(),
+            throttle: throttle::ThrottleOptions::default(),
+            verified: password_cache::PasswordCacheOptions::default(),
             cache_bytes: NAME_CACHE_BYTES_DEFAULT,
             expansion: expansion::ExpansionLimits::default(),
         }
@@ -116,14 +116,14 @@ pub struct Directory {
     reader: Access<level::Manager>,
     writer: Access<level::Depositor>,
     view: ViewId,
-    options: Options,
+    options: DirectoryOptions,
     cache: NameCache<CachedLookup>,
     credentials: LoginState,
 }
 
 impl Directory {
     /// Opens the directory of a server. Creates it if it does not exist.
-    pub fn open(notes: &Arc<Notes>, options: Options, clock: &Arc<dyn Clock>) -> Result<Self> {
+    pub fn open(notes: &Arc<Notes>, options: DirectoryOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
         let database = open_database(notes, &options.server)?;
         let identity = Arc::new(Identity::local_server(options.server.clone()));
         let reader: Access<level::Manager> = database.authorize(&identity)?;
@@ -246,7 +246,7 @@ impl Directory {
 
     /// Returns the options.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &DirectoryOptions {
         &self.options
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::{Clock, Random};
 use sasl::{ClientFinal, ClientFirst};
 
-use crate::directory::{Directory, Options};
+use crate::directory::{Directory, DirectoryOptions};
 use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
 use crate::password::{self, Decoy, HashSemaphore};
@@ -98,7 +98,7 @@ enum PasswordCheck {
 }
 
 impl LoginState {
-    pub(crate) fn new(options: &Options, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
+    pub(crate) fn new(options: &DirectoryOptions, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
         Ok(Self {
             throttle: Arc::new(Throttle::new(options.throttle, Arc::clone(clock))),
             verified: PasswordCache::new(options.verified, Arc::clone(clock), random),

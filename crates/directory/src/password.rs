@@ -3,7 +3,7 @@
 //! A password itself is never stored. Two derived values are stored: an argon2id hash in PHC notation, for PLAIN and
 //! LOGIN, and the keys of SCRAM-SHA-256 ([`crate::scram::Keys`]), from which a server can check a SCRAM proof. If the
 //! directory is stolen, the SCRAM keys are the weaker of the two, because PBKDF2 needs no memory. Setting
-//! [`Options::scram_iterations`] to `None` disables them.
+//! [`PasswordHashOptions::scram_iterations`] to `None` disables them.
 //!
 //! Passwords are prepared with SASLprep (RFC 4013) before both derivations. A password that SASLprep refuses, for
 //! example because it contains letters newer than Unicode 3.2, is used as its raw bytes. A password of which the
@@ -28,7 +28,7 @@ const SALT_BYTES: usize = 16;
 
 /// Cost of password hashing, and rules for new passwords.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct PasswordHashOptions {
     /// Memory cost of argon2id, in KiB.
     pub memory_kib: u32,
     /// Number of argon2id passes over the memory.
@@ -43,7 +43,7 @@ pub struct Options {
     pub at_once_max: usize,
 }
 
-impl Default for Options {
+impl Default for PasswordHashOptions {
     /// Returns the OWASP recommendation for argon2id: 19 MiB, two passes, one lane.
     fn default() -> Self {
         Self {
@@ -90,7 +90,11 @@ pub struct Secrets {
 }
 
 /// Checks a new password and derives the values to store.
-pub fn derive_secrets(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
+pub fn derive_secrets(
+    password: &[u8],
+    options: &PasswordHashOptions,
+    random: &dyn Random,
+) -> Result<Secrets, PasswordError> {
     let prepared = prepare_new(password, options)?;
     let prepared = prepared.as_bytes();
     let hash = hash(prepared, options, random)?;
@@ -149,7 +153,7 @@ pub struct Decoy {
 
 impl Decoy {
     /// Creates a decoy with the cost of new passwords.
-    pub fn new(options: &Options, random: &dyn Random) -> Result<Self, PasswordError> {
+    pub fn new(options: &PasswordHashOptions, random: &dyn Random) -> Result<Self, PasswordError> {
         let mut password = [0; 32];
         random.fill(&mut password);
         Ok(Self { hash: hash(&password, options, random)? })
@@ -204,7 +208,7 @@ fn prepare_text(text: &str) -> Cow<'_, str> {
 
 /// Prepares a new password and checks it. Its length is that of the prepared text, because the preparation removes
 /// characters such as soft hyphens.
-fn prepare_new<'a>(password: &'a [u8], options: &Options) -> Result<Cow<'a, str>, PasswordError> {
+fn prepare_new<'a>(password: &'a [u8], options: &PasswordHashOptions) -> Result<Cow<'a, str>, PasswordError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(PasswordError::TooLong);
     }
@@ -220,7 +224,7 @@ fn prepare_new<'a>(password: &'a [u8], options: &Options) -> Result<Cow<'a, str>
     Ok(prepared)
 }
 
-fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<String, PasswordError> {
+fn hash(prepared: &[u8], options: &PasswordHashOptions, random: &dyn Random) -> Result<String, PasswordError> {
     let refuse = |error: &dyn std::fmt::Display| PasswordError::Parameters(error.to_string());
     let too_costly = options.memory_kib > ARGON2_MEMORY_KIB_MAX || options.passes > ARGON2_PASSES_MAX;
     if too_costly {

@@ -25,14 +25,14 @@ use crate::throttle::Network;
 
 /// Capacity and lifetime of the cache.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct PasswordCacheOptions {
     /// Maximum number of proofs; 0 disables the cache.
     pub entries_max: usize,
     /// Time for which a proof is kept.
     pub ttl: Duration,
 }
 
-impl Default for Options {
+impl Default for PasswordCacheOptions {
     fn default() -> Self {
         Self { entries_max: VERIFIED_ENTRIES_MAX, ttl: VERIFIED_TTL }
     }
@@ -45,7 +45,7 @@ pub struct Proof([u8; 32]);
 /// The cache of recently verified passwords, shared by all sessions.
 pub struct PasswordCache<V> {
     key: [u8; 32],
-    options: Options,
+    options: PasswordCacheOptions,
     clock: Arc<dyn Clock>,
     /// Monotonic time of verification by proof.
     proofs: Cache<Proof, Duration>,
@@ -69,7 +69,7 @@ enum State<V> {
 impl<V: Clone> PasswordCache<V> {
     /// Creates an empty cache with a new key.
     #[must_use]
-    pub fn new(options: Options, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
+    pub fn new(options: PasswordCacheOptions, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
         let mut key = [0; 32];
         random.fill(&mut key);
         let proofs = Cache::new(options.entries_max);

@@ -51,7 +51,7 @@ pub struct Schedule {
 
 /// Parameters of throttling.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ThrottleOptions {
     /// Schedule for one account.
     pub account: Schedule,
     /// Schedule for one address.
@@ -60,7 +60,7 @@ pub struct Options {
     pub entries_max: usize,
 }
 
-impl Default for Options {
+impl Default for ThrottleOptions {
     fn default() -> Self {
         let schedule = |failures_free, forgive_after| Schedule {
             failures_free,
@@ -109,7 +109,7 @@ impl Network {
 
 /// Counters of failed logins, shared by all sessions.
 pub struct Throttle {
-    options: Options,
+    options: ThrottleOptions,
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
 }
@@ -124,7 +124,7 @@ struct Tables {
 impl Throttle {
     /// Creates a throttle with no failures counted.
     #[must_use]
-    pub fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(options: ThrottleOptions, clock: Arc<dyn Clock>) -> Self {
         let tables = Tables {
             accounts: LruMap::new(options.entries_max),
             familiar: LruMap::new(options.entries_max),

@@ -320,11 +320,11 @@ pub fn parse_blob_key(content: &[u8]) -> Option<[u8; BLOB_KEY_BYTES]> {
     hex::parse_array(str::from_utf8(content).ok()?.trim())
 }
 
-fn directory_options(config: &Config, hostname: &str) -> directory::Options {
+fn directory_options(config: &Config, hostname: &str) -> directory::DirectoryOptions {
     let keys = &config.directory;
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     let name = Name::new(&format!("CN={hostname}/O={}", config.server.organization));
-    let mut options = directory::Options::new(name);
+    let mut options = directory::DirectoryOptions::new(name);
     options.cache_bytes = keys.name_cache.0;
     options.passwords.memory_kib = number(keys.password_memory.0 / 1_024);
     options.passwords.passes = number(keys.password_rounds);

@@ -7,8 +7,8 @@ use base::sim::SeededRandom;
 use super::*;
 
 /// Returns options with cheap parameters, because the cost is irrelevant here.
-fn options() -> Options {
-    Options { memory_kib: 64, passes: 1, scram_iterations: Some(4_096), ..Options::default() }
+fn options() -> PasswordHashOptions {
+    PasswordHashOptions { memory_kib: 64, passes: 1, scram_iterations: Some(4_096), ..PasswordHashOptions::default() }
 }
 
 fn check(set: &str, given: &[u8], expected: bool) {
@@ -59,7 +59,7 @@ fn invalid_passwords_are_refused() {
 
 #[test]
 fn empty_password_is_always_refused() {
-    let options = Options { characters_min: 0, ..options() };
+    let options = PasswordHashOptions { characters_min: 0, ..options() };
     for empty in ["", "\u{ad}", "\u{ad}\u{2060}\u{feff}"] {
         let outcome = derive_secrets(empty.as_bytes(), &options, &SeededRandom::new(1));
         assert_eq!(outcome.err(), Some(PasswordError::TooShort { characters_min: 1 }), "{empty:?}");
@@ -81,7 +81,7 @@ fn each_derivation_has_its_own_salt() {
 fn the_hash_names_its_parameters() {
     let secrets = derive_secrets(b"correct horse", &options(), &SeededRandom::new(1)).expect("acceptable");
     assert!(secrets.hash.starts_with("$argon2id$v=19$m=64,t=1,p=1$"), "{}", secrets.hash);
-    let defaults = Options::default();
+    let defaults = PasswordHashOptions::default();
     assert_eq!((defaults.memory_kib, defaults.passes, defaults.lanes), (19_456, 2, 1));
 }
 
@@ -103,7 +103,7 @@ fn secrets_of_older_versions_are_accepted() {
         "$argon2id$v=19$m=19456,t=2,p=1$wVwCiewtCpFn7I5loY3rvg$lX+85gPCfEanWaX8520PlIY4tMoDzdme4clbh/nuSs8";
     const SCRAM_KEYS: &str = "SCRAM-SHA-256$10000:XlUy++6ik/gLyULukIbBcQ==$4oXPmhOOcelLa4eEO06Sv76pr8uSh0+ULZwW9OGTIes=:RvMeNAOM5cxwZD5EKMq1z1Jib2Qyny39X1htab2OJys=";
     let password = "p\u{e4}ssw\u{f6}rter".as_bytes();
-    let derived = derive_secrets(password, &Options::default(), &SeededRandom::new(1)).expect("acceptable");
+    let derived = derive_secrets(password, &PasswordHashOptions::default(), &SeededRandom::new(1)).expect("acceptable");
     assert_eq!(derived.hash, HASH);
     assert_eq!(verify(HASH, password), Ok(true));
     assert_eq!(verify(HASH, b"passwoerter"), Ok(false));
@@ -124,7 +124,7 @@ fn unusable_hashes_are_errors_and_not_wrong_passwords() {
 #[test]
 fn parameters_out_of_range_are_refused() {
     for (memory_kib, passes, lanes) in [(1, 1, 1), (64, 0, 1), (64, 1, 0), (u32::MAX, 1, 1), (64, u32::MAX, 1)] {
-        let options = Options { memory_kib, passes, lanes, ..options() };
+        let options = PasswordHashOptions { memory_kib, passes, lanes, ..options() };
         let outcome = derive_secrets(b"correct horse", &options, &SeededRandom::new(1));
         assert!(matches!(outcome, Err(PasswordError::Parameters(_))), "{options:?}");
     }
@@ -141,7 +141,7 @@ fn decoy_costs_as_much_as_a_password() {
 
 #[test]
 fn without_iterations_no_scram_keys_are_stored() {
-    let options = Options { scram_iterations: None, ..options() };
+    let options = PasswordHashOptions { scram_iterations: None, ..options() };
     let secrets = derive_secrets(b"correct horse", &options, &SeededRandom::new(1)).expect("acceptable");
     assert_eq!(secrets.scram, None);
 }

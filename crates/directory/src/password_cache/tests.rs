@@ -7,7 +7,7 @@ use base::sim::{SeededRandom, SimClock};
 
 use super::*;
 
-fn world(options: Options) -> (Arc<SimClock>, PasswordCache<bool>) {
+fn world(options: PasswordCacheOptions) -> (Arc<SimClock>, PasswordCache<bool>) {
     let clock = Arc::new(SimClock::new());
     (clock.clone(), PasswordCache::new(options, clock, &SeededRandom::new(1)))
 }
@@ -18,7 +18,7 @@ fn network(text: &str) -> Network {
 
 #[test]
 fn proof_expires_after_its_lifetime() {
-    let (clock, verified) = world(Options::default());
+    let (clock, verified) = world(PasswordCacheOptions::default());
     let proof = verified.proof("ann", b"secret", network("192.0.2.1"), "hash");
     assert!(!verified.contains(&proof));
     verified.insert(proof);
@@ -31,7 +31,7 @@ fn proof_expires_after_its_lifetime() {
 
 #[test]
 fn proof_depends_on_all_inputs() {
-    let (_, verified) = world(Options::default());
+    let (_, verified) = world(PasswordCacheOptions::default());
     let home = network("192.0.2.1");
     let proofs = [
         verified.proof("ann", b"secret", home, "hash"),
@@ -49,19 +49,20 @@ fn proof_depends_on_all_inputs() {
 #[test]
 fn proofs_differ_between_processes() {
     let clock = Arc::new(SimClock::new());
-    let make = |seed| PasswordCache::<bool>::new(Options::default(), clock.clone(), &SeededRandom::new(seed));
+    let make =
+        |seed| PasswordCache::<bool>::new(PasswordCacheOptions::default(), clock.clone(), &SeededRandom::new(seed));
     let home = network("192.0.2.1");
     assert_ne!(make(1).proof("ann", b"secret", home, "hash"), make(2).proof("ann", b"secret", home, "hash"));
 }
 
 #[test]
 fn cache_is_bounded_and_can_be_disabled() {
-    let (_, verified) = world(Options { entries_max: 50, ttl: VERIFIED_TTL });
+    let (_, verified) = world(PasswordCacheOptions { entries_max: 50, ttl: VERIFIED_TTL });
     for number in 0..1_000 {
         verified.insert(verified.proof(&format!("user{number}"), b"x", network("::1"), "hash"));
     }
     assert!((1..=50).contains(&verified.entries()), "{}", verified.entries());
-    let (_, off) = world(Options { entries_max: 0, ttl: VERIFIED_TTL });
+    let (_, off) = world(PasswordCacheOptions { entries_max: 0, ttl: VERIFIED_TTL });
     let proof = off.proof("ann", b"secret", network("::1"), "hash");
     off.insert(proof);
     assert!(!off.contains(&proof));
@@ -69,7 +70,7 @@ fn cache_is_bounded_and_can_be_disabled() {
 
 #[test]
 fn concurrent_logins_share_one_verification() {
-    let (_, verified) = world(Options::default());
+    let (_, verified) = world(PasswordCacheOptions::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let runs = AtomicU32::new(0);
     let login = || {
@@ -92,7 +93,7 @@ fn concurrent_logins_share_one_verification() {
 
 #[test]
 fn joined_login_gets_the_verdict_of_the_first() {
-    let (_, verified) = world(Options::default());
+    let (_, verified) = world(PasswordCacheOptions::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (first, leads) = verified.join(proof);
     assert!(leads);
@@ -107,7 +108,7 @@ fn joined_login_gets_the_verdict_of_the_first() {
 
 #[test]
 fn panic_wakes_waiting_logins() {
-    let (_, verified) = world(Options::default());
+    let (_, verified) = world(PasswordCacheOptions::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (waiting, _) = verified.join(proof);
     verified.under_way().clear();

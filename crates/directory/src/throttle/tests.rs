@@ -14,10 +14,10 @@ const HOME: &str = "192.0.2.1";
 const ELSEWHERE: &str = "198.51.100.7";
 
 fn world() -> World {
-    world_with(Options::default())
+    world_with(ThrottleOptions::default())
 }
 
-fn world_with(options: Options) -> World {
+fn world_with(options: ThrottleOptions) -> World {
     let clock = Arc::new(SimClock::new());
     World { throttle: Arc::new(Throttle::new(options, clock.clone())), clock }
 }
@@ -246,7 +246,7 @@ fn loopback_is_not_counted_but_its_accounts_are() {
 
 #[test]
 fn memory_is_bounded_and_the_oldest_entry_evicted() {
-    let world = world_with(Options { entries_max: 100, ..Options::default() });
+    let world = world_with(ThrottleOptions { entries_max: 100, ..ThrottleOptions::default() });
     world.fail_times(ACCOUNT_FAILURES_FREE, "first", HOME);
     for number in 0..100 {
         world.fail_times(1, &format!("account{number}"), &format!("10.0.0.{number}"));
@@ -258,7 +258,7 @@ fn memory_is_bounded_and_the_oldest_entry_evicted() {
 
 #[test]
 fn used_entry_is_not_evicted() {
-    let world = world_with(Options { entries_max: 10, ..Options::default() });
+    let world = world_with(ThrottleOptions { entries_max: 10, ..ThrottleOptions::default() });
     world.fail_times(ACCOUNT_FAILURES_FREE, "ann", "127.0.0.1");
     for number in 0..30 {
         world.fail_times(1, &format!("account{number}"), "127.0.0.1");

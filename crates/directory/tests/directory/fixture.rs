@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
-use directory::{Directory, DomainChange, Error, GroupKind, NewGroup, NewUser, Options, UserChange};
+use directory::{Directory, DirectoryOptions, DomainChange, Error, GroupKind, NewGroup, NewUser, UserChange};
 use notes::Notes;
 use store::Store;
 use store::memory::MemoryEngine;
@@ -43,8 +43,8 @@ pub fn password_of(address: &str) -> Vec<u8> {
 }
 
 /// Returns options with cheap password hashes.
-pub fn options() -> Options {
-    let mut options = Options::new("hub/Acme");
+pub fn options() -> DirectoryOptions {
+    let mut options = DirectoryOptions::new("hub/Acme");
     options.passwords.memory_kib = 64;
     options.passwords.passes = 1;
     options.passwords.scram_iterations = Some(4_096);
@@ -58,14 +58,14 @@ impl World {
     }
 
     /// Creates the directory that the text describes, with the given options.
-    pub fn with(options: Options, text: &str) -> Self {
+    pub fn with(options: DirectoryOptions, text: &str) -> Self {
         let world = Self::over(Arc::new(MemoryEngine::new(1)), options, 1);
         text.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| world.add(line));
         world
     }
 
     /// Opens the directory stored in an engine.
-    fn over(engine: Arc<MemoryEngine>, options: Options, starts: u64) -> Self {
+    fn over(engine: Arc<MemoryEngine>, options: DirectoryOptions, starts: u64) -> Self {
         let clock = Arc::new(SimClock::new());
         let store = Store::with_engine(engine.clone(), &store::StoreOptions::default()).expect("the engine is sound");
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(starts));

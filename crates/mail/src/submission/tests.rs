@@ -64,7 +64,8 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
         let notes = Notes::open(Arc::new(store), Arc::clone(&clock), random);
-        let directory = Directory::open(&notes, directory::Options::new("hub/Acme"), &clock).expect("a new store");
+        let directory =
+            Directory::open(&notes, directory::DirectoryOptions::new("hub/Acme"), &clock).expect("a new store");
         let directory = Arc::new(directory);
         add_people(&directory).expect("the directory is empty");
         let mail = MailStore::new(notes, MailOptions::default());

@@ -74,7 +74,8 @@ impl TestServer {
         let ticks: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
         let notes = Notes::open(Arc::new(store), Arc::clone(&ticks), Arc::clone(&random));
-        let directory = Directory::open(&notes, directory::Options::new("hub/Acme"), &ticks).expect("a new store");
+        let directory =
+            Directory::open(&notes, directory::DirectoryOptions::new("hub/Acme"), &ticks).expect("a new store");
         let directory = Arc::new(directory);
         add_people(&directory).expect("the directory is empty");
         create_plan(&notes);
