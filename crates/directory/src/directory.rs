@@ -73,7 +73,7 @@ impl DirectoryOptions {
 
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// Number of entries in the whole list.
     pub total: u64,
     /// Entries of this page.
@@ -187,7 +187,7 @@ impl Directory {
     }
 
     /// Returns a page of the people, in the order of their addresses.
-    pub fn users(&self, position: u64, limit: usize) -> Result<Page<Arc<Person>>> {
+    pub fn users(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Person>>> {
         self.page(Kind::Person, position, limit, |record| match record {
             Record::Person(person) => Some(person),
             _ => None,
@@ -195,7 +195,7 @@ impl Directory {
     }
 
     /// Returns a page of the groups, in the order of their addresses or names.
-    pub fn groups(&self, position: u64, limit: usize) -> Result<Page<Arc<Group>>> {
+    pub fn groups(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Group>>> {
         self.page(Kind::Group, position, limit, |record| match record {
             Record::Group(group) => Some(group),
             _ => None,
@@ -203,7 +203,7 @@ impl Directory {
     }
 
     /// Returns a page of the local domains, in the order of their names.
-    pub fn domains(&self, position: u64, limit: usize) -> Result<Page<Arc<Domain>>> {
+    pub fn domains(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Domain>>> {
         self.page(Kind::Domain, position, limit, |record| match record {
             Record::Domain(domain) => Some(domain),
             _ => None,
@@ -211,7 +211,7 @@ impl Directory {
     }
 
     /// Returns a page of the servers, in the order of their names.
-    pub fn servers(&self, position: u64, limit: usize) -> Result<Page<Arc<Server>>> {
+    pub fn servers(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Server>>> {
         self.page(Kind::Server, position, limit, |record| match record {
             Record::Server(server) => Some(server),
             _ => None,
@@ -361,7 +361,13 @@ impl Directory {
         self.edit()?.commit().map(drop)
     }
 
-    fn page<T>(&self, kind: Kind, position: u64, limit: usize, pick: impl Fn(Record) -> Option<T>) -> Result<Page<T>> {
+    fn page<T>(
+        &self,
+        kind: Kind,
+        position: u64,
+        limit: usize,
+        pick: impl Fn(Record) -> Option<T>,
+    ) -> Result<ListPage<T>> {
         let list = Key::of_kind(kind.letter(), "");
         self.with_current_index(|lookup| {
             let total = lookup.count_prefix(&list)?;
@@ -369,7 +375,7 @@ impl Directory {
             for note in lookup.page_prefix(&list, position, limit.min(PAGE_ENTRIES_MAX))? {
                 entries.extend(lookup.record(note)?.and_then(&pick));
             }
-            Ok(Page { total, entries })
+            Ok(ListPage { total, entries })
         })
     }
 

@@ -53,7 +53,7 @@ mod record;
 mod transaction;
 
 pub use address::{Address, AddressError};
-pub use directory::{Directory, DirectoryOptions, Page};
+pub use directory::{Directory, DirectoryOptions, ListPage};
 pub use domain::Domain;
 pub use domain_edit::{DomainChange, NewDomain};
 pub use error::{AuthError, Error, Result};
