@@ -62,4 +62,4 @@ pub use group_edit::{GroupChange, NewGroup};
 pub use login::{LoginStatistics, ScramExchange};
 pub use person::Person;
 pub use person_edit::{NewUser, UserChange};
-pub use resolve::{Recipients, Resolution};
+pub use resolve::{Resolution, ResolvedRecipients};

@@ -31,7 +31,7 @@ use crate::record::Record;
 #[derive(Debug, Clone)]
 pub enum Resolution {
     /// People and remote addresses that get the mail.
-    Local(Recipients),
+    Local(ResolvedRecipients),
     /// An address in a domain that is not local, in normal form.
     Remote(Address),
     /// The domain is local, but the address does not exist.
@@ -51,7 +51,7 @@ pub enum Resolution {
 
 /// The recipients of the mail for an address.
 #[derive(Debug, Clone, Default)]
-pub struct Recipients {
+pub struct ResolvedRecipients {
     /// People in this directory, without duplicates.
     pub people: Vec<Arc<Person>>,
     /// Remote addresses, without duplicates.
@@ -84,7 +84,7 @@ impl Directory {
             None => return Ok(Resolution::Unknown),
             Some(Target::Record(Record::Person(person))) if person.disabled => return Ok(Resolution::Disabled),
             Some(Target::Record(Record::Person(person))) if person.forward.is_none() => {
-                Ok(Recipients { people: vec![person], ..Recipients::default() })
+                Ok(ResolvedRecipients { people: vec![person], ..ResolvedRecipients::default() })
             }
             Some(Target::Record(Record::Person(person))) => self.expand(&ExpansionNode::Forward(person)),
             Some(Target::Record(Record::Group(group))) if !group.kind.takes_mail() => {
@@ -92,7 +92,7 @@ impl Directory {
             }
             Some(Target::Record(Record::Group(group))) => {
                 let recipients = self.expand(&ExpansionNode::Group(Arc::clone(&group)));
-                recipients.map(|recipients| Recipients { group: Some(group), ..recipients })
+                recipients.map(|recipients| ResolvedRecipients { group: Some(group), ..recipients })
             }
             Some(Target::Record(_)) => return Ok(Resolution::Unknown),
             Some(Target::Redirect(address)) => self.expand(&ExpansionNode::Redirect(address)),
@@ -121,7 +121,7 @@ impl Directory {
             (CachedLookup::Record(Record::Domain(_)), Some(CachedLookup::Record(Record::Person(person))))
                 if person.forward.is_none() =>
             {
-                Some(Resolution::Local(Recipients { people: vec![person], ..Recipients::default() }))
+                Some(Resolution::Local(ResolvedRecipients { people: vec![person], ..ResolvedRecipients::default() }))
             }
             _ => None,
         }
@@ -158,16 +158,19 @@ impl Directory {
         Ok((redirect.map(|address| Target::Redirect(address.clone())), None))
     }
 
-    fn expand(&self, start: &ExpansionNode) -> Result<Recipients, ExpandError<Error>> {
+    fn expand(&self, start: &ExpansionNode) -> Result<ResolvedRecipients, ExpandError<Error>> {
         let found = expansion::expand(&MailMemberResolver(self), start, self.options().expansion)?;
         Ok(recipients_of(found))
     }
 }
 
-fn resolution_of(recipients: Result<Recipients, ExpandError<Error>>, detail: Option<String>) -> Result<Resolution> {
+fn resolution_of(
+    recipients: Result<ResolvedRecipients, ExpandError<Error>>,
+    detail: Option<String>,
+) -> Result<Resolution> {
     match recipients {
         Ok(recipients) if recipients.people.is_empty() && recipients.remote.is_empty() => Ok(Resolution::NoRecipients),
-        Ok(recipients) => Ok(Resolution::Local(Recipients { detail, ..recipients })),
+        Ok(recipients) => Ok(Resolution::Local(ResolvedRecipients { detail, ..recipients })),
         Err(ExpandError::Lookup(error)) => Err(error),
         Err(ExpandError::TooDeep { group }) => {
             Ok(Resolution::NotForMail { why: format!("group {group} is nested too deeply") })
@@ -176,9 +179,9 @@ fn resolution_of(recipients: Result<Recipients, ExpandError<Error>>, detail: Opt
     }
 }
 
-fn recipients_of(found: Expansion<PersonById>) -> Recipients {
+fn recipients_of(found: Expansion<PersonById>) -> ResolvedRecipients {
     let people = found.people.into_iter().map(|holder| holder.0).filter(|person| !person.disabled);
-    Recipients {
+    ResolvedRecipients {
         people: people.collect(),
         remote: found.remote.iter().filter_map(|address| Address::parse(address).ok()).collect(),
         unknown: found.unknown,
