@@ -58,7 +58,7 @@ impl Default for ExpansionLimits {
 
 /// The members of a group after expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expansion<P> {
+pub struct ExpandedMembers<P> {
     /// People in this directory.
     pub people: Vec<P>,
     /// Remote addresses.
@@ -67,7 +67,7 @@ pub struct Expansion<P> {
     pub unknown: Vec<String>,
 }
 
-impl<P> Default for Expansion<P> {
+impl<P> Default for ExpandedMembers<P> {
     fn default() -> Self {
         Self { people: Vec::new(), remote: Vec::new(), unknown: Vec::new() }
     }
@@ -92,7 +92,7 @@ pub fn expand<L: MemberResolver>(
     lookup: &L,
     group: &L::Group,
     bounds: ExpansionLimits,
-) -> Result<Expansion<L::Person>, ExpandError<L::Error>> {
+) -> Result<ExpandedMembers<L::Person>, ExpandError<L::Error>> {
     let mut walk = ExpansionState::new(lookup, bounds);
     walk.groups.insert(group.clone());
     walk.waiting.push_back((group.clone(), 0));
@@ -115,7 +115,7 @@ struct ExpansionState<'l, L: MemberResolver> {
     people: HashSet<L::Person>,
     /// Remote addresses and unknown names found so far.
     texts: HashSet<String>,
-    found: Expansion<L::Person>,
+    found: ExpandedMembers<L::Person>,
 }
 
 impl<'l, L: MemberResolver> ExpansionState<'l, L> {
@@ -127,7 +127,7 @@ impl<'l, L: MemberResolver> ExpansionState<'l, L> {
             waiting: VecDeque::new(),
             people: HashSet::new(),
             texts: HashSet::new(),
-            found: Expansion::default(),
+            found: ExpandedMembers::default(),
         }
     }
 

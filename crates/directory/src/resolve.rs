@@ -21,7 +21,7 @@ use crate::address::{Address, AddressError};
 use crate::directory::{CachedLookup, Directory};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
-use crate::expansion::{self, ExpandError, Expansion, Member, MemberResolver};
+use crate::expansion::{self, ExpandError, ExpandedMembers, Member, MemberResolver};
 use crate::group::Group;
 use crate::key::Key;
 use crate::person::Person;
@@ -179,7 +179,7 @@ fn resolution_of(
     }
 }
 
-fn recipients_of(found: Expansion<PersonById>) -> ResolvedRecipients {
+fn recipients_of(found: ExpandedMembers<PersonById>) -> ResolvedRecipients {
     let people = found.people.into_iter().map(|holder| holder.0).filter(|person| !person.disabled);
     ResolvedRecipients {
         people: people.collect(),
