@@ -36,7 +36,7 @@ pub trait MemorySize {
 
 /// Statistics of the cache since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
+pub struct CacheStatistics {
     /// Number of lookups.
     pub lookups: u64,
     /// Number of lookups answered by the cache.
@@ -139,10 +139,10 @@ impl<V: Clone + MemorySize> NameCache<V> {
     }
 
     /// Returns the statistics.
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> CacheStatistics {
         let lookups = self.lookups.load(Ordering::Relaxed);
         let hits = self.hits.load(Ordering::Relaxed);
-        Statistics {
+        CacheStatistics {
             lookups,
             hits,
             misses: lookups.saturating_sub(hits),

@@ -18,7 +18,7 @@ use notes::{
 use store::Store;
 
 use crate::address::{Address, domain_to_ascii};
-use crate::cache::{Generation, MemorySize, NameCache, Statistics};
+use crate::cache::{CacheStatistics, Generation, MemorySize, NameCache};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -240,7 +240,7 @@ impl Directory {
     }
 
     /// Returns the statistics of the name lookup cache.
-    pub fn cache_statistics(&self) -> Statistics {
+    pub fn cache_statistics(&self) -> CacheStatistics {
         self.cache.statistics()
     }
 
