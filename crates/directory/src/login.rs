@@ -21,11 +21,11 @@ use crate::password::{self, Decoy, HashSemaphore};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
 use crate::scram::{self, Keys, ProofCheck};
-use crate::throttle::{Network, Throttle, Throttled};
+use crate::throttle::{LoginThrottle, Network, ThrottleError};
 
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
-    throttle: Arc<Throttle>,
+    throttle: Arc<LoginThrottle>,
     verified: PasswordCache<PasswordCheck>,
     decoy: Decoy,
     /// Secret from which the salts of unknown accounts are derived.
@@ -100,7 +100,7 @@ enum PasswordCheck {
 impl LoginState {
     pub(crate) fn new(options: &DirectoryOptions, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
         Ok(Self {
-            throttle: Arc::new(Throttle::new(options.throttle, Arc::clone(clock))),
+            throttle: Arc::new(LoginThrottle::new(options.throttle, Arc::clone(clock))),
             verified: PasswordCache::new(options.verified, Arc::clone(clock), random),
             decoy: Decoy::new(&options.passwords, random)?,
             scram_secret: [0; 32],
@@ -117,7 +117,7 @@ impl LoginState {
     fn check_password(&self, account: &str, stored: Option<&str>, password: &[u8], from: IpAddr) -> PasswordCheck {
         let attempt = match self.throttle.begin(account, from) {
             Ok(attempt) => attempt,
-            Err(Throttled { retry_after }) => return PasswordCheck::Throttled(retry_after),
+            Err(ThrottleError { retry_after }) => return PasswordCheck::Throttled(retry_after),
         };
         let _turn = self.turnstile.acquire();
         self.counts.hashes.fetch_add(1, Ordering::Relaxed);
@@ -287,6 +287,6 @@ pub struct ScramExchange {
     from: IpAddr,
 }
 
-fn throttled(throttled: Throttled) -> AuthError {
+fn throttled(throttled: ThrottleError) -> AuthError {
     AuthError::Throttled { retry_after: throttled.retry_after }
 }

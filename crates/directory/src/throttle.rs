@@ -38,7 +38,7 @@ use crate::limits::{
 
 /// The mapping of failures to delays.
 #[derive(Debug, Clone, Copy)]
-pub struct Schedule {
+pub struct DelaySchedule {
     /// Number of failures that cause no delay.
     pub failures_free: u32,
     /// Delay after the first failure that causes one.
@@ -53,16 +53,16 @@ pub struct Schedule {
 #[derive(Debug, Clone, Copy)]
 pub struct ThrottleOptions {
     /// Schedule for one account.
-    pub account: Schedule,
+    pub account: DelaySchedule,
     /// Schedule for one address.
-    pub address: Schedule,
+    pub address: DelaySchedule,
     /// Maximum number of entries in each table.
     pub entries_max: usize,
 }
 
 impl Default for ThrottleOptions {
     fn default() -> Self {
-        let schedule = |failures_free, forgive_after| Schedule {
+        let schedule = |failures_free, forgive_after| DelaySchedule {
             failures_free,
             delay_first: THROTTLE_DELAY_FIRST,
             delay_max: THROTTLE_DELAY_MAX,
@@ -78,7 +78,7 @@ impl Default for ThrottleOptions {
 
 /// The error for an attempt that is not allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Throttled {
+pub struct ThrottleError {
     /// Time until an attempt is allowed.
     pub retry_after: Duration,
 }
@@ -108,7 +108,7 @@ impl Network {
 }
 
 /// Counters of failed logins, shared by all sessions.
-pub struct Throttle {
+pub struct LoginThrottle {
     options: ThrottleOptions,
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
@@ -121,7 +121,7 @@ struct Tables {
     addresses: LruMap<Network>,
 }
 
-impl Throttle {
+impl LoginThrottle {
     /// Creates a throttle with no failures counted.
     #[must_use]
     pub fn new(options: ThrottleOptions, clock: Arc<dyn Clock>) -> Self {
@@ -134,12 +134,12 @@ impl Throttle {
     }
 
     /// Checks whether an attempt is allowed, without counting one.
-    pub fn check(&self, account: &str, from: IpAddr) -> Result<(), Throttled> {
+    pub fn check(&self, account: &str, from: IpAddr) -> Result<(), ThrottleError> {
         self.admit(&self.tables(), &AttemptSource::new(account, from))
     }
 
-    /// Begins an attempt. The caller reports its outcome to the returned [`Attempt`].
-    pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<Attempt, Throttled> {
+    /// Begins an attempt. The caller reports its outcome to the returned [`LoginAttempt`].
+    pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<LoginAttempt, ThrottleError> {
         let subject = AttemptSource::new(account, from);
         let mut tables = self.tables();
         self.admit(&tables, &subject)?;
@@ -149,7 +149,7 @@ impl Throttle {
             tables.addresses.entry(&network).begin();
         }
         drop(tables);
-        Ok(Attempt { throttle: Arc::clone(self), subject, against, verdict: AttemptOutcome::Failed })
+        Ok(LoginAttempt { throttle: Arc::clone(self), subject, against, verdict: AttemptOutcome::Failed })
     }
 
     /// Returns the number of entries for accounts and addresses.
@@ -159,14 +159,14 @@ impl Throttle {
         tables.accounts.len() + tables.familiar.len() + tables.addresses.len()
     }
 
-    fn admit(&self, tables: &Tables, subject: &AttemptSource) -> Result<(), Throttled> {
+    fn admit(&self, tables: &Tables, subject: &AttemptSource) -> Result<(), ThrottleError> {
         let now = self.clock.monotonic();
         let account = tables.peek(subject).map(|count| count.wait(&self.options.account, now));
         let address = subject.counted.and_then(|network| tables.addresses.peek(&network));
         let address = address.map(|count| count.wait(&self.options.address, now));
         match account.max(address) {
             None | Some(Duration::ZERO) => Ok(()),
-            Some(retry_after) => Err(Throttled { retry_after }),
+            Some(retry_after) => Err(ThrottleError { retry_after }),
         }
     }
 
@@ -177,8 +177,8 @@ impl Throttle {
 
 /// An attempt in progress. If it is dropped without an outcome, it counts as failed.
 #[must_use = "an attempt that is dropped counts as failed"]
-pub struct Attempt {
-    throttle: Arc<Throttle>,
+pub struct LoginAttempt {
+    throttle: Arc<LoginThrottle>,
     subject: AttemptSource,
     against: CountKind,
     verdict: AttemptOutcome,
@@ -191,7 +191,7 @@ enum AttemptOutcome {
     Withdrawn,
 }
 
-impl Attempt {
+impl LoginAttempt {
     /// Reports that the password was correct.
     pub fn succeeded(mut self) {
         self.verdict = AttemptOutcome::Succeeded;
@@ -206,7 +206,7 @@ impl Attempt {
     }
 }
 
-impl Drop for Attempt {
+impl Drop for LoginAttempt {
     fn drop(&mut self) {
         let throttle = &self.throttle;
         let subject = &self.subject;
@@ -283,7 +283,7 @@ struct FailureCount {
 
 impl FailureCount {
     /// Returns the time for which no attempt may begin.
-    fn wait(&self, schedule: &Schedule, now: Duration) -> Duration {
+    fn wait(&self, schedule: &DelaySchedule, now: Duration) -> Duration {
         let locked = self.locked_until.saturating_sub(now);
         let failures_at_worst = self.failures.saturating_add(self.pending);
         if self.pending > 0 && failures_at_worst > schedule.failures_free {
@@ -296,7 +296,7 @@ impl FailureCount {
         self.pending = self.pending.saturating_add(1);
     }
 
-    fn end(&mut self, verdict: AttemptOutcome, schedule: &Schedule, now: Duration) {
+    fn end(&mut self, verdict: AttemptOutcome, schedule: &DelaySchedule, now: Duration) {
         self.pending = self.pending.saturating_sub(1);
         if verdict == AttemptOutcome::Failed {
             self.forgive(schedule, now);
@@ -306,7 +306,7 @@ impl FailureCount {
         }
     }
 
-    fn forgive(&mut self, schedule: &Schedule, now: Duration) {
+    fn forgive(&mut self, schedule: &DelaySchedule, now: Duration) {
         let interval_us = schedule.forgive_after.as_micros().max(1);
         let forgiven = now.saturating_sub(self.quiet_since).as_micros() / interval_us;
         let forgiven = u32::try_from(forgiven).unwrap_or(u32::MAX);
@@ -315,7 +315,7 @@ impl FailureCount {
 }
 
 /// Returns the delay caused by the given number of failures.
-fn delay(schedule: &Schedule, failures: u32) -> Duration {
+fn delay(schedule: &DelaySchedule, failures: u32) -> Duration {
     let Some(doublings) = failures.checked_sub(schedule.failures_free + 1) else {
         return Duration::ZERO;
     };

@@ -7,7 +7,7 @@ use super::*;
 /// A throttle with the clock that its test advances.
 struct World {
     clock: Arc<SimClock>,
-    throttle: Arc<Throttle>,
+    throttle: Arc<LoginThrottle>,
 }
 
 const HOME: &str = "192.0.2.1";
@@ -19,7 +19,7 @@ fn world() -> World {
 
 fn world_with(options: ThrottleOptions) -> World {
     let clock = Arc::new(SimClock::new());
-    World { throttle: Arc::new(Throttle::new(options, clock.clone())), clock }
+    World { throttle: Arc::new(LoginThrottle::new(options, clock.clone())), clock }
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -27,12 +27,12 @@ fn ip(text: &str) -> IpAddr {
 }
 
 impl World {
-    fn fail(&self, account: &str, from: &str) -> Result<(), Throttled> {
-        self.throttle.begin(account, ip(from)).map(Attempt::failed)
+    fn fail(&self, account: &str, from: &str) -> Result<(), ThrottleError> {
+        self.throttle.begin(account, ip(from)).map(LoginAttempt::failed)
     }
 
-    fn succeed(&self, account: &str, from: &str) -> Result<(), Throttled> {
-        self.throttle.begin(account, ip(from)).map(Attempt::succeeded)
+    fn succeed(&self, account: &str, from: &str) -> Result<(), ThrottleError> {
+        self.throttle.begin(account, ip(from)).map(LoginAttempt::succeeded)
     }
 
     fn fail_times(&self, times: u32, account: &str, from: &str) {
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-fn retry_after(outcome: Result<(), Throttled>) -> u64 {
+fn retry_after(outcome: Result<(), ThrottleError>) -> u64 {
     outcome.expect_err("should be throttled").retry_after.as_secs()
 }
 
@@ -158,7 +158,7 @@ fn concurrent_attempts_count_like_sequential_ones() {
         (0..=ACCOUNT_FAILURES_FREE).filter_map(|_| world.throttle.begin("ann", ip(HOME)).ok()).collect();
     assert_eq!(under_way.len() as u32, ACCOUNT_FAILURES_FREE + 1);
     assert_eq!(retry_after(world.fail("ann", HOME)), 1);
-    under_way.into_iter().for_each(Attempt::failed);
+    under_way.into_iter().for_each(LoginAttempt::failed);
     assert_eq!(retry_after(world.fail("ann", HOME)), 1);
 }
 
