@@ -5,7 +5,7 @@
 //! still fails, the error says what is done and what is left to do.
 
 use config::units::ByteSize;
-use directory::{NewUser, Person, UserChange as DirectoryChange};
+use directory::{NewUser, Person, PersonChange};
 use instance::Instance;
 use notes::{Access, level};
 use serde_json::{Value, json};
@@ -170,10 +170,10 @@ fn set(instance: &Instance, change: &UserUpdate) -> AdminResult {
 }
 
 /// Parses all requested changes, so that an invalid value is reported before anything is changed.
-fn directory_change(change: &UserUpdate) -> Result<DirectoryChange, AdminError> {
+fn directory_change(change: &UserUpdate) -> Result<PersonChange, AdminError> {
     let name = change.name.as_deref().map(split_name);
     let (first_name, last_name) = name.map_or((None, None), |(first, last)| (Some(first), Some(last)));
-    Ok(DirectoryChange {
+    Ok(PersonChange {
         first_name,
         last_name,
         password: change.password.password.as_ref().map(|secret| secret.0.clone().into_bytes()),
@@ -187,7 +187,7 @@ fn directory_change(change: &UserUpdate) -> Result<DirectoryChange, AdminError> 
             _ => None,
         },
         forward: change.forward.as_deref().map(|text| (text != "none").then(|| text.to_owned())),
-        ..DirectoryChange::default()
+        ..PersonChange::default()
     })
 }
 

@@ -61,5 +61,5 @@ pub use group::{Group, GroupKind};
 pub use group_edit::{GroupChange, NewGroup};
 pub use login::{LoginStatistics, ScramExchange};
 pub use person::Person;
-pub use person_edit::{NewUser, UserChange};
+pub use person_edit::{NewUser, PersonChange};
 pub use resolve::{Resolution, ResolvedRecipients};

@@ -56,7 +56,7 @@ impl NewUser {
 
 /// A change of a person. Fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, Default)]
-pub struct UserChange {
+pub struct PersonChange {
     /// New first name.
     pub first_name: Option<String>,
     /// New last name.
@@ -81,7 +81,7 @@ pub struct UserChange {
     pub forward: Option<Option<String>>,
 }
 
-impl UserChange {
+impl PersonChange {
     /// Returns `true` if nothing is changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -178,7 +178,7 @@ impl Directory {
     }
 
     /// Changes a person. Either all changes are made or none.
-    pub fn user_set(&self, login: &str, change: &UserChange) -> Result<Arc<Person>> {
+    pub fn user_set(&self, login: &str, change: &PersonChange) -> Result<Arc<Person>> {
         let secrets = change.password.as_ref().map(|password| self.protect(password)).transpose()?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
@@ -430,7 +430,7 @@ fn set_secrets(person: &mut Person, secrets: Option<Secrets>) {
     person.scram = scram;
 }
 
-fn change_names(person: &mut Person, change: &UserChange) {
+fn change_names(person: &mut Person, change: &PersonChange) {
     if let Some(first_name) = &change.first_name {
         person.first_name.clone_from(first_name);
     }
@@ -446,7 +446,7 @@ fn change_names(person: &mut Person, change: &UserChange) {
     }
 }
 
-fn change_addresses(edit: &DirectoryTransaction<'_>, person: &mut Person, change: &UserChange) -> Result<()> {
+fn change_addresses(edit: &DirectoryTransaction<'_>, person: &mut Person, change: &PersonChange) -> Result<()> {
     update_addresses(edit, &mut person.addresses, (&change.addresses_remove, &change.addresses_add))?;
     if let Some(primary) = &change.primary_address {
         let primary = parse_addresses(edit, std::iter::once(primary))?;

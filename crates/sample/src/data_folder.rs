@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use config::{ConfigSources, load};
-use directory::{NewGroup, NewUser, UserChange};
+use directory::{NewGroup, NewUser, PersonChange};
 use instance::{Instance, authorize_server};
 use notes::view::note::ViewNote;
 use notes::view::view_format::{Refresh, ViewDesign};
@@ -62,7 +62,7 @@ impl Sample {
                 .create_if_missing(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)
                 .expect("there is no mail file of this name");
         }
-        let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+        let disable = PersonChange { disabled: Some(true), ..PersonChange::default() };
         instance.directory.user_set("eve@acme.test", &disable).expect("the user exists");
         let members = ["ann@acme.test", "bob@acme.test", "dora@elsewhere.test"].map(str::to_owned).to_vec();
         let addresses = vec!["team@acme.test".to_owned()];

@@ -221,7 +221,7 @@ impl DirectoryWatch {
 
 #[cfg(test)]
 mod tests {
-    use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
+    use directory::{GroupChange, GroupKind, NewGroup, NewUser, PersonChange};
 
     use super::*;
     use sample::Sample;
@@ -254,7 +254,7 @@ mod tests {
             session
         }
 
-        fn set(&self, who: &str, change: UserChange) {
+        fn set(&self, who: &str, change: PersonChange) {
             self.sample.instance.directory.user_set(who, &change).expect("the user exists");
         }
 
@@ -264,8 +264,8 @@ mod tests {
         }
     }
 
-    fn disable(disabled: bool) -> UserChange {
-        UserChange { disabled: Some(disabled), ..UserChange::default() }
+    fn disable(disabled: bool) -> PersonChange {
+        PersonChange { disabled: Some(disabled), ..PersonChange::default() }
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         let (ann, again, bob, _stranger) =
             (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.register());
         assert_eq!((world.apply_changes(), world.sessions.logged_in_count()), (0, 3));
-        world.set("ann", UserChange { quota_bytes: Some(Some(1)), ..UserChange::default() });
+        world.set("ann", PersonChange { quota_bytes: Some(Some(1)), ..PersonChange::default() });
         assert_eq!(world.apply_changes(), 0, "a change unrelated to logins ends no session");
         world.set("ann", disable(true));
         assert_eq!(world.apply_changes(), 2);
@@ -290,7 +290,7 @@ mod tests {
     fn new_password_ends_earlier_sessions() {
         let mut world = World::new();
         let old = world.log_in("ann");
-        world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
+        world.set("ann", PersonChange { password: Some(b"another one".to_vec()), ..PersonChange::default() });
         let new = world.log_in("ann");
         assert_eq!(world.apply_changes(), 1);
         assert!(old.termination().is_terminated());
@@ -326,7 +326,7 @@ mod tests {
         let world = World::new();
         let before = world.person("ann");
         world.set("ann", disable(true));
-        world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..disable(false) });
+        world.set("ann", PersonChange { password: Some(b"another one".to_vec()), ..disable(false) });
         let session = world.sessions.register();
         assert!(!world.sessions.register_login(session.number(), &before, &world.sample.instance.directory));
         assert_eq!(world.sessions.logged_in_count(), 0);

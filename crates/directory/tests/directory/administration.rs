@@ -1,6 +1,6 @@
 //! Tests of adding, changing, listing and removing people, groups and domains.
 
-use directory::{DomainChange, GroupChange, NewGroup, NewUser, UserChange};
+use directory::{DomainChange, GroupChange, NewGroup, NewUser, PersonChange};
 
 use crate::fixture::{World, error_text};
 
@@ -8,8 +8,8 @@ const ACME: &str = "domain acme.test alias acme.example
     user ann@acme.test name Ann_Smith alias a.smith@acme.test
     user bob@acme.test";
 
-fn user_change() -> UserChange {
-    UserChange::default()
+fn user_change() -> PersonChange {
+    PersonChange::default()
 }
 
 #[test]
@@ -137,16 +137,20 @@ fn unusual_addresses_give_plain_names() {
 #[test]
 fn user_fields_are_changed_independently() {
     let world = World::new(ACME);
-    let set = |change: UserChange| world.directory.user_set("ann", &change).expect("possible");
-    let ann = set(UserChange { quota_bytes: Some(Some(1_000)), disabled: Some(true), ..user_change() });
+    let set = |change: PersonChange| world.directory.user_set("ann", &change).expect("possible");
+    let ann = set(PersonChange { quota_bytes: Some(Some(1_000)), disabled: Some(true), ..user_change() });
     assert_eq!((ann.quota_bytes, ann.disabled), (Some(1_000), true));
-    let ann =
-        set(UserChange { forward: Some(Some("x@far.test".into())), first_name: Some("Anna".into()), ..user_change() });
+    let ann = set(PersonChange {
+        forward: Some(Some("x@far.test".into())),
+        first_name: Some("Anna".into()),
+        ..user_change()
+    });
     assert_eq!(
         (ann.forward.as_deref(), ann.quota_bytes, ann.first_name.as_str()),
         (Some("x@far.test"), Some(1_000), "Anna")
     );
-    let ann = set(UserChange { forward: Some(None), quota_bytes: Some(None), disabled: Some(false), ..user_change() });
+    let ann =
+        set(PersonChange { forward: Some(None), quota_bytes: Some(None), disabled: Some(false), ..user_change() });
     assert_eq!((ann.forward.clone(), ann.quota_bytes, ann.disabled), (None, None, false));
     let found = world.directory.person("ann").expect("readable").expect("exists");
     assert_eq!(*found, *ann);
@@ -155,7 +159,7 @@ fn user_fields_are_changed_independently() {
 #[test]
 fn addresses_and_short_names_are_added_and_removed() {
     let world = World::new(ACME);
-    let change = UserChange {
+    let change = PersonChange {
         addresses_add: vec!["anna@acme.test".into()],
         addresses_remove: vec!["A.Smith@acme.test".into()],
         short_names_add: vec!["anna".into(), "ANN".into()],
@@ -166,15 +170,15 @@ fn addresses_and_short_names_are_added_and_removed() {
     assert_eq!(ann.logins(), ["ann", "anna", "anna@acme.test", "ann@acme.test"]);
     assert!(world.directory.person("a.smith@acme.test").expect("readable").is_none());
     assert!(world.directory.person("anna").expect("readable").is_some());
-    let remove = UserChange { short_names_remove: vec!["Anna".into()], ..user_change() };
+    let remove = PersonChange { short_names_remove: vec!["Anna".into()], ..user_change() };
     world.directory.user_set("ann", &remove).expect("possible");
     assert!(world.directory.person("anna").expect("readable").is_none());
-    let missing = UserChange { addresses_remove: vec!["x@acme.test".into()], ..user_change() };
+    let missing = PersonChange { addresses_remove: vec!["x@acme.test".into()], ..user_change() };
     assert_eq!(
         error_text(world.directory.user_set("ann", &missing)),
         "address x@acme.test of this entry does not exist"
     );
-    let taken = UserChange { addresses_add: vec!["bob@acme.test".into()], ..user_change() };
+    let taken = PersonChange { addresses_add: vec!["bob@acme.test".into()], ..user_change() };
     assert_eq!(
         error_text(world.directory.user_set("ann", &taken)),
         "address bob@acme.test is already taken by user bob@acme.test"
@@ -285,7 +289,7 @@ fn domain_alias_is_removed_only_when_unused() {
     let remove = || DomainChange { aliases_remove: vec!["acme.example".into()], ..DomainChange::default() };
     world
         .directory
-        .user_set("bob", &UserChange { addresses_add: vec!["x@acme.example".into()], ..user_change() })
+        .user_set("bob", &PersonChange { addresses_add: vec!["x@acme.example".into()], ..user_change() })
         .expect("local");
     assert_eq!(
         error_text(set(remove())),
@@ -293,7 +297,7 @@ fn domain_alias_is_removed_only_when_unused() {
     );
     world
         .directory
-        .user_set("bob", &UserChange { addresses_remove: vec!["x@acme.example".into()], ..user_change() })
+        .user_set("bob", &PersonChange { addresses_remove: vec!["x@acme.example".into()], ..user_change() })
         .expect("there");
     assert_eq!(set(remove()).expect("unused").aliases.len(), 0);
     assert!(world.directory.person("ann@acme.example").expect("readable").is_none());

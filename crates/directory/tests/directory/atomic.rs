@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use directory::limits::USERS_AT_ONCE_MAX;
-use directory::{Error, NewDomain, NewUser, Resolution, UserChange};
+use directory::{Error, NewDomain, NewUser, PersonChange, Resolution};
 use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, NewDatabase, level};
 
 use crate::fixture::{World, error_text, home, password_of};
@@ -85,12 +85,12 @@ fn concurrent_renames_keep_the_path_of_the_owner() {
 fn user_change_is_atomic() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();
-    let change = UserChange {
+    let change = PersonChange {
         password: Some(b"another password".to_vec()),
         addresses_add: vec!["bob@acme.test".to_owned()],
-        ..UserChange::default()
+        ..PersonChange::default()
     };
-    assert!(!change.is_empty() && UserChange::default().is_empty());
+    assert!(!change.is_empty() && PersonChange::default().is_empty());
     assert_eq!(
         error_text(world.directory.user_set("ann", &change)),
         "address bob@acme.test is already taken by user bob@acme.test"
@@ -99,7 +99,7 @@ fn user_change_is_atomic() {
     let stamp = || world.directory.person("ann").expect("readable").expect("exists").password_stamp();
     let old = stamp();
     world.directory.authenticate("ann", &password_of("ann@acme.test"), home()).expect("the password is the old one");
-    let change = UserChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
+    let change = PersonChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
     world.directory.user_set("ann", &change).expect("it is free");
     world.directory.authenticate("ann", b"another password", home()).expect("the password is the new one");
     assert_ne!(stamp(), old);
@@ -183,7 +183,7 @@ fn cached_resolutions_are_returned_without_the_store() {
     for address in ["nobody@acme.test", "f@acme.test", "ann+x@acme.test", "z@acme.test"] {
         assert!(cached(address).is_none(), "{address} needs several lookups");
     }
-    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    let disable = PersonChange { disabled: Some(true), ..PersonChange::default() };
     world.directory.user_set("ann", &disable).expect("the user exists");
     assert!(cached("ann@acme.test").is_none(), "a change invalidates the cache");
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
-use directory::{Directory, DirectoryOptions, DomainChange, Error, GroupKind, NewGroup, NewUser, UserChange};
+use directory::{Directory, DirectoryOptions, DomainChange, Error, GroupKind, NewGroup, NewUser, PersonChange};
 use notes::Notes;
 use store::Store;
 use store::memory::MemoryEngine;
@@ -135,7 +135,7 @@ impl World {
         }
         self.directory.user_add(&new)?;
         if disabled {
-            self.directory.user_set(&new.address, &UserChange { disabled: Some(true), ..UserChange::default() })?;
+            self.directory.user_set(&new.address, &PersonChange { disabled: Some(true), ..PersonChange::default() })?;
         }
         Ok(())
     }

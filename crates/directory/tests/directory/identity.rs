@@ -1,6 +1,6 @@
 //! Tests of the names and groups that identify a person in access control lists.
 
-use directory::{GroupChange, UserChange};
+use directory::{GroupChange, PersonChange};
 
 use crate::fixture::World;
 
@@ -62,7 +62,7 @@ fn changes_of_groups_and_names_take_effect_immediately() {
     world.directory.group_remove("nested-by-address@acme.test").expect("exists");
     assert_eq!(groups_of(&world, "bob"), "everybody nested");
     world.directory.group_set("east", &add("robert")).expect("possible");
-    let change = UserChange { short_names_add: vec!["robert".into()], ..UserChange::default() };
+    let change = PersonChange { short_names_add: vec!["robert".into()], ..PersonChange::default() };
     world.directory.user_set("bob", &change).expect("possible");
     assert_eq!(groups_of(&world, "bob"), "east everybody nested");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::NoteId;
-use directory::{NewUser, UserChange};
+use directory::{NewUser, PersonChange};
 use notes::fixup::{self, FixupFinding};
 use notes::{Access, Identity, Item, NewNote, level};
 use store::{Batch, Direction, KeyRange, Table, TableReader};
@@ -136,7 +136,7 @@ fn unknown_items_survive_a_change() {
         note.items.push(Item::text("OfficePhone", "123"));
         writer.note_update(ann, note.header.sequence, &note.items, &[]).expect("possible");
     });
-    let change = UserChange { first_name: Some("Anna".into()), ..UserChange::default() };
+    let change = PersonChange { first_name: Some("Anna".into()), ..PersonChange::default() };
     world.directory.user_set("ann", &change).expect("exists");
     assert_eq!((read("OfficePhone").as_deref(), read("FirstName").as_deref()), (Some("123"), Some("Anna")));
 }
@@ -221,7 +221,7 @@ fn concurrent_readers_never_see_stale_values() {
     let world = World::new(ACME);
     let committed = std::sync::atomic::AtomicU64::new(0);
     let done = AtomicBool::new(false);
-    let quota = |value| UserChange { quota_bytes: Some(Some(value)), ..UserChange::default() };
+    let quota = |value| PersonChange { quota_bytes: Some(Some(value)), ..PersonChange::default() };
     world.directory.user_set("ann", &quota(0)).expect("exists");
     std::thread::scope(|scope| {
         for _ in 0..2 {

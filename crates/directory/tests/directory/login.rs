@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
 use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
-use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, UserChange};
+use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, PersonChange};
 use hmac::{Hmac, KeyInit, Mac};
 use sasl::{ClientFinal, ClientFirst};
 use sha2::{Digest, Sha256};
@@ -132,7 +132,7 @@ fn disabled_and_deny_listed_people_may_not_log_in() {
 fn disabling_an_account_invalidates_cached_logins() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");
-    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    let disable = PersonChange { disabled: Some(true), ..PersonChange::default() };
     world.directory.user_set("ann", &disable).expect("exists");
     check(&world, "ann", &password_of(ANN), "disabled");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use directory::{GroupChange, NewGroup, NewUser, UserChange};
+use directory::{GroupChange, NewGroup, NewUser, PersonChange};
 use proptest::prelude::*;
 
 use crate::fixture::World;
@@ -135,7 +135,7 @@ impl Model {
 /// Applies a step to the directory. Returns the new state, and `true` if the step was possible.
 fn apply(world: World, step: &Step) -> (World, bool) {
     let directory = &world.directory;
-    let user_set = |number: &u8, change: UserChange| directory.user_set(&user(*number), &change).is_ok();
+    let user_set = |number: &u8, change: PersonChange| directory.user_set(&user(*number), &change).is_ok();
     let group_set = |number: &u8, change: GroupChange| directory.group_set(&group(*number), &change).is_ok();
     let possible = match step {
         Step::UserAdd(number) => {
@@ -144,10 +144,10 @@ fn apply(world: World, step: &Step) -> (World, bool) {
         }
         Step::UserRemove(number) => directory.user_remove(&user(*number)).is_ok(),
         Step::AliasAdd(number, alias) => {
-            user_set(number, UserChange { addresses_add: vec![address(*alias)], ..UserChange::default() })
+            user_set(number, PersonChange { addresses_add: vec![address(*alias)], ..PersonChange::default() })
         }
         Step::AliasRemove(number, alias) => {
-            user_set(number, UserChange { addresses_remove: vec![address(*alias)], ..UserChange::default() })
+            user_set(number, PersonChange { addresses_remove: vec![address(*alias)], ..PersonChange::default() })
         }
         Step::GroupAdd(number) => {
             directory.group_add(&NewGroup { name: group(*number), ..NewGroup::default() }).is_ok()

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
-use directory::{Directory, GroupKind, NewGroup, NewUser, UserChange};
+use directory::{Directory, GroupKind, NewGroup, NewUser, PersonChange};
 use notes::{Access, Identity, Notes, level};
 use store::Store;
 use store::memory::MemoryEngine;
@@ -84,7 +84,7 @@ impl World {
     }
 
     fn disable(&self, address: &str) {
-        let change = UserChange { disabled: Some(true), ..UserChange::default() };
+        let change = PersonChange { disabled: Some(true), ..PersonChange::default() };
         self.directory.user_set(address, &change).expect("the user exists");
     }
 
@@ -118,7 +118,7 @@ fn add_people(directory: &Directory) -> directory::Result<()> {
     directory.user_add(&NewUser::new("denied@acme.test"))?;
     let forward = Some("dora@elsewhere.test".to_owned());
     directory.user_add(&NewUser { forward, ..NewUser::new("moved@acme.test") })?;
-    directory.user_set("eve@acme.test", &UserChange { disabled: Some(true), ..UserChange::default() })?;
+    directory.user_set("eve@acme.test", &PersonChange { disabled: Some(true), ..PersonChange::default() })?;
     let group = |address: &str, kind, members: &[&str]| NewGroup {
         addresses: vec![address.to_owned()],
         kind,

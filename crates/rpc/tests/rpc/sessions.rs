@@ -148,7 +148,7 @@ async fn a_changed_account_ends_its_sessions_and_streams() {
 async fn disabled_person_loses_the_session() {
     let server = TestServer::new();
     let bob = server.log_in("bob").await;
-    let change = directory::UserChange { disabled: Some(true), ..directory::UserChange::default() };
+    let change = directory::PersonChange { disabled: Some(true), ..directory::PersonChange::default() };
     server.directory.user_set("bob@acme.test", &change).expect("bob exists");
     let open = v1::OpenDatabaseRequest { database: plan() };
     assert_eq!(refusal(bob.databases().open_database(open).await), no_session());

@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Name, NoteId, Random};
-use directory::{Directory, NewUser, UserChange};
+use directory::{Directory, NewUser, PersonChange};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -175,7 +175,7 @@ fn add_people(directory: &Directory) -> directory::Result<()> {
     for login in ["ann", "bob", "dan", "eve"] {
         directory.user_add(&NewUser::new(&format!("{login}@acme.test")))?;
     }
-    directory.user_set("eve@acme.test", &UserChange { disabled: Some(true), ..UserChange::default() })?;
+    directory.user_set("eve@acme.test", &PersonChange { disabled: Some(true), ..PersonChange::default() })?;
     Ok(())
 }
 

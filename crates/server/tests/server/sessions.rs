@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use directory::UserChange;
+use directory::PersonChange;
 use sample::Sample;
 use server::session_registry::{DirectoryWatch, SessionRegistry};
 use wire::Shutdown;
@@ -48,10 +48,10 @@ fn refused_login_keeps_the_previous_login() {
     assert!(!sessions.register_login(session.number(), &eve, directory));
     assert_eq!(sessions.logged_in_count(), 1);
     let mut watch = watch(&sample, &sessions);
-    let change = UserChange { disabled: Some(false), ..UserChange::default() };
+    let change = PersonChange { disabled: Some(false), ..PersonChange::default() };
     directory.user_set("eve", &change).expect("the user exists");
     assert_eq!(watch.apply_changes().expect("a sound store"), 0, "the session is still that of Ann");
-    let change = UserChange { disabled: Some(true), ..UserChange::default() };
+    let change = PersonChange { disabled: Some(true), ..PersonChange::default() };
     directory.user_set("ann", &change).expect("the user exists");
     assert_eq!(watch.apply_changes().expect("a sound store"), 1);
     assert!(session.termination().is_terminated());
@@ -67,9 +67,9 @@ fn changes_without_effect_on_an_account_end_no_session() {
     assert!(sessions.register_login(session.number(), &ann, directory));
     let mut watch = watch(&sample, &sessions);
     assert_eq!(watch.apply_changes().expect("a sound store"), 0, "nothing has changed");
-    let quota = UserChange { quota_bytes: Some(Some(5 << 20)), ..UserChange::default() };
+    let quota = PersonChange { quota_bytes: Some(Some(5 << 20)), ..PersonChange::default() };
     directory.user_set("ann", &quota).expect("the user exists");
-    let other = UserChange { disabled: Some(true), ..UserChange::default() };
+    let other = PersonChange { disabled: Some(true), ..PersonChange::default() };
     directory.user_set("bob", &other).expect("the user exists");
     assert_eq!(watch.apply_changes().expect("a sound store"), 0);
     assert!(!session.termination().is_terminated());
@@ -84,7 +84,7 @@ async fn the_watch_ends_sessions_until_the_server_drains() {
     assert!(sessions.register_login(session.number(), &ann, &sample.instance.directory));
     let shutdown = Shutdown::new();
     let task = tokio::spawn(watch(&sample, &sessions).run(shutdown.clone()));
-    let change = UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() };
+    let change = PersonChange { password: Some(b"another one".to_vec()), ..PersonChange::default() };
     sample.instance.directory.user_set("ann", &change).expect("the user exists");
     session.termination().terminated().await;
     shutdown.drain();

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use admin::people;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
+use directory::{GroupChange, GroupKind, NewGroup, NewUser, PersonChange};
 use instance::certificate::CertificateFiles;
 use sample::{PASSWORD, Sample};
 use tokio::io::AsyncWriteExt;
@@ -159,13 +159,13 @@ impl TestServer {
         }
         for name in ["ann", "bob", "disabled", "denied", "gone", "barred"] {
             let addresses_add = vec![format!("{name}.alias@acme.test")];
-            let change = UserChange { addresses_add, ..UserChange::default() };
+            let change = PersonChange { addresses_add, ..PersonChange::default() };
             instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
         }
         let postmaster = Some(Some("ann@acme.test".to_owned()));
         let change = directory::DomainChange { postmaster, ..directory::DomainChange::default() };
         instance.directory.domain_set("acme.test", &change).expect("the domain exists");
-        let moved = UserChange { forward: Some(Some("dora@elsewhere.test".to_owned())), ..UserChange::default() };
+        let moved = PersonChange { forward: Some(Some("dora@elsewhere.test".to_owned())), ..PersonChange::default() };
         instance.directory.user_set("moved@acme.test", &moved).expect("the user exists");
         let groups = [
             ("crew", GroupKind::AclOnly, "ann@acme.test"),
@@ -191,7 +191,7 @@ impl TestServer {
     }
 
     fn set_disabled(&self, name: &str, disabled: bool) {
-        let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
+        let change = PersonChange { disabled: Some(disabled), ..PersonChange::default() };
         self.server.instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
     }
 
@@ -209,7 +209,7 @@ impl TestServer {
         let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
         let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("the mail file has no quota yet");
-        let change = UserChange { quota_bytes: Some(Some(1_000)), ..UserChange::default() };
+        let change = PersonChange { quota_bytes: Some(Some(1_000)), ..PersonChange::default() };
         let person = instance.directory.user_set(&format!("{name}@acme.test"), &change).expect("the user exists");
         people::set_quota(instance, &person, Some(1_000)).expect("a quota may be below the current size");
     }
