@@ -28,7 +28,7 @@ use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAUL
 use crate::login::LoginState;
 use crate::person::Person;
 use crate::record::{Kind, Record};
-use crate::settings::{Server, Settings};
+use crate::settings::{ServerDocument, SettingsDocument};
 use crate::transaction::DirectoryTransaction;
 use crate::{expansion, password, password_cache, throttle};
 
@@ -98,7 +98,7 @@ impl MemorySize for CachedLookup {
             Self::Record(Record::Group(group)) => group.bytes(),
             Self::Record(Record::Domain(domain)) => domain.bytes(),
             Self::Record(Record::Settings(settings)) => settings.bytes(),
-            Self::Record(Record::Server(server)) => size_of::<Server>() + server.name.canonical().len(),
+            Self::Record(Record::Server(server)) => size_of::<ServerDocument>() + server.name.canonical().len(),
             Self::DenyList(name) => name.canonical().len(),
             Self::DomainNames(names) => names.iter().map(|name| name.len() + size_of::<String>()).sum(),
             Self::Identity(identity) => {
@@ -211,7 +211,7 @@ impl Directory {
     }
 
     /// Returns a page of the servers, in the order of their names.
-    pub fn servers(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Server>>> {
+    pub fn servers(&self, position: u64, limit: usize) -> Result<ListPage<Arc<ServerDocument>>> {
         self.page(Kind::Server, position, limit, |record| match record {
             Record::Server(server) => Some(server),
             _ => None,
@@ -219,7 +219,7 @@ impl Directory {
     }
 
     /// Returns the settings of a subject.
-    pub fn settings(&self, subject: &str) -> Result<Option<Arc<Settings>>> {
+    pub fn settings(&self, subject: &str) -> Result<Option<Arc<SettingsDocument>>> {
         Ok(match self.find(&Key::settings(subject))? {
             Some(Record::Settings(settings)) => Some(settings),
             _ => None,
@@ -232,7 +232,7 @@ impl Directory {
         let mut edit = self.edit()?;
         let mut settings = match edit.find(&Key::settings(subject))? {
             Some(Record::Settings(settings)) => settings.as_ref().clone(),
-            _ => Settings { note: base::NoteId(0), subject: subject.to_owned(), values: Vec::new() },
+            _ => SettingsDocument { note: base::NoteId(0), subject: subject.to_owned(), values: Vec::new() },
         };
         settings.set(name, value);
         edit.save(&Record::Settings(Arc::new(settings)))?;
@@ -385,7 +385,7 @@ impl Directory {
             return Ok(());
         }
         let mut edit = self.edit()?;
-        let server = Server { note: base::NoteId(0), name: self.options.server.clone() };
+        let server = ServerDocument { note: base::NoteId(0), name: self.options.server.clone() };
         edit.save(&Record::Server(Arc::new(server)))?;
         self.commit_durable(edit)
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::person_edit::parse_address;
 use crate::record::Record;
-use crate::settings::Settings;
+use crate::settings::SettingsDocument;
 use crate::transaction::DirectoryTransaction;
 
 /// A local domain to be added.
@@ -118,8 +118,11 @@ impl Directory {
 
 /// Returns the settings notes with the missing values added. Each subject occurs once, because an edit saves a note at
 /// most once.
-fn collect_settings(edit: &mut DirectoryTransaction<'_>, wanted: &[(String, String, String)]) -> Result<Vec<Settings>> {
-    let mut changed: Vec<Settings> = Vec::new();
+fn collect_settings(
+    edit: &mut DirectoryTransaction<'_>,
+    wanted: &[(String, String, String)],
+) -> Result<Vec<SettingsDocument>> {
+    let mut changed: Vec<SettingsDocument> = Vec::new();
     for (subject, name, value) in wanted {
         let known = changed.iter_mut().find(|settings| settings.subject == *subject);
         let settings = match known {
@@ -127,7 +130,7 @@ fn collect_settings(edit: &mut DirectoryTransaction<'_>, wanted: &[(String, Stri
             None => {
                 let stored = match edit.find(&Key::settings(subject))? {
                     Some(Record::Settings(settings)) => settings.as_ref().clone(),
-                    _ => Settings { note: NoteId(0), subject: subject.clone(), values: Vec::new() },
+                    _ => SettingsDocument { note: NoteId(0), subject: subject.clone(), values: Vec::new() },
                 };
                 changed.push(stored);
                 changed.last_mut().expect("an element was just pushed")

@@ -11,7 +11,7 @@ use crate::group::{self, Group};
 use crate::items;
 use crate::key::Key;
 use crate::person::{self, Person};
-use crate::settings::{self, Server, Settings};
+use crate::settings::{self, ServerDocument, SettingsDocument};
 
 /// The kind of a directory note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,8 +42,8 @@ pub(crate) enum Record {
     Person(Arc<Person>),
     Group(Arc<Group>),
     Domain(Arc<Domain>),
-    Server(Arc<Server>),
-    Settings(Arc<Settings>),
+    Server(Arc<ServerDocument>),
+    Settings(Arc<SettingsDocument>),
 }
 
 impl Record {
@@ -56,8 +56,8 @@ impl Record {
             person::FORM => Self::Person(Arc::new(Person::read(note, items)?)),
             group::FORM => Self::Group(Arc::new(Group::read(note, items)?)),
             domain::FORM => Self::Domain(Arc::new(Domain::read(note, items)?)),
-            settings::SERVER_FORM => Self::Server(Arc::new(Server::read(note, items)?)),
-            settings::SETTINGS_FORM => Self::Settings(Arc::new(Settings::read(note, items)?)),
+            settings::SERVER_FORM => Self::Server(Arc::new(ServerDocument::read(note, items)?)),
+            settings::SETTINGS_FORM => Self::Settings(Arc::new(SettingsDocument::read(note, items)?)),
             _ => return None,
         })
     }

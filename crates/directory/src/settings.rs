@@ -19,14 +19,14 @@ pub(crate) const SETTINGS_FORM: &str = "ServerConfig";
 
 /// A server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Server {
+pub struct ServerDocument {
     /// Note ID of the server; zero before it is stored.
     pub note: NoteId,
     /// Hierarchical name of the server.
     pub name: Name,
 }
 
-impl Server {
+impl ServerDocument {
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
         Some(Self { note, name: Name::new(items::text(items, items::SERVER_NAME)?) })
     }
@@ -44,7 +44,7 @@ impl Server {
 
 /// A set of named values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct SettingsDocument {
     /// Note ID of the settings; zero before they are stored.
     pub note: NoteId,
     /// Subject of the settings, such as `Domain acme.test`.
@@ -56,7 +56,7 @@ pub struct Settings {
 /// Prefix of the item names of values, which keeps them apart from other items.
 const VALUE_PREFIX: &str = "Value.";
 
-impl Settings {
+impl SettingsDocument {
     /// Returns a value, or `None` if it is not set. Ignores the case of the name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
@@ -92,7 +92,7 @@ impl Settings {
     }
 }
 
-impl MemorySize for Settings {
+impl MemorySize for SettingsDocument {
     fn bytes(&self) -> usize {
         let values = self.values.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
         size_of::<Self>() + self.subject.len() + values.sum::<usize>()
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn settings_read_back_from_their_items() {
-        let mut settings = Settings { note: NoteId(1), subject: "Domain acme.test".to_owned(), values: Vec::new() };
+        let mut settings =
+            SettingsDocument { note: NoteId(1), subject: "Domain acme.test".to_owned(), values: Vec::new() };
         settings.set("DkimKey", Some("old"));
         settings.set("dkimkey", Some("new"));
         settings.set("Gone", Some("x"));
@@ -113,16 +114,16 @@ mod tests {
         settings.write(&mut items);
         settings.set("Gone", None);
         settings.write(&mut items);
-        assert_eq!(Settings::read(NoteId(1), &items), Some(settings.clone()));
+        assert_eq!(SettingsDocument::read(NoteId(1), &items), Some(settings.clone()));
         assert_eq!((settings.value("DKIMKEY"), settings.value("Gone")), (Some("new"), None));
         assert_eq!(items::text(&items, "Comment"), Some("kept"));
     }
 
     #[test]
     fn a_server_reads_back_from_its_items() {
-        let server = Server { note: NoteId(1), name: Name::new("hub/Acme") };
+        let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme") };
         let mut items = Vec::new();
         server.write(&mut items);
-        assert_eq!(Server::read(NoteId(1), &items), Some(server));
+        assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));
     }
 }
