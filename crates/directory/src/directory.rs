@@ -23,7 +23,7 @@ use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::index::{self, IndexReader};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAULT, PAGE_ENTRIES_MAX};
 use crate::login::LoginState;
 use crate::person::Person;
@@ -152,7 +152,7 @@ impl Directory {
         }
         let found = match Address::parse(login_or_address.trim()) {
             Ok(address) => self.find_by_address(&address)?,
-            Err(_) => self.find(&Key::name(login_or_address))?,
+            Err(_) => self.find(&LookupKey::name(login_or_address))?,
         };
         Ok(match found {
             Some(Record::Person(person)) => Some(person),
@@ -164,7 +164,7 @@ impl Directory {
     pub fn group(&self, name_or_address: &str) -> Result<Option<Arc<Group>>> {
         let found = match Address::parse(name_or_address.trim()) {
             Ok(address) => self.find_by_address(&address)?,
-            Err(_) => self.find(&Key::name(name_or_address))?,
+            Err(_) => self.find(&LookupKey::name(name_or_address))?,
         };
         Ok(match found {
             Some(Record::Group(group)) => Some(group),
@@ -175,7 +175,7 @@ impl Directory {
     /// Returns the local domain with the given name or alias.
     pub fn domain(&self, name: &str) -> Result<Option<Arc<Domain>>> {
         let Ok(name) = domain_to_ascii(name) else { return Ok(None) };
-        Ok(match self.find(&Key::domain(&name))? {
+        Ok(match self.find(&LookupKey::domain(&name))? {
             Some(Record::Domain(domain)) => Some(domain),
             _ => None,
         })
@@ -220,7 +220,7 @@ impl Directory {
 
     /// Returns the settings of a subject.
     pub fn settings(&self, subject: &str) -> Result<Option<Arc<SettingsDocument>>> {
-        Ok(match self.find(&Key::settings(subject))? {
+        Ok(match self.find(&LookupKey::settings(subject))? {
             Some(Record::Settings(settings)) => Some(settings),
             _ => None,
         })
@@ -230,7 +230,7 @@ impl Directory {
     pub fn settings_set(&self, subject: &str, name: &str, value: Option<&str>) -> Result<()> {
         crate::person::check_name(name)?;
         let mut edit = self.edit()?;
-        let mut settings = match edit.find(&Key::settings(subject))? {
+        let mut settings = match edit.find(&LookupKey::settings(subject))? {
             Some(Record::Settings(settings)) => settings.as_ref().clone(),
             _ => SettingsDocument { note: base::NoteId(0), subject: subject.to_owned(), values: Vec::new() },
         };
@@ -299,7 +299,7 @@ impl Directory {
     }
 
     /// Returns the record of the first note with a key, through the cache.
-    pub(crate) fn find(&self, key: &Key) -> Result<Option<Record>> {
+    pub(crate) fn find(&self, key: &LookupKey) -> Result<Option<Record>> {
         let load = || {
             let found = self.with_current_index(|lookup| lookup.first(key))?;
             Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::Record))
@@ -320,7 +320,7 @@ impl Directory {
     }
 
     /// Returns the cached values of several keys, all from one state of the directory. Loads nothing.
-    pub(crate) fn cached_values<const N: usize>(&self, keys: [&Key; N]) -> [Option<CachedLookup>; N] {
+    pub(crate) fn cached_values<const N: usize>(&self, keys: [&LookupKey; N]) -> [Option<CachedLookup>; N] {
         let generation = Generation::before_snapshot(self.generation());
         keys.map(|key| self.cache.find(key.text(), generation))
     }
@@ -328,12 +328,12 @@ impl Directory {
     /// Returns the record with an address. If the address has none and its domain is an alias, looks up the address in
     /// the main domain.
     pub(crate) fn find_by_address(&self, address: &Address) -> Result<Option<Record>> {
-        if let Some(found) = self.find(&Key::address(address))? {
+        if let Some(found) = self.find(&LookupKey::address(address))? {
             return Ok(Some(found));
         }
         match self.domain(address.domain())? {
             Some(domain) if domain.name != address.domain() => {
-                self.find(&Key::address(&address.in_domain(&domain.name)))
+                self.find(&LookupKey::address(&address.in_domain(&domain.name)))
             }
             _ => Ok(None),
         }
@@ -368,7 +368,7 @@ impl Directory {
         limit: usize,
         pick: impl Fn(Record) -> Option<T>,
     ) -> Result<ListPage<T>> {
-        let list = Key::of_kind(kind.letter(), "");
+        let list = LookupKey::of_kind(kind.letter(), "");
         self.with_current_index(|lookup| {
             let total = lookup.count_prefix(&list)?;
             let mut entries = Vec::new();
@@ -380,7 +380,7 @@ impl Directory {
     }
 
     fn ensure_server(&self) -> Result<()> {
-        let key = Key::name(self.options.server.canonical());
+        let key = LookupKey::name(self.options.server.canonical());
         if self.options.server.is_empty() || self.find(&key)?.is_some() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::address::{Address, domain_to_ascii};
 use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::ALIASES_PER_DOMAIN_MAX;
 
 /// Form of domain notes.
@@ -77,8 +77,8 @@ impl Domain {
         Ok(())
     }
 
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.names().map(Key::domain).collect();
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
+        let mut keys: Vec<LookupKey> = self.names().map(LookupKey::domain).collect();
         keys.sort_unstable();
         keys.dedup();
         keys

@@ -10,7 +10,7 @@ use base::NoteId;
 use crate::directory::Directory;
 use crate::domain::{self, Domain};
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::person_edit::parse_address;
 use crate::record::Record;
 use crate::settings::SettingsDocument;
@@ -128,7 +128,7 @@ fn collect_settings(
         let settings = match known {
             Some(settings) => settings,
             None => {
-                let stored = match edit.find(&Key::settings(subject))? {
+                let stored = match edit.find(&LookupKey::settings(subject))? {
                     Some(Record::Settings(settings)) => settings.as_ref().clone(),
                     _ => SettingsDocument { note: NoteId(0), subject: subject.clone(), values: Vec::new() },
                 };
@@ -146,7 +146,7 @@ fn collect_settings(
 /// Returns the domain with the given main name. An alias is refused, because changes require the main name.
 fn find_domain(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Domain> {
     let wanted = domain::parse(name)?;
-    match edit.find(&Key::domain(&wanted))? {
+    match edit.find(&LookupKey::domain(&wanted))? {
         Some(Record::Domain(domain)) if domain.name == wanted => Ok(domain.as_ref().clone()),
         Some(Record::Domain(domain)) => {
             Err(Error::not_found(format!("domain {wanted} (it is only an alias of {})", domain.name)))
@@ -166,7 +166,7 @@ fn add_aliases(domain: &mut Domain, aliases: &[String]) -> Result<()> {
 }
 
 fn require_unused(edit: &mut DirectoryTransaction<'_>, domain: &str) -> Result<()> {
-    let holders = edit.find_beginning(&Key::addresses_of(domain))?;
+    let holders = edit.find_beginning(&LookupKey::addresses_of(domain))?;
     let Some(&first) = holders.first() else { return Ok(()) };
     let example = edit.record(first)?.map_or_else(|| format!("note {first}"), |record| record.label());
     Err(Error::DomainInUse { domain: domain.to_owned(), count: holders.len() as u64, example })
@@ -175,8 +175,8 @@ fn require_unused(edit: &mut DirectoryTransaction<'_>, domain: &str) -> Result<(
 /// Returns an error if an address is in a local domain but does not exist.
 fn require_address_exists(edit: &DirectoryTransaction<'_>, text: &str) -> Result<()> {
     let address = parse_address(text)?;
-    let elsewhere = edit.is_free(&Key::domain(address.domain()))?;
-    if elsewhere || !edit.is_free(&Key::address(&address))? {
+    let elsewhere = edit.is_free(&LookupKey::domain(address.domain()))?;
+    if elsewhere || !edit.is_free(&LookupKey::address(&address))? {
         return Ok(());
     }
     Err(Error::not_found(format!("address {address}")))

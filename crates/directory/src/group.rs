@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::{LOGIN_BYTES_MAX, MEMBERS_PER_GROUP_MAX};
 use crate::person::{check_count, check_name, check_text, push_address};
 
@@ -148,19 +148,21 @@ impl Group {
     }
 
     /// Returns the keys that no other note may have.
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
-        std::iter::once(Key::name(self.name.canonical())).chain(self.addresses.iter().map(Key::address)).collect()
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
+        std::iter::once(LookupKey::name(self.name.canonical()))
+            .chain(self.addresses.iter().map(LookupKey::address))
+            .collect()
     }
 
     /// Returns the keys by which the group is found from its members.
-    pub(crate) fn member_keys(&self) -> Vec<Key> {
-        self.members.iter().map(|member| Key::listed_by(&Key::address_or_name(member))).collect()
+    pub(crate) fn member_keys(&self) -> Vec<LookupKey> {
+        self.members.iter().map(|member| LookupKey::listed_by(&LookupKey::address_or_name(member))).collect()
     }
 
-    /// Returns `true` if the group lists the member. Compares by [`Key`].
+    /// Returns `true` if the group lists the member. Compares by [`LookupKey`].
     pub(crate) fn has_member(&self, member: &str) -> bool {
-        let key = Key::address_or_name(member);
-        self.members.iter().any(|known| Key::address_or_name(known) == key)
+        let key = LookupKey::address_or_name(member);
+        self.members.iter().any(|known| LookupKey::address_or_name(known) == key)
     }
 
     /// Returns the text by which lists of groups are sorted: the primary address, or the abbreviated name.

@@ -10,7 +10,7 @@ use base::{Name, NoteId};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::person_edit::{
     choose_plain_name, parse_address, parse_addresses, remove_from_groups, require_unreferenced, update_addresses,
 };
@@ -130,10 +130,10 @@ fn find_group(edit: &mut DirectoryTransaction<'_>, name: &str) -> Result<Group> 
 
 /// Adds the members that are not listed yet. Members are compared by key.
 fn add_members(group: &mut Group, members: &[String]) {
-    let mut known: std::collections::HashSet<Key> =
-        group.members.iter().map(|member| Key::address_or_name(member)).collect();
+    let mut known: std::collections::HashSet<LookupKey> =
+        group.members.iter().map(|member| LookupKey::address_or_name(member)).collect();
     for member in members.iter().map(|member| member.trim()) {
-        if known.insert(Key::address_or_name(member)) {
+        if known.insert(LookupKey::address_or_name(member)) {
             group.members.push(member.to_owned());
         }
     }
@@ -143,7 +143,8 @@ fn remove_members(group: &mut Group, members: &[String]) -> Result<()> {
     if let Some(missing) = members.iter().find(|member| !group.has_member(member)) {
         return Err(Error::not_found(format!("member {missing} of {}", group.label())));
     }
-    let gone: std::collections::HashSet<Key> = members.iter().map(|member| Key::address_or_name(member)).collect();
-    group.members.retain(|member| !gone.contains(&Key::address_or_name(member)));
+    let gone: std::collections::HashSet<LookupKey> =
+        members.iter().map(|member| LookupKey::address_or_name(member)).collect();
+    group.members.retain(|member| !gone.contains(&LookupKey::address_or_name(member)));
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::directory::{CachedLookup, Directory};
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::index::IndexReader;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::GROUPS_PER_IDENTITY_MAX;
 use crate::person::Person;
 use crate::record::Record;
@@ -94,9 +94,9 @@ fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Na
 }
 
 /// Returns all keys by which groups list a person.
-fn keys_of(lookup: &IndexReader<'_>, person: &Person) -> Result<Vec<Key>> {
+fn keys_of(lookup: &IndexReader<'_>, person: &Person) -> Result<Vec<LookupKey>> {
     let mut keys = person.name_keys();
-    keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
+    keys.extend(wildcards(&person.name).iter().map(|wildcard| LookupKey::name(wildcard)));
     keys.extend(address_keys(lookup, &person.addresses)?);
     Ok(keys)
 }
@@ -108,12 +108,12 @@ fn wildcards(name: &Name) -> Vec<String> {
 }
 
 /// Returns the keys of addresses, also in all aliases of their domains.
-fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<Key>> {
+fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<LookupKey>> {
     let mut keys = Vec::new();
     for address in addresses {
-        keys.push(Key::address(address));
-        if let Some(Record::Domain(domain)) = lookup.first(&Key::domain(address.domain()))? {
-            keys.extend(domain.names().map(|name| Key::address(&address.in_domain(name))));
+        keys.push(LookupKey::address(address));
+        if let Some(Record::Domain(domain)) = lookup.first(&LookupKey::domain(address.domain()))? {
+            keys.extend(domain.names().map(|name| LookupKey::address(&address.in_domain(name))));
         }
     }
     Ok(keys)
@@ -126,13 +126,13 @@ fn address_keys(lookup: &IndexReader<'_>, addresses: &[Address]) -> Result<Vec<K
 /// than [`GROUPS_PER_IDENTITY_MAX`] groups.
 fn containing_groups(
     lookup: &IndexReader<'_>,
-    keys: Vec<Key>,
+    keys: Vec<LookupKey>,
     counts: impl Fn(GroupKind) -> bool,
     depth_max: usize,
 ) -> Result<Vec<Arc<Group>>> {
     let mut met: HashSet<NoteId> = HashSet::new();
     let mut found = Vec::new();
-    let mut waiting: VecDeque<(Vec<Key>, usize)> = VecDeque::from([(keys, 0)]);
+    let mut waiting: VecDeque<(Vec<LookupKey>, usize)> = VecDeque::from([(keys, 0)]);
     while let Some((keys, depth)) = waiting.pop_front() {
         for note in listing(lookup, &keys)? {
             if !met.insert(note) {
@@ -145,7 +145,7 @@ fn containing_groups(
             if depth >= depth_max {
                 return Err(Error::GroupTooDeep { group: group.name.to_string() });
             }
-            let mut above = vec![Key::name(group.name.canonical())];
+            let mut above = vec![LookupKey::name(group.name.canonical())];
             above.extend(address_keys(lookup, &group.addresses)?);
             waiting.push_back((above, depth + 1));
             found.push(group);
@@ -157,10 +157,10 @@ fn containing_groups(
     Ok(found)
 }
 
-fn listing(lookup: &IndexReader<'_>, keys: &[Key]) -> Result<Vec<NoteId>> {
+fn listing(lookup: &IndexReader<'_>, keys: &[LookupKey]) -> Result<Vec<NoteId>> {
     let mut notes = Vec::new();
     for key in keys {
-        notes.extend(lookup.holders(&Key::listed_by(key), GROUPS_PER_IDENTITY_MAX)?);
+        notes.extend(lookup.holders(&LookupKey::listed_by(key), GROUPS_PER_IDENTITY_MAX)?);
     }
     Ok(notes)
 }

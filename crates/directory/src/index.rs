@@ -1,10 +1,10 @@
 //! The index of the directory: persistent, from keys ([`crate::key`]) to notes, in O(log n).
 //!
 //! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`. Its design note has a fixed
-//! UNID, by which it is found. The key of an entry is the text of a [`Key`], a zero byte and the note ID; its value is
-//! empty. So several notes may have the same key, for example after two additions were replicated; the note with the
-//! lowest note ID takes precedence. In addition, the table `viewback` holds the keys of each note, so that its entries
-//! can be removed even if the note has changed or is gone.
+//! UNID, by which it is found. The key of an entry is the text of a [`LookupKey`], a zero byte and the note ID; its
+//! value is empty. So several notes may have the same key, for example after two additions were replicated; the note
+//! with the lowest note ID takes precedence. In addition, the table `viewback` holds the keys of each note, so that its
+//! entries can be removed even if the note has changed or is gone.
 //!
 //! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
 //! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
@@ -24,7 +24,7 @@ use store::engine::prefix_end;
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::CATCH_UP_NOTES_MAX;
 use crate::record::Record;
 
@@ -68,7 +68,7 @@ impl<'r> IndexReader<'r> {
     }
 
     /// Returns the notes with a key, lowest note ID first, at most `limit` of them.
-    pub(crate) fn holders(&self, key: &Key, limit: usize) -> Result<Vec<NoteId>> {
+    pub(crate) fn holders(&self, key: &LookupKey, limit: usize) -> Result<Vec<NoteId>> {
         let mut scan = self.entries.scan(&KeyRange::prefix(&entry_prefix(key)), Direction::Forward)?;
         let mut found = Vec::new();
         while found.len() < limit {
@@ -79,13 +79,13 @@ impl<'r> IndexReader<'r> {
     }
 
     /// Returns the number of entries with a key that begins with the given key, such as the key of a list.
-    pub(crate) fn count_prefix(&self, key: &Key) -> Result<u64> {
+    pub(crate) fn count_prefix(&self, key: &LookupKey) -> Result<u64> {
         let range = KeyRange::prefix(key.text().as_bytes());
         Ok(self.entries.count_range(&range.start, range.end.as_deref())?)
     }
 
     /// Returns a page of the notes with a key that begins with the given key, in key order.
-    pub(crate) fn page_prefix(&self, key: &Key, position: u64, limit: usize) -> Result<Vec<NoteId>> {
+    pub(crate) fn page_prefix(&self, key: &LookupKey, position: u64, limit: usize) -> Result<Vec<NoteId>> {
         let count = self.count_prefix(key)?;
         let left = usize::try_from(count.saturating_sub(position)).unwrap_or(usize::MAX);
         let first = self.entries.rank(key.text().as_bytes())?.saturating_add(position);
@@ -100,7 +100,7 @@ impl<'r> IndexReader<'r> {
     }
 
     /// Returns the record of the first note with a key.
-    pub(crate) fn first(&self, key: &Key) -> Result<Option<Record>> {
+    pub(crate) fn first(&self, key: &LookupKey) -> Result<Option<Record>> {
         let Some(&note) = self.holders(key, 1)?.first() else { return Ok(None) };
         self.record(note)
     }
@@ -127,17 +127,17 @@ impl<'t> IndexWriter<'t> {
     }
 
     /// Returns the notes with a key, lowest note ID first. Includes the changes of this transaction.
-    pub(crate) fn holders(&self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn holders(&self, key: &LookupKey) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(&entry_prefix(key))
     }
 
     /// Returns the notes with a key that begins with the given key, in key order.
-    pub(crate) fn notes_with_key_prefix(&self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn notes_with_key_prefix(&self, key: &LookupKey) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(key.text().as_bytes())
     }
 
     /// Sets the keys of a note. An empty list removes the note from the index.
-    pub(crate) fn put(&mut self, batch: &mut Batch, note: NoteId, keys: &[Key]) -> Result<()> {
+    pub(crate) fn put(&mut self, batch: &mut Batch, note: NoteId, keys: &[LookupKey]) -> Result<()> {
         let back = self.back_key(note);
         let old = match self.pending_keys.remove(&note) {
             Some(given) => given,
@@ -247,7 +247,7 @@ fn back_prefix(id: CollectionId) -> [u8; 8] {
 }
 
 /// Returns the common prefix of the entries of all notes with a key.
-fn entry_prefix(key: &Key) -> Vec<u8> {
+fn entry_prefix(key: &LookupKey) -> Vec<u8> {
     [key.text().as_bytes(), &[0]].concat()
 }
 
@@ -260,7 +260,7 @@ fn note_of(entry: &[u8]) -> Result<NoteId> {
     note.ok_or_else(|| Error::Damaged { note: NoteId(0), what: "an index entry has no note ID".to_owned() })
 }
 
-fn encode_keys(keys: &[Key]) -> Vec<u8> {
+fn encode_keys(keys: &[LookupKey]) -> Vec<u8> {
     let mut out = Encoder::new();
     out.u8(VERSION).varint(keys.len() as u64);
     for key in keys {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_note_read_back() {
-        let keys = [Key::name("ann"), Key::domain("acme.test")];
+        let keys = [LookupKey::name("ann"), LookupKey::domain("acme.test")];
         let texts: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
         assert_eq!(decode_keys(&encode_keys(&keys)), Ok(texts));
         assert_eq!(decode_keys(&[9, 0]), Err(InvalidRecord));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn entries_end_with_their_note() {
-        let key = Key::name("ann");
+        let key = LookupKey::name("ann");
         let entry = entry_key(key.text(), NoteId(0x0100));
         assert!(entry.starts_with(&entry_prefix(&key)));
         assert_eq!(note_of(&entry).ok(), Some(NoteId(0x0100)));

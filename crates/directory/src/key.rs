@@ -1,6 +1,7 @@
 //! The keys by which notes are found: normalized names, addresses and memberships.
 //!
-//! A [`Key`] consists of a letter for the kind of key, and a text. The index holds one entry for each key of each note.
+//! A [`LookupKey`] consists of a letter for the kind of key, and a text. The index holds one entry for each key of each
+//! note.
 //!
 //! | letter | text | finds |
 //! |---|---|---|
@@ -19,9 +20,9 @@ use crate::limits::KEY_TEXT_BYTES_MAX;
 
 /// A normalized name, address or similar value by which a note is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(String);
+pub struct LookupKey(String);
 
-impl Key {
+impl LookupKey {
     /// Creates the key of an address.
     #[must_use]
     pub fn address(address: &Address) -> Self {
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        assert_eq!(Key::address_or_name(text).text(), expected, "{text}");
+        assert_eq!(LookupKey::address_or_name(text).text(), expected, "{text}");
     }
 
     #[test]
@@ -138,26 +139,32 @@ mod tests {
 
     #[test]
     fn keys_of_different_kinds_never_collide() {
-        let keys = [Key::name("x"), Key::domain("x"), Key::mail_file("x"), Key::settings("x"), Key::of_kind('p', "x")];
+        let keys = [
+            LookupKey::name("x"),
+            LookupKey::domain("x"),
+            LookupKey::mail_file("x"),
+            LookupKey::settings("x"),
+            LookupKey::of_kind('p', "x"),
+        ];
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{key:?}");
         }
-        assert_eq!(Key::listed_by(&Key::name("X")).text(), "mnx");
-        assert_eq!(Key::name("x").value(), "x");
-        assert_eq!(Key::address_in("acme.test", "ann"), Key::address_or_name("Ann@acme.test"));
+        assert_eq!(LookupKey::listed_by(&LookupKey::name("X")).text(), "mnx");
+        assert_eq!(LookupKey::name("x").value(), "x");
+        assert_eq!(LookupKey::address_in("acme.test", "ann"), LookupKey::address_or_name("Ann@acme.test"));
     }
 
     #[test]
     fn keys_can_be_described() {
-        assert_eq!(Key::address_or_name("Ann@Acme.test").describe(), "address ann@acme.test");
-        assert_eq!(Key::name("CN=Ann/O=Acme").describe(), "name ann/acme");
-        assert_eq!(Key::mail_file("mail/A.nsf").describe(), "mail file mail/a.nsf");
-        assert_eq!(Key::domain("acme.test").describe(), "domain acme.test");
+        assert_eq!(LookupKey::address_or_name("Ann@Acme.test").describe(), "address ann@acme.test");
+        assert_eq!(LookupKey::name("CN=Ann/O=Acme").describe(), "name ann/acme");
+        assert_eq!(LookupKey::mail_file("mail/A.nsf").describe(), "mail file mail/a.nsf");
+        assert_eq!(LookupKey::domain("acme.test").describe(), "domain acme.test");
     }
 
     #[test]
     fn keys_are_bounded() {
-        let key = Key::name(&"ä".repeat(10_000));
+        let key = LookupKey::name(&"ä".repeat(10_000));
         assert!(key.text().len() <= KEY_TEXT_BYTES_MAX);
     }
 }

@@ -28,7 +28,7 @@ use base::Name;
 use crate::address::{Address, fold};
 use crate::directory::{CachedLookup, Directory};
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::LOGIN_DOMAINS_MAX;
 use crate::person::{Person, plain_name};
 use crate::record::{Kind, Record};
@@ -95,9 +95,9 @@ impl Directory {
             return Ok(None);
         }
         let domains = self.login_domains()?;
-        let addresses = domains.iter().map(|domain| Key::address_in(domain, canonical));
+        let addresses = domains.iter().map(|domain| LookupKey::address_in(domain, canonical));
         let mut namesake = None;
-        for key in std::iter::once(Key::name(canonical)).chain(addresses) {
+        for key in std::iter::once(LookupKey::name(canonical)).chain(addresses) {
             let person = match self.find(&key)? {
                 Some(Record::Person(person)) => Some(person),
                 _ => None,
@@ -115,7 +115,7 @@ impl Directory {
             let names: Arc<[String]> = names.take(LOGIN_DOMAINS_MAX).map(str::to_owned).collect();
             Ok::<_, Error>(CachedLookup::DomainNames(names))
         };
-        Ok(match self.cached_or_load(Key::of_kind(Kind::Domain.letter(), "").text(), load)? {
+        Ok(match self.cached_or_load(LookupKey::of_kind(Kind::Domain.letter(), "").text(), load)? {
             CachedLookup::DomainNames(names) => names,
             _ => Arc::default(),
         })
@@ -124,8 +124,8 @@ impl Directory {
 
 /// Returns the canonical name of a login name that is not an address: the common name, compared like all names.
 fn canonical_name(name: &str) -> String {
-    let folded = Name::new(Key::name(name).value());
-    Key::name(folded.common()).value().to_owned()
+    let folded = Name::new(LookupKey::name(name).value());
+    LookupKey::name(folded.common()).value().to_owned()
 }
 
 #[cfg(test)]

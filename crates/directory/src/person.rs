@@ -11,7 +11,7 @@ use crate::address::Address;
 use crate::cache::MemorySize;
 use crate::error::{Error, Result};
 use crate::items;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::{NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
 use crate::scram::Keys;
 
@@ -175,19 +175,20 @@ impl Person {
     }
 
     /// Returns the keys that no other note may have.
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
         let mut keys = self.name_keys();
-        keys.extend(self.addresses.iter().map(Key::address));
+        keys.extend(self.addresses.iter().map(LookupKey::address));
         if !self.mail_file.is_empty() {
-            keys.push(Key::mail_file(&self.mail_file));
+            keys.push(LookupKey::mail_file(&self.mail_file));
         }
         keys
     }
 
     /// Returns the keys of the names, without those of addresses.
-    pub(crate) fn name_keys(&self) -> Vec<Key> {
+    pub(crate) fn name_keys(&self) -> Vec<LookupKey> {
         let names = std::iter::once(self.name.canonical()).chain(self.other_names.iter().map(String::as_str));
-        let mut keys: Vec<Key> = names.chain(self.short_names.iter().map(String::as_str)).map(Key::name).collect();
+        let mut keys: Vec<LookupKey> =
+            names.chain(self.short_names.iter().map(String::as_str)).map(LookupKey::name).collect();
         keys.sort_unstable();
         keys.dedup();
         keys

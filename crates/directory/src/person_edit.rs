@@ -12,7 +12,7 @@ use notes::{Access, Database, Identity, NewDatabase, level};
 use crate::address::{Address, fold};
 use crate::directory::Directory;
 use crate::error::{Error, Result};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::limits::MAIL_FILE_NUMBERS_MAX;
 use crate::password::{self, Secrets};
 use crate::person::{Person, plain_name, push_address};
@@ -131,7 +131,7 @@ impl Directory {
 
     /// Returns the person whose mail file has the given path.
     pub fn mail_file_holder(&self, path: &str) -> Result<Option<Arc<Person>>> {
-        Ok(match self.find(&Key::mail_file(path))? {
+        Ok(match self.find(&LookupKey::mail_file(path))? {
             Some(Record::Person(person)) => Some(person),
             _ => None,
         })
@@ -282,7 +282,7 @@ impl Directory {
         let stem = stem.trim_start_matches('.');
         for number in 1..=MAIL_FILE_NUMBERS_MAX {
             let path = if number == 1 { format!("mail/{stem}.nsf") } else { format!("mail/{stem}-{number}.nsf") };
-            if edit.is_free(&Key::mail_file(&path))? && !self.notes().database_exists(&path)? {
+            if edit.is_free(&LookupKey::mail_file(&path))? && !self.notes().database_exists(&path)? {
                 return Ok(path);
             }
         }
@@ -292,7 +292,7 @@ impl Directory {
 
 /// Returns the person whose mail file has the given path, within an edit.
 fn mail_file_owner(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Option<Arc<Person>>> {
-    Ok(match edit.find(&Key::mail_file(path))? {
+    Ok(match edit.find(&LookupKey::mail_file(path))? {
         Some(Record::Person(person)) => Some(person),
         _ => None,
     })
@@ -303,7 +303,7 @@ fn mail_file_owner(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Op
 fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match mail_file_owner(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
-            Err(Error::AlreadyTaken { what: Key::mail_file(path).describe(), holder: holder.label() })
+            Err(Error::AlreadyTaken { what: LookupKey::mail_file(path).describe(), holder: holder.label() })
         }
         _ => Ok(()),
     }
@@ -312,7 +312,7 @@ fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner
 /// Returns a name derived from a local part: the local part alone, or with the domain appended if it is taken.
 pub(crate) fn choose_plain_name(edit: &DirectoryTransaction<'_>, local: &str, address: &Address) -> Result<String> {
     let alone = plain_name(local);
-    if edit.is_free(&Key::name(&alone))? {
+    if edit.is_free(&LookupKey::name(&alone))? {
         return Ok(alone);
     }
     Ok(plain_name(&format!("{local}.{}", address.domain())))
@@ -332,11 +332,11 @@ fn choose_names(
     let called = if called.trim().is_empty() { short } else { called.trim() };
     let name = |common: &str| Name::new(&format!("CN={common}/O={}", address.domain()));
     let mut chosen = name(called);
-    if !edit.is_free(&Key::name(chosen.canonical()))? {
+    if !edit.is_free(&LookupKey::name(chosen.canonical()))? {
         chosen = name(&format!("{called} ({short})"));
     }
-    let common = Key::name(called);
-    let free = common != Key::name(short) && edit.is_free(&common)?;
+    let common = LookupKey::name(called);
+    let free = common != LookupKey::name(short) && edit.is_free(&common)?;
     Ok((chosen, if free { vec![called.to_owned()] } else { Vec::new() }))
 }
 
@@ -377,10 +377,10 @@ pub(crate) fn update_addresses(
 /// Returns [`Error::Referenced`] if a person or group is the catch-all or postmaster of a domain.
 pub(crate) fn require_unreferenced(edit: &mut DirectoryTransaction<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
-    for note in edit.find_beginning(&Key::of_kind(Kind::Domain.letter(), ""))? {
+    for note in edit.find_beginning(&LookupKey::of_kind(Kind::Domain.letter(), ""))? {
         let Some(Record::Domain(domain)) = edit.record(note)? else { continue };
         for (role, target) in [("catch-all", &domain.catch_all), ("postmaster", &domain.postmaster)] {
-            let refers = target.as_ref().is_some_and(|target| own.contains(&Key::address_or_name(target)));
+            let refers = target.as_ref().is_some_and(|target| own.contains(&LookupKey::address_or_name(target)));
             if refers {
                 return Err(Error::Referenced { what: record.label(), role, holder: domain.label() });
             }
@@ -394,14 +394,14 @@ pub(crate) fn remove_from_groups(edit: &mut DirectoryTransaction<'_>, record: &R
     let own = record.unique_keys();
     let mut groups = Vec::new();
     for key in &own {
-        groups.extend(edit.notes_with_key(&Key::listed_by(key))?);
+        groups.extend(edit.notes_with_key(&LookupKey::listed_by(key))?);
     }
     groups.sort_unstable();
     groups.dedup();
     for note in groups.into_iter().filter(|note| *note != record.note()) {
         let Some(Record::Group(group)) = edit.record(note)? else { continue };
         let mut group = group.as_ref().clone();
-        group.members.retain(|member| !own.contains(&Key::address_or_name(member)));
+        group.members.retain(|member| !own.contains(&LookupKey::address_or_name(member)));
         edit.save(&Record::Group(Arc::new(group)))?;
     }
     Ok(())
@@ -437,10 +437,11 @@ fn change_names(person: &mut Person, change: &PersonChange) {
     if let Some(last_name) = &change.last_name {
         person.last_name.clone_from(last_name);
     }
-    let removed = |name: &String| change.short_names_remove.iter().any(|gone| Key::name(gone) == Key::name(name));
+    let removed =
+        |name: &String| change.short_names_remove.iter().any(|gone| LookupKey::name(gone) == LookupKey::name(name));
     person.short_names.retain(|name| !removed(name));
     for name in &change.short_names_add {
-        if !person.short_names.iter().any(|known| Key::name(known) == Key::name(name)) {
+        if !person.short_names.iter().any(|known| LookupKey::name(known) == LookupKey::name(name)) {
             person.short_names.push(name.clone());
         }
     }

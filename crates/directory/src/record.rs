@@ -9,7 +9,7 @@ use crate::domain::{self, Domain};
 use crate::error::Result;
 use crate::group::{self, Group};
 use crate::items;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::person::{self, Person};
 use crate::settings::{self, ServerDocument, SettingsDocument};
 
@@ -107,7 +107,7 @@ impl Record {
     }
 
     /// Returns the keys that no other note may have.
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
         match self {
             Self::Person(person) => person.unique_keys(),
             Self::Group(group) => group.unique_keys(),
@@ -118,7 +118,7 @@ impl Record {
     }
 
     /// Returns all keys by which the note is found, sorted and without duplicates.
-    pub(crate) fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<LookupKey> {
         let mut keys = self.unique_keys();
         let (kind, sort) = match self {
             Self::Person(person) => (Kind::Person, person.sort_text()),
@@ -130,7 +130,7 @@ impl Record {
             Self::Server(server) => (Kind::Server, server.name.abbreviated()),
             Self::Settings(settings) => (Kind::Settings, settings.subject.clone()),
         };
-        keys.push(Key::of_kind(kind.letter(), &sort));
+        keys.push(LookupKey::of_kind(kind.letter(), &sort));
         keys.sort_unstable();
         keys.dedup();
         keys

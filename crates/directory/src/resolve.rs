@@ -23,7 +23,7 @@ use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::expansion::{self, ExpandError, ExpandedMembers, Member, MemberResolver};
 use crate::group::Group;
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::person::Person;
 use crate::record::Record;
 
@@ -110,7 +110,8 @@ impl Directory {
             Ok(address) => address,
             Err(why) => return Some(Resolution::Invalid(why)),
         };
-        let [domain, holder] = self.cached_values([&Key::domain(address.domain()), &Key::address(&address)]);
+        let [domain, holder] =
+            self.cached_values([&LookupKey::domain(address.domain()), &LookupKey::address(&address)]);
         match (domain?, holder) {
             (CachedLookup::NotFound, _) => Some(Resolution::Remote(address)),
             (CachedLookup::Record(Record::Domain(_)), Some(CachedLookup::Record(Record::Person(person))))
@@ -259,7 +260,7 @@ impl MemberResolver for MailMemberResolver<'_> {
                 (None, Some(mailbox)) => self.0.find_by_address(&mailbox)?,
                 (found, _) => found,
             },
-            Err(_) => self.0.find(&Key::name(name))?,
+            Err(_) => self.0.find(&LookupKey::name(name))?,
         };
         Ok(match found {
             Some(Record::Person(person)) if person.forward.is_some() && !person.disabled => {

@@ -9,7 +9,7 @@ use notes::Item;
 
 use crate::cache::MemorySize;
 use crate::items;
-use crate::key::Key;
+use crate::key::LookupKey;
 
 /// Form of server notes.
 pub(crate) const SERVER_FORM: &str = "Server";
@@ -37,8 +37,8 @@ impl ServerDocument {
         items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
     }
 
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
-        vec![Key::name(self.name.canonical())]
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
+        vec![LookupKey::name(self.name.canonical())]
     }
 }
 
@@ -87,8 +87,8 @@ impl SettingsDocument {
         }
     }
 
-    pub(crate) fn unique_keys(&self) -> Vec<Key> {
-        vec![Key::settings(&self.subject)]
+    pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
+        vec![LookupKey::settings(&self.subject)]
     }
 }
 

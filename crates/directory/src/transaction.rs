@@ -15,7 +15,7 @@ use crate::address::Address;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::index::{self, IndexWriter};
-use crate::key::Key;
+use crate::key::LookupKey;
 use crate::record::Record;
 
 /// A change of the directory in progress.
@@ -66,7 +66,7 @@ impl<'d> DirectoryTransaction<'d> {
     }
 
     /// Returns the record of the first note with a key.
-    pub(crate) fn find(&mut self, key: &Key) -> Result<Option<Record>> {
+    pub(crate) fn find(&mut self, key: &LookupKey) -> Result<Option<Record>> {
         let Some(&note) = self.index.holders(key)?.first() else { return Ok(None) };
         self.record(note)
     }
@@ -74,28 +74,28 @@ impl<'d> DirectoryTransaction<'d> {
     /// Returns the record with a name or an address. If the domain of an address is an alias, the address is also
     /// looked up in the main domain.
     pub(crate) fn find_named(&mut self, text: &str) -> Result<Option<Record>> {
-        let Ok(address) = Address::parse(text.trim()) else { return self.find(&Key::name(text)) };
-        if let Some(found) = self.find(&Key::address(&address))? {
+        let Ok(address) = Address::parse(text.trim()) else { return self.find(&LookupKey::name(text)) };
+        if let Some(found) = self.find(&LookupKey::address(&address))? {
             return Ok(Some(found));
         }
-        match self.find(&Key::domain(address.domain()))? {
-            Some(Record::Domain(domain)) => self.find(&Key::address(&address.in_domain(&domain.name))),
+        match self.find(&LookupKey::domain(address.domain()))? {
+            Some(Record::Domain(domain)) => self.find(&LookupKey::address(&address.in_domain(&domain.name))),
             _ => Ok(None),
         }
     }
 
     /// Returns the notes with a key that begins with the given key, in key order.
-    pub(crate) fn find_beginning(&mut self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn find_beginning(&mut self, key: &LookupKey) -> Result<Vec<NoteId>> {
         self.index.notes_with_key_prefix(key)
     }
 
     /// Returns the notes with a key.
-    pub(crate) fn notes_with_key(&self, key: &Key) -> Result<Vec<NoteId>> {
+    pub(crate) fn notes_with_key(&self, key: &LookupKey) -> Result<Vec<NoteId>> {
         self.index.holders(key)
     }
 
     /// Returns `true` if no note has a key.
-    pub(crate) fn is_free(&self, key: &Key) -> Result<bool> {
+    pub(crate) fn is_free(&self, key: &LookupKey) -> Result<bool> {
         Ok(self.index.holders(key)?.is_empty())
     }
 
@@ -107,7 +107,7 @@ impl<'d> DirectoryTransaction<'d> {
 
     /// Returns an error unless the domain of an address is local.
     pub(crate) fn require_local(&self, address: &Address) -> Result<()> {
-        let local = !self.is_free(&Key::domain(address.domain()))?;
+        let local = !self.is_free(&LookupKey::domain(address.domain()))?;
         if local { Ok(()) } else { Err(Error::DomainUnknown { domain: address.domain().to_owned() }) }
     }
 
