@@ -20,7 +20,7 @@ use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAUL
 use crate::password::{self, Decoy, HashSemaphore};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
-use crate::scram::{self, Keys, ProofCheck};
+use crate::scram::{self, ProofCheck, ScramKeys};
 use crate::throttle::{LoginThrottle, Network, ThrottleError};
 
 /// The state that logins need in addition to the directory.
@@ -224,7 +224,7 @@ impl Directory {
     }
 
     /// Returns the keys for checking SCRAM proofs of an account, or `None` if it has none.
-    pub fn scram_sha_256(&self, login: &str) -> Result<Option<Keys>> {
+    pub fn scram_sha_256(&self, login: &str) -> Result<Option<ScramKeys>> {
         Ok(self.person(login)?.and_then(|person| person.scram.clone()))
     }
 

@@ -32,7 +32,7 @@ use crate::key::LookupKey;
 use crate::limits::LOGIN_DOMAINS_MAX;
 use crate::person::{Person, plain_name};
 use crate::record::{Kind, Record};
-use crate::scram::Keys;
+use crate::scram::ScramKeys;
 
 /// The account that a login name stands for.
 pub(crate) struct LoginAccount {
@@ -56,11 +56,11 @@ impl LoginAccount {
 
     /// Returns the SCRAM keys of the person, or keys that match no password if there is no person or the person has no
     /// keys. `secret` and `iterations` are those of unknown accounts.
-    pub(crate) fn scram_keys(&self, secret: &[u8; 32], iterations: u32) -> Keys {
+    pub(crate) fn scram_keys(&self, secret: &[u8; 32], iterations: u32) -> ScramKeys {
         if let Some(keys) = self.person.as_ref().and_then(|person| person.scram.as_ref()) {
             return keys.clone();
         }
-        let decoy = Keys::decoy(secret, &self.canonical, iterations);
+        let decoy = ScramKeys::decoy(secret, &self.canonical, iterations);
         match self.namesake.as_ref().and_then(|person| person.scram.as_ref()) {
             Some(known) => decoy.with_challenge_of(known),
             None => decoy,

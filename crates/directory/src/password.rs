@@ -1,8 +1,8 @@
 //! Password storage and verification.
 //!
 //! A password itself is never stored. Two derived values are stored: an argon2id hash in PHC notation, for PLAIN and
-//! LOGIN, and the keys of SCRAM-SHA-256 ([`crate::scram::Keys`]), from which a server can check a SCRAM proof. If the
-//! directory is stolen, the SCRAM keys are the weaker of the two, because PBKDF2 needs no memory. Setting
+//! LOGIN, and the keys of SCRAM-SHA-256 ([`crate::scram::ScramKeys`]), from which a server can check a SCRAM proof. If
+//! the directory is stolen, the SCRAM keys are the weaker of the two, because PBKDF2 needs no memory. Setting
 //! [`PasswordHashOptions::scram_iterations`] to `None` disables them.
 //!
 //! Passwords are prepared with SASLprep (RFC 4013) before both derivations. A password that SASLprep refuses, for
@@ -22,7 +22,7 @@ use crate::limits::{
     ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, HASHES_AT_ONCE_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN,
     SCRAM_ITERATIONS_DEFAULT,
 };
-use crate::scram::Keys;
+use crate::scram::ScramKeys;
 
 const SALT_BYTES: usize = 16;
 
@@ -86,7 +86,7 @@ pub struct Secrets {
     /// The argon2id hash in PHC notation.
     pub hash: String,
     /// The keys of SCRAM-SHA-256, if there are any.
-    pub scram: Option<Keys>,
+    pub scram: Option<ScramKeys>,
 }
 
 /// Checks a new password and derives the values to store.
@@ -101,7 +101,7 @@ pub fn derive_secrets(
     let scram = options.scram_iterations.map(|iterations| {
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt);
-        Keys::derive(prepared, &salt, iterations)
+        ScramKeys::derive(prepared, &salt, iterations)
     });
     Ok(Secrets { hash, scram })
 }

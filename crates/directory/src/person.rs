@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
 use crate::limits::{NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
-use crate::scram::Keys;
+use crate::scram::ScramKeys;
 
 /// Form of person notes.
 pub(crate) const FORM: &str = "Person";
@@ -46,7 +46,7 @@ pub struct Person {
     /// Address to which mail is forwarded instead of being stored in the mail file.
     pub forward: Option<String>,
     pub(crate) password_hash: Option<String>,
-    pub(crate) scram: Option<Keys>,
+    pub(crate) scram: Option<ScramKeys>,
 }
 
 impl Person {
@@ -69,7 +69,7 @@ impl Person {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         self.password_hash.hash(&mut hasher);
-        self.scram.as_ref().map(Keys::to_text).hash(&mut hasher);
+        self.scram.as_ref().map(ScramKeys::to_text).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -132,7 +132,7 @@ impl Person {
             disabled: items::text(items, items::DISABLED) == Some("1"),
             forward: items::text(items, items::MAIL_ADDRESS).map(str::to_owned),
             password_hash: items::text(items, items::HTTP_PASSWORD).map(str::to_owned),
-            scram: items::text(items, items::SCRAM_SHA_256).and_then(Keys::from_text),
+            scram: items::text(items, items::SCRAM_SHA_256).and_then(ScramKeys::from_text),
         })
     }
 
@@ -153,7 +153,7 @@ impl Person {
         items::set_text(items, items::DISABLED, self.disabled.then_some("1"));
         items::set_text(items, items::MAIL_ADDRESS, self.forward.as_deref());
         items::set_secret(items, items::HTTP_PASSWORD, self.password_hash.clone());
-        items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(Keys::to_text));
+        items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(ScramKeys::to_text));
     }
 
     /// Checks the person before it is written.
@@ -285,7 +285,7 @@ mod tests {
             disabled: true,
             forward: Some("ann@home.test".to_owned()),
             password_hash: Some("$argon2id$…".to_owned()),
-            scram: Some(Keys::derive(b"pencil", b"salt", 4_096)),
+            scram: Some(ScramKeys::derive(b"pencil", b"salt", 4_096)),
         }
     }
 

@@ -4,13 +4,13 @@
 //! types, each consumed by the next step, so that no step can be skipped or repeated:
 //!
 //! ```text
-//! client-first ──► Keys::challenge ──► server-first + ProofCheck
+//! client-first ──► ScramKeys::challenge ──► server-first + ProofCheck
 //! client-final ──► ProofCheck::verify ──► server-final (the proof was right)
 //! ```
 //!
-//! A peer must not learn whether an account exists. For an unknown account the caller continues with [`Keys::decoy`],
-//! and the exchange fails at its end, as with a wrong password. The salt is always the same for the same name. The
-//! caller passes one name for all spellings, because a known account has one salt for all of them.
+//! A peer must not learn whether an account exists. For an unknown account the caller continues with
+//! [`ScramKeys::decoy`], and the exchange fails at its end, as with a wrong password. The salt is always the same for
+//! the same name. The caller passes one name for all spellings, because a known account has one salt for all of them.
 
 use base::Random;
 use base64ct::{Base64, Encoding};
@@ -27,7 +27,7 @@ const NONCE_BYTES: usize = 18;
 
 /// The stored keys by which a server checks SCRAM proofs.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Keys {
+pub struct ScramKeys {
     /// Salt of the password.
     pub salt: Vec<u8>,
     /// Number of PBKDF2 iterations.
@@ -38,13 +38,13 @@ pub struct Keys {
     pub server_key: [u8; HASH_BYTES],
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("iterations", &self.iterations).finish_non_exhaustive()
+        f.debug_struct("ScramKeys").field("iterations", &self.iterations).finish_non_exhaustive()
     }
 }
 
-impl Keys {
+impl ScramKeys {
     /// Derives the keys from a prepared password ([`crate::password::prepare`]).
     #[must_use]
     pub fn derive(prepared: &[u8], salt: &[u8], iterations: u32) -> Self {
@@ -113,7 +113,7 @@ impl Keys {
 /// An exchange that waits for the client's proof.
 #[derive(Debug)]
 pub struct ProofCheck {
-    keys: Keys,
+    keys: ScramKeys,
     /// The first two parts of AuthMessage, joined by a comma.
     signed: String,
 }

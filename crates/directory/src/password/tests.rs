@@ -107,8 +107,8 @@ fn secrets_of_older_versions_are_accepted() {
     assert_eq!(derived.hash, HASH);
     assert_eq!(verify(HASH, password), Ok(true));
     assert_eq!(verify(HASH, b"passwoerter"), Ok(false));
-    assert_eq!(derived.scram.as_ref().map(Keys::to_text).as_deref(), Some(SCRAM_KEYS));
-    assert_eq!(Keys::from_text(SCRAM_KEYS), derived.scram);
+    assert_eq!(derived.scram.as_ref().map(ScramKeys::to_text).as_deref(), Some(SCRAM_KEYS));
+    assert_eq!(ScramKeys::from_text(SCRAM_KEYS), derived.scram);
 }
 
 #[test]

@@ -9,9 +9,9 @@ const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
 const SERVER_NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
 const SALT: &str = "W22ZaJ0SNY7soEsUEjb6gQ==";
 
-fn keys(password: &str) -> Keys {
+fn keys(password: &str) -> ScramKeys {
     let salt = Base64::decode_vec(SALT).expect("the salt of RFC 7677");
-    Keys::derive(password.as_bytes(), &salt, 4_096)
+    ScramKeys::derive(password.as_bytes(), &salt, 4_096)
 }
 
 fn client_first(name: &str, nonce: &str) -> ClientFirst {
@@ -23,7 +23,7 @@ fn client_first(name: &str, nonce: &str) -> ClientFirst {
     }
 }
 
-fn challenged(keys: Keys) -> (ProofCheck, String) {
+fn challenged(keys: ScramKeys) -> (ProofCheck, String) {
     keys.challenge(&client_first("user", CLIENT_NONCE), SERVER_NONCE)
 }
 
@@ -78,9 +78,9 @@ fn every_part_of_the_exchange_is_signed() {
 #[test]
 fn unknown_account_gets_a_stable_decoy_challenge() {
     let secret = [7; 32];
-    let decoy = Keys::decoy(&secret, "nobody", 4_096);
-    assert_eq!(decoy, Keys::decoy(&secret, "nobody", 4_096));
-    assert_ne!(decoy.salt, Keys::decoy(&secret, "somebody", 4_096).salt);
+    let decoy = ScramKeys::decoy(&secret, "nobody", 4_096);
+    assert_eq!(decoy, ScramKeys::decoy(&secret, "nobody", 4_096));
+    assert_ne!(decoy.salt, ScramKeys::decoy(&secret, "somebody", 4_096).salt);
     assert_eq!(decoy.salt.len(), 16);
     let (exchange, server_first) = challenged(decoy);
     assert!(server_first.ends_with(",i=4096"));
@@ -90,8 +90,8 @@ fn unknown_account_gets_a_stable_decoy_challenge() {
 
 #[test]
 fn decoy_with_the_challenge_of_a_known_account_matches_no_password() {
-    let known = Keys { iterations: 5_000, ..keys("pencil") };
-    let decoy = Keys::decoy(&[7; 32], "nobody", 4_096).with_challenge_of(&known);
+    let known = ScramKeys { iterations: 5_000, ..keys("pencil") };
+    let decoy = ScramKeys::decoy(&[7; 32], "nobody", 4_096).with_challenge_of(&known);
     assert_ne!((decoy.stored_key, decoy.server_key), (known.stored_key, known.server_key));
     let (_, expected) = challenged(known);
     let (exchange, server_first) = challenged(decoy);
@@ -105,7 +105,7 @@ fn stored_keys_read_back_from_their_text() {
     let keys = keys("pencil");
     let text = keys.to_text();
     assert!(text.starts_with(&format!("SCRAM-SHA-256$4096:{SALT}$")), "{text}");
-    assert_eq!(Keys::from_text(&text), Some(keys));
+    assert_eq!(ScramKeys::from_text(&text), Some(keys));
 }
 
 #[test]
@@ -121,13 +121,13 @@ fn damaged_stored_keys_are_refused() {
         good[..good.len() - 4].to_owned(),
     ];
     for text in bad {
-        assert_eq!(Keys::from_text(&text), None, "{text}");
+        assert_eq!(ScramKeys::from_text(&text), None, "{text}");
     }
 }
 
 #[test]
 fn too_few_iterations_are_raised_to_the_minimum() {
-    assert_eq!(Keys::derive(b"pencil", b"salt", 1).iterations, SCRAM_ITERATIONS_MIN);
+    assert_eq!(ScramKeys::derive(b"pencil", b"salt", 1).iterations, SCRAM_ITERATIONS_MIN);
 }
 
 #[test]
@@ -143,6 +143,6 @@ fn server_nonces_are_printable_and_differ() {
 proptest! {
     #[test]
     fn parsing_stored_keys_never_panics(text in "(SCRAM-SHA-256\\$)?[0-9:$A-Za-z+/=]{0,80}") {
-        let _ = Keys::from_text(&text);
+        let _ = ScramKeys::from_text(&text);
     }
 }
