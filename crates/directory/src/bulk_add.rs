@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::limits::USERS_AT_ONCE_MAX;
-use crate::password::Secrets;
+use crate::password::DerivedSecrets;
 use crate::person::Person;
 use crate::person_edit::NewUser;
 
@@ -37,7 +37,7 @@ impl Directory {
         Ok(added)
     }
 
-    fn secrets_of_all(&self, new: &[NewUser]) -> Vec<Result<Option<Secrets>>> {
+    fn secrets_of_all(&self, new: &[NewUser]) -> Vec<Result<Option<DerivedSecrets>>> {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let part = new.len().div_ceil(threads).max(1);
         let mut secrets = Vec::with_capacity(new.len());

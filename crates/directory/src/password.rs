@@ -82,7 +82,7 @@ pub enum PasswordError {
 
 /// The stored values derived from one password.
 #[derive(Debug, Clone)]
-pub struct Secrets {
+pub struct DerivedSecrets {
     /// The argon2id hash in PHC notation.
     pub hash: String,
     /// The keys of SCRAM-SHA-256, if there are any.
@@ -94,7 +94,7 @@ pub fn derive_secrets(
     password: &[u8],
     options: &PasswordHashOptions,
     random: &dyn Random,
-) -> Result<Secrets, PasswordError> {
+) -> Result<DerivedSecrets, PasswordError> {
     let prepared = prepare_new(password, options)?;
     let prepared = prepared.as_bytes();
     let hash = hash(prepared, options, random)?;
@@ -103,7 +103,7 @@ pub fn derive_secrets(
         random.fill(&mut salt);
         ScramKeys::derive(prepared, &salt, iterations)
     });
-    Ok(Secrets { hash, scram })
+    Ok(DerivedSecrets { hash, scram })
 }
 
 /// Returns `true` if a password matches a stored hash. A password that is empty after the preparation matches none.

@@ -14,7 +14,7 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::key::LookupKey;
 use crate::limits::MAIL_FILE_NUMBERS_MAX;
-use crate::password::{self, Secrets};
+use crate::password::{self, DerivedSecrets};
 use crate::person::{Person, plain_name, push_address};
 use crate::record::{Kind, Record};
 use crate::transaction::DirectoryTransaction;
@@ -107,7 +107,7 @@ impl Directory {
     }
 
     /// Derives the stored values for the password of a new person. Takes the time of a password hash.
-    pub(crate) fn secrets_of(&self, new: &NewUser) -> Result<Option<Secrets>> {
+    pub(crate) fn secrets_of(&self, new: &NewUser) -> Result<Option<DerivedSecrets>> {
         match (&new.password, &new.password_hash) {
             (Some(password), _) => self.protect(password).map(Some),
             (None, Some(hash)) => known_hash(hash).map(Some),
@@ -120,7 +120,7 @@ impl Directory {
         &self,
         edit: &mut DirectoryTransaction<'_>,
         new: &NewUser,
-        secrets: Option<Secrets>,
+        secrets: Option<DerivedSecrets>,
     ) -> Result<Arc<Person>> {
         let mut person = self.new_person(edit, new)?;
         set_secrets(&mut person, secrets);
@@ -233,7 +233,7 @@ impl Directory {
         Ok(Arc::new(person))
     }
 
-    fn protect(&self, password: &[u8]) -> Result<Secrets> {
+    fn protect(&self, password: &[u8]) -> Result<DerivedSecrets> {
         Ok(password::derive_secrets(password, &self.options().passwords, self.random())?)
     }
 
@@ -419,12 +419,12 @@ fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Perso
     }
 }
 
-fn known_hash(hash: &str) -> Result<Secrets> {
+fn known_hash(hash: &str) -> Result<DerivedSecrets> {
     password::check_hash(hash)?;
-    Ok(Secrets { hash: hash.to_owned(), scram: None })
+    Ok(DerivedSecrets { hash: hash.to_owned(), scram: None })
 }
 
-fn set_secrets(person: &mut Person, secrets: Option<Secrets>) {
+fn set_secrets(person: &mut Person, secrets: Option<DerivedSecrets>) {
     let (hash, scram) = secrets.map_or((None, None), |secrets| (Some(secrets.hash), secrets.scram));
     person.password_hash = hash;
     person.scram = scram;
