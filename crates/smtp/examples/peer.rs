@@ -13,7 +13,7 @@ use mail::router::{Recipient, ReturnContent, Target};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::backend::{Accepted, Acceptor, Recipients};
-use smtp::client::{ClientProtocol, Options, Outgoing, Route, Security, SmartHost, SmtpClient};
+use smtp::client::{ClientProtocol, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::listener_rules::ListenerRules;
@@ -129,7 +129,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
     let route = Route::Host(Arc::new(host));
     let clock = Arc::new(ElapsedClock(Instant::now()));
     let transfer = SmtpClient::new(
-        Options::new("out.c.example"),
+        SmtpClientOptions::new("out.c.example"),
         Resolver::with_servers(&[])?,
         clock,
         Arc::new(SeededRandom::new(1)),

@@ -69,7 +69,7 @@ impl Default for Timeouts {
 
 /// Options of the client.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SmtpClientOptions {
     /// The name of this server, sent with EHLO.
     pub hostname: String,
     /// Further names under which this server may be a mail exchanger, besides `hostname`.
@@ -90,7 +90,7 @@ pub struct Options {
     pub idle_connections_max: usize,
 }
 
-impl Options {
+impl SmtpClientOptions {
     /// Creates default options for a server with this name.
     #[must_use]
     pub fn new(hostname: &str) -> Self {
@@ -231,7 +231,7 @@ impl fmt::Display for Failure {
 
 /// Sends messages to other servers. There is one per server, shared by all sending tasks.
 pub struct SmtpClient {
-    options: Options,
+    options: SmtpClientOptions,
     resolver: Resolver,
     /// The TLS settings for servers whose certificate is not checked.
     anyone: ClientTls,
@@ -242,7 +242,12 @@ pub struct SmtpClient {
 
 impl SmtpClient {
     /// Creates a client.
-    pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
+    pub fn new(
+        options: SmtpClientOptions,
+        resolver: Resolver,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self> {
         let anyone = ClientTls::opportunistic().map_err(|error| crate::Error::Tls(error.to_string()))?;
         let idle = IdlePool::new(options.idle_connections_max, options.reuse);
         Ok(Self { options, resolver, anyone, idle, clock, random })

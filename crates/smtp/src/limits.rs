@@ -1,8 +1,8 @@
 //! The limits of this crate.
 //!
 //! Limits that the operator can set are fields of [`crate::listener_rules::ListenerRules`] or
-//! [`crate::client::Options`]; their defaults are defined here. All others are fixed, because they bound the memory of
-//! a session regardless of the configuration.
+//! [`crate::client::SmtpClientOptions`]; their defaults are defined here. All others are fixed, because they bound the
+//! memory of a session regardless of the configuration.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use mail::router::Router;
 use mail::submission::SubmissionService;
 use sasl::Mechanism;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
-use smtp::client::{ClientProtocol, Options, Route, Security, SmartHost, SmtpClient};
+use smtp::client::{ClientProtocol, Route, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::dns::Resolver;
 use smtp::listener_rules::{Encryption, ListenerRules};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
@@ -329,7 +329,7 @@ fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
 
 fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
     let keys = &server.instance.config.router;
-    let mut options = Options::new(&server.instance.hostname);
+    let mut options = SmtpClientOptions::new(&server.instance.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
     SmtpClient::new(
         options,

@@ -17,7 +17,7 @@ use wire::{ClientTls, Stream};
 
 use crate::client::reply::{ParseResult, Reply};
 use crate::client::route::ServerAddress;
-use crate::client::{ClientProtocol, Failure, Options, Outcome, Security};
+use crate::client::{ClientProtocol, Failure, Outcome, Security, SmtpClientOptions};
 use crate::error::Status;
 
 /// The verbs that the log may name.
@@ -137,7 +137,7 @@ impl Connection {
     /// Opens a session until it is ready for MAIL.
     pub(crate) async fn open(
         target: &ServerAddress,
-        options: &Options,
+        options: &SmtpClientOptions,
         anyone: &ClientTls,
     ) -> Result<Self, TransferError> {
         let limits = &options.timeouts;
@@ -206,7 +206,7 @@ impl Connection {
     }
 
     /// Sends QUIT and closes the connection. Errors are ignored.
-    pub(crate) async fn quit(mut self, options: &Options) {
+    pub(crate) async fn quit(mut self, options: &SmtpClientOptions) {
         let limit = options.timeouts.command.min(Duration::from_secs(5));
         let _ = self.command("QUIT", limit).await;
         let _ = timeout(limit, self.stream.shutdown()).await;
@@ -231,7 +231,7 @@ impl Connection {
     }
 
     /// Sends EHLO, or HELO if the server does not support EHLO.
-    async fn hello(&mut self, options: &Options) -> Result<(), TransferError> {
+    async fn hello(&mut self, options: &SmtpClientOptions) -> Result<(), TransferError> {
         let limit = options.timeouts.command;
         let verb = if self.dialect == ClientProtocol::Lmtp { "LHLO" } else { "EHLO" };
         let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
@@ -257,7 +257,7 @@ impl Connection {
     async fn start_tls_if_required(
         mut self,
         target: &ServerAddress,
-        options: &Options,
+        options: &SmtpClientOptions,
         anyone: &ClientTls,
     ) -> Result<Self, TransferError> {
         let tls = match &target.security {
@@ -298,7 +298,7 @@ impl Connection {
         login: &str,
         password: &str,
         target: &ServerAddress,
-        options: &Options,
+        options: &SmtpClientOptions,
     ) -> Result<(), TransferError> {
         if !self.is_tls() && !target.address.ip().is_loopback() {
             return Err(TransferError::temporary(Status(4, 7, 11), "the password may not be sent without TLS"));

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use base::{Random, address_literal};
 
 use crate::client::connection::TransferError;
-use crate::client::{ClientProtocol, Options, Route, Security};
+use crate::client::{ClientProtocol, Route, Security, SmtpClientOptions};
 use crate::dns::{LookupError, MailExchanger, Resolver};
 use crate::error::Status;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
@@ -33,7 +33,7 @@ pub struct ServerAddress {
 /// Returns the addresses to try, best first. There is at least one.
 pub(crate) async fn targets(
     route: &Route,
-    options: &Options,
+    options: &SmtpClientOptions,
     resolver: &Resolver,
     random: &dyn Random,
 ) -> Result<Vec<ServerAddress>, TransferError> {
@@ -60,7 +60,10 @@ pub(crate) async fn targets(
 }
 
 /// Removes this server and all exchangers that are not better than it (RFC 5321 §5.1). Fails if none is left.
-fn without_this_server(exchangers: Vec<MailExchanger>, options: &Options) -> Result<Vec<MailExchanger>, TransferError> {
+fn without_this_server(
+    exchangers: Vec<MailExchanger>,
+    options: &SmtpClientOptions,
+) -> Result<Vec<MailExchanger>, TransferError> {
     let is_ours = |name: &str| {
         let own = std::iter::once(&options.hostname).chain(&options.own_names);
         own.into_iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
@@ -88,7 +91,7 @@ fn by_preference(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec
 
 async fn domain_targets(
     domain: &str,
-    options: &Options,
+    options: &SmtpClientOptions,
     resolver: &Resolver,
     random: &dyn Random,
 ) -> Result<Vec<ServerAddress>, TransferError> {
@@ -127,7 +130,7 @@ async fn domain_targets(
     }
 }
 
-fn exchanger_target(name: &str, address: IpAddr, options: &Options) -> ServerAddress {
+fn exchanger_target(name: &str, address: IpAddr, options: &SmtpClientOptions) -> ServerAddress {
     ServerAddress {
         name: name.to_owned(),
         address: SocketAddr::new(address, options.port),
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     fn check(own: &[&str], exchangers: &[(u16, &str)], left: Option<&[&str]>) {
-        let mut options = Options::new("mx.own.example");
+        let mut options = SmtpClientOptions::new("mx.own.example");
         options.own_names = own.iter().map(|name| (*name).to_owned()).collect();
         let exchangers = exchangers
             .iter()

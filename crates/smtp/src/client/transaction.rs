@@ -12,7 +12,7 @@ use mail::router::{Recipient, ReturnContent};
 use crate::client::connection::{Connection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::Reply;
-use crate::client::{ClientProtocol, Delivery, EightBit, Options, Outcome, Outgoing};
+use crate::client::{ClientProtocol, Delivery, EightBit, Outcome, Outgoing, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
@@ -24,7 +24,7 @@ use crate::limits::TRANSFER_RECIPIENTS_MAX;
 /// After an error the connection is unusable. Recipients that still have no outcome may be tried with another server.
 pub(crate) async fn run(
     connection: &mut Connection,
-    options: &Options,
+    options: &SmtpClientOptions,
     outgoing: &Outgoing<'_>,
     outcomes: &mut [Option<Outcome>],
 ) -> Result<(), TransferError> {
@@ -64,7 +64,11 @@ struct TransactionCommands {
 }
 
 impl TransactionCommands {
-    fn make(connection: &Connection, options: &Options, outgoing: &Outgoing<'_>) -> Result<Self, TransferError> {
+    fn make(
+        connection: &Connection,
+        options: &SmtpClientOptions,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Self, TransferError> {
         let extensions = &connection.extensions;
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
         let size = outgoing.message.len();
@@ -123,7 +127,7 @@ impl From<TransferError> for SessionFailure {
 
 struct Transaction<'a> {
     connection: &'a mut Connection,
-    options: &'a Options,
+    options: &'a SmtpClientOptions,
     outgoing: &'a Outgoing<'a>,
     plan: &'a TransactionCommands,
     outcomes: &'a mut [Option<Outcome>],

@@ -9,7 +9,9 @@ use base::sim::{SeededRandom, SimClock};
 use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
-use smtp::client::{ClientProtocol, EightBit, Options, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient};
+use smtp::client::{
+    ClientProtocol, EightBit, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions,
+};
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -127,8 +129,8 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
     TestServer { backend, address, shutdown, termination, certificate }
 }
 
-pub async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> SmtpClient {
-    let mut options = Options::new("out.c.example");
+pub async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut SmtpClientOptions)) -> SmtpClient {
+    let mut options = SmtpClientOptions::new("out.c.example");
     options.port = port;
     change(&mut options);
     let clock = Arc::new(SimClock::new());
@@ -462,7 +464,7 @@ async fn send_to(
     scripts: &[&'static str],
     to: &[&str],
     message: &[u8],
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut SmtpClientOptions),
 ) -> (Vec<String>, Vec<String>) {
     let (port, received) = start_scripted_server(scripts).await;
     let transfer = transfer(zone(), port, |options| {
