@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
-use smtp::client::{Failure, Outcome, Outgoing, Route, SmtpClient};
+use smtp::client::{DeliveryFailure, DeliveryOutcome, Outgoing, Route, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
 
@@ -185,20 +185,20 @@ async fn all_free(places: &Semaphore, count: usize) {
     drop(places.acquire_many(all).await);
 }
 
-fn outcome(outcome: Outcome) -> TransferOutcome {
+fn outcome(outcome: DeliveryOutcome) -> TransferOutcome {
     match outcome {
-        Outcome::Delivered(delivery) => {
+        DeliveryOutcome::Delivered(delivery) => {
             let reply = reply_text(&delivery.reply, Some(&delivery.host));
             TransferOutcome::Delivered { reply, reports: delivery.handles_dsn }
         }
-        Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply_of(&failure) },
-        Outcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply_of(&failure) },
+        DeliveryOutcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply_of(&failure) },
+        DeliveryOutcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply_of(&failure) },
     }
 }
 
 /// Formats a failure as a reply. The reply of a server starts with its own codes; a local failure is prefixed with its
 /// status.
-fn reply_of(failure: &Failure) -> String {
+fn reply_of(failure: &DeliveryFailure) -> String {
     let text = match failure.code {
         Some(_) => failure.text.clone(),
         None => format!("{} {}", failure.status, failure.text),
@@ -220,7 +220,8 @@ mod tests {
     use super::*;
 
     fn check(code: Option<u16>, text: &str, host: Option<&str>, expected: &str) {
-        let failure = Failure { code, status: Status(5, 1, 1), text: text.to_owned(), host: host.map(str::to_owned) };
+        let failure =
+            DeliveryFailure { code, status: Status(5, 1, 1), text: text.to_owned(), host: host.map(str::to_owned) };
         assert_eq!(reply_of(&failure), expected);
     }
 

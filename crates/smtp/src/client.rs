@@ -2,7 +2,7 @@
 //!
 //! The router passes a [`Route`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a session
 //! or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns an
-//! [`Outcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
+//! [`DeliveryOutcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
 //! writes no bounces: retries and notifications are the responsibility of the router (`mail::router`).
 //!
 //! Guarantees:
@@ -184,13 +184,13 @@ pub struct Outgoing<'a> {
 
 /// The outcome of a delivery attempt for one recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum DeliveryOutcome {
     /// The next server has accepted the message.
     Delivered(Delivery),
     /// The delivery failed temporarily. It may be retried.
-    Temporary(Failure),
+    Temporary(DeliveryFailure),
     /// The delivery failed permanently.
-    Permanent(Failure),
+    Permanent(DeliveryFailure),
 }
 
 /// A delivery to the next server.
@@ -209,7 +209,7 @@ pub struct Delivery {
 
 /// The reason why a delivery failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct DeliveryFailure {
     /// The reply code, if a server sent one.
     pub code: Option<u16>,
     /// The enhanced status code, from the server or from this client.
@@ -220,7 +220,7 @@ pub struct Failure {
     pub host: Option<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DeliveryFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(host) = &self.host {
             write!(f, "{host}: ")?;
@@ -254,7 +254,7 @@ impl SmtpClient {
     }
 
     /// Sends a message and returns the outcome of each recipient. Every step may take as long as the options permit.
-    pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+    pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<DeliveryOutcome> {
         self.send_until(None, route, outgoing).await
     }
 
@@ -266,11 +266,16 @@ impl SmtpClient {
         limit: Duration,
         route: &Route,
         outgoing: &Outgoing<'_>,
-    ) -> Vec<Outcome> {
+    ) -> Vec<DeliveryOutcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
     }
 
-    async fn send_until(&self, deadline: Option<Instant>, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+    async fn send_until(
+        &self,
+        deadline: Option<Instant>,
+        route: &Route,
+        outgoing: &Outgoing<'_>,
+    ) -> Vec<DeliveryOutcome> {
         let targets = with_deadline(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;
         let targets = match targets {
             Ok(targets) => targets,
@@ -363,10 +368,10 @@ async fn with_deadline<T>(
 
 /// The state of an attempt to send a message.
 struct Attempt {
-    outcomes: Vec<Option<Outcome>>,
+    outcomes: Vec<Option<DeliveryOutcome>>,
     /// The outcome of recipients for which no server has replied. A temporary failure of one server takes precedence
     /// over permanent ones of others, because that server may accept the message later.
-    failure: Option<Outcome>,
+    failure: Option<DeliveryOutcome>,
 }
 
 impl Attempt {
@@ -375,12 +380,12 @@ impl Attempt {
     }
 
     fn record_failure(&mut self, problem: &TransferError, host: &str) {
-        if !matches!(self.failure, Some(Outcome::Temporary(_))) {
+        if !matches!(self.failure, Some(DeliveryOutcome::Temporary(_))) {
             self.failure = Some(problem.outcome(Some(host)));
         }
     }
 
-    fn finish(self) -> Vec<Outcome> {
+    fn finish(self) -> Vec<DeliveryOutcome> {
         let failure =
             self.failure.unwrap_or_else(|| TransferError::broken("no server accepted the message").outcome(None));
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| failure.clone())).collect()

@@ -17,7 +17,7 @@ use wire::{ClientTls, Stream};
 
 use crate::client::reply::{ParseResult, Reply};
 use crate::client::route::ServerAddress;
-use crate::client::{ClientProtocol, Failure, Outcome, Security, SmtpClientOptions};
+use crate::client::{ClientProtocol, DeliveryFailure, DeliveryOutcome, Security, SmtpClientOptions};
 use crate::error::Status;
 
 /// The verbs that the log may name.
@@ -51,7 +51,7 @@ impl TransferError {
 
     /// Returns the outcome for a recipient.
     #[must_use]
-    pub fn outcome(&self, host: Option<&str>) -> Outcome {
+    pub fn outcome(&self, host: Option<&str>) -> DeliveryOutcome {
         let host = host.map(str::to_owned);
         let (code, status, text) = match self {
             Self::Refused(reply) => {
@@ -62,8 +62,8 @@ impl TransferError {
             Self::TlsFailed(why) => (None, Status(4, 7, 5), format!("TLS failed: {why}")),
             Self::ConnectionFailed { status, text } | Self::Local { status, text } => (None, *status, text.clone()),
         };
-        let failure = Failure { code, status, text, host };
-        if status.0 == 5 { Outcome::Permanent(failure) } else { Outcome::Temporary(failure) }
+        let failure = DeliveryFailure { code, status, text, host };
+        if status.0 == 5 { DeliveryOutcome::Permanent(failure) } else { DeliveryOutcome::Temporary(failure) }
     }
 }
 
@@ -378,9 +378,11 @@ mod tests {
     fn refusals_are_classified_as_permanent_or_temporary() {
         let check = |code: u16, text: &str, permanent: bool, status: Status| {
             let outcome = TransferError::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
-            let (Outcome::Permanent(failure) | Outcome::Temporary(failure)) = &outcome else { panic!("{outcome:?}") };
+            let (DeliveryOutcome::Permanent(failure) | DeliveryOutcome::Temporary(failure)) = &outcome else {
+                panic!("{outcome:?}")
+            };
             assert_eq!(failure.status, status);
-            assert_eq!(matches!(outcome, Outcome::Permanent(_)), permanent);
+            assert_eq!(matches!(outcome, DeliveryOutcome::Permanent(_)), permanent);
         };
         check(550, "5.1.1 no", true, Status(5, 1, 1));
         check(550, "no", true, Status(5, 0, 0));

@@ -12,7 +12,7 @@ use mail::router::{Recipient, ReturnContent};
 use crate::client::connection::{Connection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::Reply;
-use crate::client::{ClientProtocol, Delivery, EightBit, Outcome, Outgoing, SmtpClientOptions};
+use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, Outgoing, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
@@ -26,7 +26,7 @@ pub(crate) async fn run(
     connection: &mut Connection,
     options: &SmtpClientOptions,
     outgoing: &Outgoing<'_>,
-    outcomes: &mut [Option<Outcome>],
+    outcomes: &mut [Option<DeliveryOutcome>],
 ) -> Result<(), TransferError> {
     let plan = match TransactionCommands::make(connection, options, outgoing) {
         Ok(plan) => plan,
@@ -130,7 +130,7 @@ struct Transaction<'a> {
     options: &'a SmtpClientOptions,
     outgoing: &'a Outgoing<'a>,
     plan: &'a TransactionCommands,
-    outcomes: &'a mut [Option<Outcome>],
+    outcomes: &'a mut [Option<DeliveryOutcome>],
 }
 
 impl Transaction<'_> {
@@ -256,7 +256,7 @@ impl Transaction<'_> {
             handles_dsn: self.connection.extensions.dsn && self.connection.dialect == ClientProtocol::Smtp,
             tls: self.connection.is_tls(),
         };
-        settle(self.outcomes, index, || Outcome::Delivered(delivery));
+        settle(self.outcomes, index, || DeliveryOutcome::Delivered(delivery));
     }
 
     fn settle(&mut self, index: usize, problem: &TransferError) {
@@ -265,13 +265,13 @@ impl Transaction<'_> {
     }
 }
 
-fn settle(outcomes: &mut [Option<Outcome>], index: usize, outcome: impl FnOnce() -> Outcome) {
+fn settle(outcomes: &mut [Option<DeliveryOutcome>], index: usize, outcome: impl FnOnce() -> DeliveryOutcome) {
     if let Some(slot) = outcomes.get_mut(index) {
         slot.get_or_insert_with(outcome);
     }
 }
 
-fn settle_all(outcomes: &mut [Option<Outcome>], outcome: &Outcome) {
+fn settle_all(outcomes: &mut [Option<DeliveryOutcome>], outcome: &DeliveryOutcome) {
     for slot in outcomes {
         slot.get_or_insert_with(|| outcome.clone());
     }

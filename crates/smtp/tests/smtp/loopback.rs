@@ -10,7 +10,7 @@ use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{
-    ClientProtocol, EightBit, Outcome, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions,
+    ClientProtocol, DeliveryOutcome, EightBit, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions,
 };
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
@@ -34,11 +34,11 @@ pub fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<
 
 /// Returns the outcomes in short form: `+` and the reply, or `?` (temporary) or `!` (permanent) with the status and the
 /// text.
-fn short(outcomes: &[Outcome]) -> Vec<String> {
-    let short = |outcome: &Outcome| match outcome {
-        Outcome::Delivered(delivery) => format!("+ {}", delivery.reply),
-        Outcome::Temporary(failure) => format!("? {} {}", failure.status, failure.text),
-        Outcome::Permanent(failure) => format!("! {} {}", failure.status, failure.text),
+fn short(outcomes: &[DeliveryOutcome]) -> Vec<String> {
+    let short = |outcome: &DeliveryOutcome| match outcome {
+        DeliveryOutcome::Delivered(delivery) => format!("+ {}", delivery.reply),
+        DeliveryOutcome::Temporary(failure) => format!("? {} {}", failure.status, failure.text),
+        DeliveryOutcome::Permanent(failure) => format!("! {} {}", failure.status, failure.text),
     };
     outcomes.iter().map(short).collect()
 }
@@ -165,7 +165,7 @@ async fn client_sends_a_message_to_the_server() {
             "+ 250 2.0.0 Ok: queued as Q1"
         ]
     );
-    let Outcome::Delivered(delivery) = &outcomes[0] else { panic!("{outcomes:?}") };
+    let DeliveryOutcome::Delivered(delivery) = &outcomes[0] else { panic!("{outcomes:?}") };
     assert!(delivery.tls && delivery.handles_dsn, "STARTTLS and DSN are offered");
     let accepted = site.backend.take();
     let Submission { envelope, message, .. } = &accepted[0];
@@ -187,7 +187,7 @@ async fn connections_are_reused_up_to_the_message_limit() {
     let to = recipients(&["alice@b.example"]);
     for expected in [1, 1, 0, 1] {
         let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
-        assert!(matches!(outcomes[0], Outcome::Delivered(_)), "{outcomes:?}");
+        assert!(matches!(outcomes[0], DeliveryOutcome::Delivered(_)), "{outcomes:?}");
         assert_eq!(transfer.idle_count(), expected);
     }
     let ids: Vec<String> = site.backend.take().into_iter().map(|accepted| accepted.envelope.id).collect();
@@ -208,7 +208,7 @@ async fn closed_idle_connection_causes_a_temporary_failure() {
     first.shutdown.close();
     let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
     // The listener still accepts, but the service closes immediately. The failure is temporary, not permanent.
-    assert!(matches!(&outcomes[0], Outcome::Temporary(failure) if failure.status.0 == 4), "{outcomes:?}");
+    assert!(matches!(&outcomes[0], DeliveryOutcome::Temporary(failure) if failure.status.0 == 4), "{outcomes:?}");
 }
 
 #[tokio::test]
