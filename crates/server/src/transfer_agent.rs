@@ -215,13 +215,17 @@ fn reply_text(text: &str, host: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use smtp::Status;
+    use smtp::EnhancedStatus;
 
     use super::*;
 
     fn check(code: Option<u16>, text: &str, host: Option<&str>, expected: &str) {
-        let failure =
-            DeliveryFailure { code, status: Status(5, 1, 1), text: text.to_owned(), host: host.map(str::to_owned) };
+        let failure = DeliveryFailure {
+            code,
+            status: EnhancedStatus(5, 1, 1),
+            text: text.to_owned(),
+            host: host.map(str::to_owned),
+        };
         assert_eq!(reply_of(&failure), expected);
     }
 

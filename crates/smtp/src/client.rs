@@ -34,7 +34,7 @@ use crate::client::connection::{Connection, TransferError};
 use crate::client::idle_pool::IdlePool;
 use crate::client::route::{ServerAddress, targets};
 use crate::dns::Resolver;
-use crate::error::{Result, Status};
+use crate::error::{EnhancedStatus, Result};
 use crate::limits::{ADDRESSES_MAX, IDLE_CONNECTIONS_MAX, REUSE_MESSAGES_MAX};
 
 /// Timeouts of a session (RFC 5321 §4.5.3.2).
@@ -213,7 +213,7 @@ pub struct DeliveryFailure {
     /// The reply code, if a server sent one.
     pub code: Option<u16>,
     /// The enhanced status code, from the server or from this client.
-    pub status: Status,
+    pub status: EnhancedStatus,
     /// The server's reply, or a description of the failure.
     pub text: String,
     /// The server's name.

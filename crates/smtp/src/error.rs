@@ -35,9 +35,9 @@ pub enum Error {
 
 /// An enhanced status code (RFC 3463): class, subject, detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Status(pub u8, pub u16, pub u16);
+pub struct EnhancedStatus(pub u8, pub u16, pub u16);
 
-impl fmt::Display for Status {
+impl fmt::Display for EnhancedStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
     }
@@ -49,27 +49,27 @@ pub struct Refusal {
     /// The reply code, 400 to 599.
     pub code: u16,
     /// The enhanced status code.
-    pub status: Status,
+    pub status: EnhancedStatus,
     /// One line of text, without the code.
     pub text: Cow<'static, str>,
 }
 
 impl Refusal {
     /// Creates a refusal.
-    pub fn new(code: u16, status: Status, text: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(code: u16, status: EnhancedStatus, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, status, text: text.into() }
     }
 
     /// Creates a refusal for a temporary failure of this server.
     #[must_use]
     pub fn temporary() -> Self {
-        Self::new(451, Status(4, 3, 0), "Local error, try again later")
+        Self::new(451, EnhancedStatus(4, 3, 0), "Local error, try again later")
     }
 
     /// Creates a refusal for a lack of capacity (queue or disk full).
     #[must_use]
     pub fn insufficient_storage() -> Self {
-        Self::new(452, Status(4, 3, 1), "Insufficient system storage, try again later")
+        Self::new(452, EnhancedStatus(4, 3, 1), "Insufficient system storage, try again later")
     }
 
     /// Returns `true` if a retry is pointless.
@@ -82,7 +82,7 @@ impl Refusal {
 impl From<mail::submission::Refusal> for Refusal {
     fn from(refusal: mail::submission::Refusal) -> Self {
         let (code, (class, subject, detail)) = refusal.codes();
-        Self::new(code, Status(class, subject, detail), refusal.to_string())
+        Self::new(code, EnhancedStatus(class, subject, detail), refusal.to_string())
     }
 }
 
@@ -103,6 +103,6 @@ mod tests {
             "452 4.3.1 Insufficient system storage, try again later"
         );
         assert!(!Refusal::temporary().is_permanent());
-        assert!(Refusal::new(550, Status(5, 1, 1), "Unknown user").is_permanent());
+        assert!(Refusal::new(550, EnhancedStatus(5, 1, 1), "Unknown user").is_permanent());
     }
 }

@@ -35,4 +35,4 @@ pub mod limits;
 pub mod listener_rules;
 pub mod session;
 
-pub use error::{Error, Refusal, Result, Status};
+pub use error::{EnhancedStatus, Error, Refusal, Result};

@@ -26,7 +26,7 @@ use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
 
@@ -275,23 +275,23 @@ impl Session {
 
     /// Ends the session of a peer that sent data before the greeting.
     pub fn refuse_early_talker(&mut self, out: &mut Vec<u8>) {
-        self.end_without_command(out, 521, Status(5, 5, 1), "Protocol error: you must wait for the greeting");
+        self.end_without_command(out, 521, EnhancedStatus(5, 5, 1), "Protocol error: you must wait for the greeting");
     }
 
     /// Ends a session that was silent for too long or lasted too long.
     pub fn time_out(&mut self, out: &mut Vec<u8>) {
-        self.end_without_command(out, 421, Status(4, 4, 2), "Timeout, closing connection");
+        self.end_without_command(out, 421, EnhancedStatus(4, 4, 2), "Timeout, closing connection");
     }
 
     /// Ends the session because the server is shutting down.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
-        self.end_without_command(out, 421, Status(4, 3, 2), "Service shutting down, try again later");
+        self.end_without_command(out, 421, EnhancedStatus(4, 3, 2), "Service shutting down, try again later");
     }
 
     /// Ends the session because the authenticated account has changed.
     pub fn dismiss(&mut self, out: &mut Vec<u8>) {
         let text = "Account disabled, removed or given another password, closing connection";
-        self.end_without_command(out, 421, Status(4, 7, 0), text);
+        self.end_without_command(out, 421, EnhancedStatus(4, 7, 0), text);
     }
 
     /// Returns `true` if the session waits for a command and no transaction is in progress.
@@ -301,14 +301,14 @@ impl Session {
     }
 
     /// Ends the session with a reply that answers no command.
-    fn end_without_command(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) {
+    fn end_without_command(&mut self, out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) {
         self.verb = "";
         let start = out.len();
         self.end(out, code, status, text);
         self.log_replies(out, start);
     }
 
-    fn end(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) {
+    fn end(&mut self, out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) {
         reply::write(out, code, status, text);
         self.transaction = None;
         self.phase = Phase::Closed;
@@ -349,12 +349,12 @@ impl Session {
                 if input.get(..taken).and_then(<[u8]>::last) != Some(&b'\n') {
                     self.phase = Phase::SkipLine;
                 }
-                return (taken, self.refuse(out, 500, Status(5, 5, 2), "Line too long"));
+                return (taken, self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Line too long"));
             }
         };
         self.counts.commands = self.counts.commands.saturating_add(1);
         if self.counts.commands > self.rules.commands_max {
-            self.end(out, 421, Status(4, 7, 0), "Too many commands, closing connection");
+            self.end(out, 421, EnhancedStatus(4, 7, 0), "Too many commands, closing connection");
             return (taken, NextAction::Close);
         }
         let rest = input.get(taken..).unwrap_or_default();
@@ -363,24 +363,24 @@ impl Session {
 
     fn run(&mut self, line: &[u8], rest: &[u8], out: &mut Vec<u8>) -> NextAction {
         let Ok(line) = std::str::from_utf8(line) else {
-            return self.refuse(out, 500, Status(5, 5, 2), "Syntax error: not UTF-8");
+            return self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Syntax error: not UTF-8");
         };
         if line.contains('\0') {
-            return self.refuse(out, 500, Status(5, 5, 2), "Syntax error: NUL");
+            return self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Syntax error: NUL");
         }
         let (name, arguments) = split_verb(line);
         let Some(verb) = cmd::find(name, self.rules.role) else {
-            return self.refuse(out, 500, Status(5, 5, 1), "Command not recognized");
+            return self.refuse(out, 500, EnhancedStatus(5, 5, 1), "Command not recognized");
         };
         self.verb = verb.name;
         if line.len() + 2 > COMMAND_LINE_BYTES_MAX && !verb.long_line {
-            return self.refuse(out, 500, Status(5, 5, 2), "Line too long");
+            return self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Line too long");
         }
         if self.rules.encryption == Encryption::Required && !self.peer.is_private() && !verb.allowed_in_clear {
-            return self.refuse(out, 530, Status(5, 7, 0), "Must issue a STARTTLS command first");
+            return self.refuse(out, 530, EnhancedStatus(5, 7, 0), "Must issue a STARTTLS command first");
         }
         if verb.ends_group && !rest.is_empty() && self.rules.pipelining == Pipelining::Strict {
-            self.end(out, 554, Status(5, 5, 0), "Protocol error: wait for the reply before sending more");
+            self.end(out, 554, EnhancedStatus(5, 5, 0), "Protocol error: wait for the reply before sending more");
             return NextAction::Close;
         }
         (verb.run)(self, &mut CallContext { arguments, out })
@@ -416,11 +416,11 @@ impl Session {
     }
 
     /// Writes a refusal and counts it as a client error. Too many errors end the session.
-    pub(crate) fn refuse(&mut self, out: &mut Vec<u8>, code: u16, status: Status, text: &str) -> NextAction {
+    pub(crate) fn refuse(&mut self, out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) -> NextAction {
         reply::write(out, code, status, text);
         self.counts.errors = self.counts.errors.saturating_add(1);
         if self.counts.errors >= self.rules.errors_max {
-            self.end(out, 421, Status(4, 7, 0), "Too many errors, closing connection");
+            self.end(out, 421, EnhancedStatus(4, 7, 0), "Too many errors, closing connection");
             return NextAction::Close;
         }
         NextAction::Continue
@@ -433,15 +433,15 @@ impl Session {
 
     fn refuse_line_end(&mut self, out: &mut Vec<u8>) -> NextAction {
         if self.rules.line_endings == BareLineEndPolicy::Reject {
-            self.end(out, 521, Status(5, 5, 2), "Bare CR or LF in a command, closing connection");
+            self.end(out, 521, EnhancedStatus(5, 5, 2), "Bare CR or LF in a command, closing connection");
             return NextAction::Close;
         }
         self.phase = Phase::Command;
-        self.refuse(out, 500, Status(5, 5, 2), "Bare CR in a command")
+        self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Bare CR in a command")
     }
 
     pub(crate) fn close_oversize(&mut self, out: &mut Vec<u8>) -> NextAction {
-        self.end(out, 552, Status(5, 3, 4), "Message exceeds the size limit, closing connection");
+        self.end(out, 552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit, closing connection");
         NextAction::Close
     }
 
@@ -522,13 +522,13 @@ impl Session {
         self.counts.messages = self.counts.messages.saturating_add(1);
         let text = format!("Ok: queued as {}", taken.id);
         if self.rules.role != Role::Lmtp {
-            reply::write(out, 250, Status(2, 0, 0), &text);
+            reply::write(out, 250, EnhancedStatus(2, 0, 0), &text);
             return NextAction::Continue;
         }
         for index in 0..recipients {
             match taken.refused.iter().find(|(refused, _)| *refused == index) {
                 Some((_, refusal)) => reply::write_refusal(out, refusal),
-                None => reply::write(out, 250, Status(2, 0, 0), &text),
+                None => reply::write(out, 250, EnhancedStatus(2, 0, 0), &text),
             }
         }
         NextAction::Continue

@@ -39,7 +39,7 @@ use tokio::time::timeout;
 use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// The use of the results.
@@ -105,7 +105,10 @@ impl Verifier {
         let authors = author_domains(text, parsed.as_ref());
         if let (Err(why), DmarcEnforcement::Reject) = (&authors, self.policy) {
             // No reply from a name server can change this result, so no lookups are made.
-            return VerificationResult { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
+            return VerificationResult {
+                results: Vec::new(),
+                refusal: Some(Refusal::new(550, EnhancedStatus(5, 6, 0), *why)),
+            };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
         let mut results = vec![spf_result(&helo).with_property("smtp.helo", &arrival.helo)];
@@ -215,7 +218,7 @@ impl VerificationResult {
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
             results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
-            refusal: Some(Refusal::new(451, Status(4, 7, 0), text)),
+            refusal: Some(Refusal::new(451, EnhancedStatus(4, 7, 0), text)),
         }
     }
 }
@@ -292,11 +295,11 @@ impl DmarcVerdict {
             Self::Nothing => None,
             Self::Undetermined(domain) => {
                 let text = format!("Cannot look up the DMARC policy of {domain} now, try again later");
-                Some(Refusal::new(451, Status(4, 7, 0), text))
+                Some(Refusal::new(451, EnhancedStatus(4, 7, 0), text))
             }
             Self::Reject(domain) => {
                 let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
-                Some(Refusal::new(550, Status(5, 7, 1), text))
+                Some(Refusal::new(550, EnhancedStatus(5, 7, 1), text))
             }
         }
     }

@@ -18,7 +18,7 @@ use wire::{ClientTls, Stream};
 use crate::client::reply::{ParseResult, Reply};
 use crate::client::route::ServerAddress;
 use crate::client::{ClientProtocol, DeliveryFailure, DeliveryOutcome, Security, SmtpClientOptions};
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 
 /// The verbs that the log may name.
 const LOGGED_VERBS: &[&str] = &["EHLO", "HELO", "LHLO", "STARTTLS", "AUTH", "MAIL", "RCPT", "DATA", "RSET", "QUIT"];
@@ -31,22 +31,22 @@ pub enum TransferError {
     /// The TLS handshake failed.
     TlsFailed(String),
     /// The connection failed or broke, or the server did not respond.
-    ConnectionFailed { status: Status, text: String },
+    ConnectionFailed { status: EnhancedStatus, text: String },
     /// The transfer is impossible for a reason found on this side or by name resolution.
-    Local { status: Status, text: String },
+    Local { status: EnhancedStatus, text: String },
 }
 
 impl TransferError {
-    pub(crate) fn permanent(status: Status, text: impl Into<String>) -> Self {
+    pub(crate) fn permanent(status: EnhancedStatus, text: impl Into<String>) -> Self {
         Self::Local { status, text: text.into() }
     }
 
-    pub(crate) fn temporary(status: Status, text: impl Into<String>) -> Self {
+    pub(crate) fn temporary(status: EnhancedStatus, text: impl Into<String>) -> Self {
         Self::Local { status, text: text.into() }
     }
 
     pub(crate) fn broken(text: impl Into<String>) -> Self {
-        Self::ConnectionFailed { status: Status(4, 4, 2), text: text.into() }
+        Self::ConnectionFailed { status: EnhancedStatus(4, 4, 2), text: text.into() }
     }
 
     /// Returns the outcome for a recipient.
@@ -56,10 +56,10 @@ impl TransferError {
         let (code, status, text) = match self {
             Self::Refused(reply) => {
                 let class = if reply.is_permanent() { 5 } else { 4 };
-                let status = reply.status().filter(|status| status.0 == class).unwrap_or(Status(class, 0, 0));
+                let status = reply.status().filter(|status| status.0 == class).unwrap_or(EnhancedStatus(class, 0, 0));
                 (Some(reply.code), status, reply.to_string())
             }
-            Self::TlsFailed(why) => (None, Status(4, 7, 5), format!("TLS failed: {why}")),
+            Self::TlsFailed(why) => (None, EnhancedStatus(4, 7, 5), format!("TLS failed: {why}")),
             Self::ConnectionFailed { status, text } | Self::Local { status, text } => (None, *status, text.clone()),
         };
         let failure = DeliveryFailure { code, status, text, host };
@@ -142,7 +142,7 @@ impl Connection {
     ) -> Result<Self, TransferError> {
         let limits = &options.timeouts;
         let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
-        let unreachable = |text: String| TransferError::ConnectionFailed { status: Status(4, 4, 1), text };
+        let unreachable = |text: String| TransferError::ConnectionFailed { status: EnhancedStatus(4, 4, 1), text };
         let stream = match connected {
             Ok(Ok(stream)) => Stream::tcp(stream),
             Ok(Err(error)) => return Err(unreachable(format!("cannot connect to {}: {error}", target.address))),
@@ -239,7 +239,7 @@ impl Connection {
             let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
             if self.dialect == ClientProtocol::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
                 return Err(TransferError::permanent(
-                    Status(5, 4, 6),
+                    EnhancedStatus(5, 4, 6),
                     "mail loop: the server introduces itself with our own name",
                 ));
             }
@@ -269,7 +269,7 @@ impl Connection {
         let may_go_on = matches!(target.security, Security::Opportunistic);
         if !self.extensions.starttls {
             return Err(TransferError::temporary(
-                Status(4, 7, 4),
+                EnhancedStatus(4, 7, 4),
                 "TLS is required, but the server does not offer STARTTLS",
             ));
         }
@@ -301,7 +301,7 @@ impl Connection {
         options: &SmtpClientOptions,
     ) -> Result<(), TransferError> {
         if !self.is_tls() && !target.address.ip().is_loopback() {
-            return Err(TransferError::temporary(Status(4, 7, 11), "the password may not be sent without TLS"));
+            return Err(TransferError::temporary(EnhancedStatus(4, 7, 11), "the password may not be sent without TLS"));
         }
         let limit = options.timeouts.command;
         let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
@@ -318,14 +318,14 @@ impl Connection {
             reply
         } else {
             return Err(TransferError::temporary(
-                Status(4, 7, 0),
+                EnhancedStatus(4, 7, 0),
                 "the server offers no supported authentication mechanism",
             ));
         };
         match reply.code {
             235 => Ok(()),
             // Only the operator can correct a wrong password. Until then the mail waits.
-            _ => Err(TransferError::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
+            _ => Err(TransferError::temporary(EnhancedStatus(4, 7, 8), format!("the login was refused: {reply}"))),
         }
     }
 
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn refusals_are_classified_as_permanent_or_temporary() {
-        let check = |code: u16, text: &str, permanent: bool, status: Status| {
+        let check = |code: u16, text: &str, permanent: bool, status: EnhancedStatus| {
             let outcome = TransferError::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
             let (DeliveryOutcome::Permanent(failure) | DeliveryOutcome::Temporary(failure)) = &outcome else {
                 panic!("{outcome:?}")
@@ -384,9 +384,9 @@ mod tests {
             assert_eq!(failure.status, status);
             assert_eq!(matches!(outcome, DeliveryOutcome::Permanent(_)), permanent);
         };
-        check(550, "5.1.1 no", true, Status(5, 1, 1));
-        check(550, "no", true, Status(5, 0, 0));
-        check(450, "4.2.0 later", false, Status(4, 2, 0));
-        check(354, "what", false, Status(4, 0, 0));
+        check(550, "5.1.1 no", true, EnhancedStatus(5, 1, 1));
+        check(550, "no", true, EnhancedStatus(5, 0, 0));
+        check(450, "4.2.0 later", false, EnhancedStatus(4, 2, 0));
+        check(354, "what", false, EnhancedStatus(4, 0, 0));
     }
 }

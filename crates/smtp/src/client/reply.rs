@@ -7,7 +7,7 @@ use std::fmt;
 
 use memchr::memchr;
 
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::limits::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, REPLY_TEXT_BYTES_MAX};
 
 /// A reply.
@@ -71,7 +71,7 @@ impl Reply {
 
     /// Returns the enhanced status code, if the reply has one whose class matches the reply code.
     #[must_use]
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<EnhancedStatus> {
         let word = self.lines.first()?.split(' ').next()?;
         let mut parts = word.split('.');
         let mut number = || parts.next().filter(|part| part.len() <= 3)?.parse::<u16>().ok();
@@ -79,7 +79,7 @@ impl Reply {
         let subject = number()?;
         let detail = number()?;
         let fits = class == self.code / 100 && parts.next().is_none();
-        fits.then_some(Status(u8::try_from(class).ok()?, subject, detail))
+        fits.then_some(EnhancedStatus(u8::try_from(class).ok()?, subject, detail))
     }
 }
 
@@ -144,9 +144,10 @@ mod tests {
 
     #[test]
     fn enhanced_status_codes_must_match_the_reply_code() {
-        let check = |line: &str, expected: Option<Status>| assert_eq!(reply(550, &[line]).status(), expected, "{line}");
-        check("5.1.1 unknown", Some(Status(5, 1, 1)));
-        check("5.1.1", Some(Status(5, 1, 1)));
+        let check =
+            |line: &str, expected: Option<EnhancedStatus>| assert_eq!(reply(550, &[line]).status(), expected, "{line}");
+        check("5.1.1 unknown", Some(EnhancedStatus(5, 1, 1)));
+        check("5.1.1", Some(EnhancedStatus(5, 1, 1)));
         check("2.1.1 odd", None);
         check("5.1 short", None);
         check("5.1.1.1 long", None);

@@ -12,7 +12,7 @@ use base::{Random, address_literal};
 use crate::client::connection::TransferError;
 use crate::client::{ClientProtocol, Route, Security, SmtpClientOptions};
 use crate::dns::{LookupError, MailExchanger, Resolver};
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
 
 /// One address of a server, with the settings for its connection.
@@ -74,7 +74,7 @@ fn without_this_server(
     let better: Vec<MailExchanger> = exchangers.into_iter().filter(|exchanger| exchanger.preference < ours).collect();
     if better.is_empty() {
         return Err(TransferError::permanent(
-            Status(5, 4, 6),
+            EnhancedStatus(5, 4, 6),
             "mail loop: the mail exchanger of the domain is this server",
         ));
     }
@@ -101,7 +101,7 @@ async fn domain_targets(
         Err(error) => return Err(unreachable(error)),
     };
     if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
-        return Err(TransferError::permanent(Status(5, 1, 10), "the domain accepts no mail (null MX)"));
+        return Err(TransferError::permanent(EnhancedStatus(5, 1, 10), "the domain accepts no mail (null MX)"));
     }
     let mut targets = Vec::new();
     let mut failure = None;
@@ -123,9 +123,10 @@ async fn domain_targets(
     }
     match failure {
         Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(unreachable(error)),
-        Some(_) if targets.is_empty() => {
-            Err(TransferError::permanent(Status(5, 4, 4), "none of the domain's mail exchangers has an address"))
-        }
+        Some(_) if targets.is_empty() => Err(TransferError::permanent(
+            EnhancedStatus(5, 4, 4),
+            "none of the domain's mail exchangers has an address",
+        )),
         _ => Ok(targets),
     }
 }
@@ -142,10 +143,10 @@ fn exchanger_target(name: &str, address: IpAddr, options: &SmtpClientOptions) ->
 
 fn unreachable(error: LookupError) -> TransferError {
     match error {
-        LookupError::NoSuchDomain => TransferError::permanent(Status(5, 1, 2), "there is no such domain"),
-        LookupError::NoRecords => TransferError::permanent(Status(5, 4, 4), "the domain has no mail server"),
+        LookupError::NoSuchDomain => TransferError::permanent(EnhancedStatus(5, 1, 2), "there is no such domain"),
+        LookupError::NoRecords => TransferError::permanent(EnhancedStatus(5, 4, 4), "the domain has no mail server"),
         LookupError::Temporary(why) => {
-            TransferError::temporary(Status(4, 4, 3), format!("name resolution failed: {why}"))
+            TransferError::temporary(EnhancedStatus(4, 4, 3), format!("name resolution failed: {why}"))
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, Outgoin
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::limits::TRANSFER_RECIPIENTS_MAX;
 
 /// Sends a message to the recipients without an outcome.
@@ -73,10 +73,13 @@ impl TransactionCommands {
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
         let size = outgoing.message.len();
         if extensions.size.is_some_and(|limit| limit > 0 && size as u64 > limit) {
-            return Err(TransferError::permanent(Status(5, 3, 4), "the message exceeds the size limit of the server"));
+            return Err(TransferError::permanent(
+                EnhancedStatus(5, 3, 4),
+                "the message exceeds the size limit of the server",
+            ));
         }
         if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBit::Bounce {
-            return Err(TransferError::permanent(Status(5, 6, 3), "the server does not accept 8-bit text"));
+            return Err(TransferError::permanent(EnhancedStatus(5, 6, 3), "the server does not accept 8-bit text"));
         }
         let utf8_header = outgoing.smtputf8 && header_is_eight_bit;
         if utf8_header && !extensions.smtputf8 {
@@ -296,10 +299,16 @@ fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Transf
 /// local part is an error.
 fn encode_address(address: &str, smtputf8: bool) -> Result<String, TransferError> {
     if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
-        return Err(TransferError::permanent(Status(5, 1, 3), "the address contains characters that cannot be sent"));
+        return Err(TransferError::permanent(
+            EnhancedStatus(5, 1, 3),
+            "the address contains characters that cannot be sent",
+        ));
     }
     if address.contains(char::is_control) {
-        return Err(TransferError::permanent(Status(5, 1, 3), "the address contains characters that cannot be sent"));
+        return Err(TransferError::permanent(
+            EnhancedStatus(5, 1, 3),
+            "the address contains characters that cannot be sent",
+        ));
     }
     if smtputf8 || address.is_ascii() {
         return Ok(address.to_owned());
@@ -312,7 +321,7 @@ fn encode_address(address: &str, smtputf8: bool) -> Result<String, TransferError
 }
 
 fn needs_smtputf8() -> TransferError {
-    TransferError::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not support")
+    TransferError::permanent(EnhancedStatus(5, 6, 7), "the message needs SMTPUTF8, which the server does not support")
 }
 
 #[cfg(test)]

@@ -10,16 +10,16 @@ use sasl::{Context, Exchange, LoginError, LoginProtocol, Step, encode_line};
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::listener_rules::Authentication;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if session.rules.authentication == Authentication::Off {
-        return session.refuse(call.out, 502, Status(5, 5, 1), "AUTH is not available");
+        return session.refuse(call.out, 502, EnhancedStatus(5, 5, 1), "AUTH is not available");
     }
     if session.helo.is_none() || session.login.is_some() || session.transaction.is_some() {
-        return session.refuse(call.out, 503, Status(5, 5, 1), "AUTH is not possible now");
+        return session.refuse(call.out, 503, EnhancedStatus(5, 5, 1), "AUTH is not possible now");
     }
     let (mechanism, initial_response) = call.arguments.split_once(' ').unwrap_or((call.arguments, ""));
     let initial_response = Some(initial_response.trim().as_bytes()).filter(|response| !response.is_empty());
@@ -75,24 +75,26 @@ fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> 
         return session.refuse(out, code, status, text);
     }
     reply::write(out, code, status, text);
-    reply::write(out, 421, Status(4, 7, 0), "Too many failures, closing connection");
+    reply::write(out, 421, EnhancedStatus(4, 7, 0), "Too many failures, closing connection");
     NextAction::Close
 }
 
 /// Returns the reply to a failed login (RFC 4954 §6).
-fn refusal(error: LoginError) -> (u16, Status, &'static str) {
+fn refusal(error: LoginError) -> (u16, EnhancedStatus, &'static str) {
     match error {
-        LoginError::InvalidCredentials => (535, Status(5, 7, 8), "Authentication failed"),
-        LoginError::AccountDisabled => (535, Status(5, 7, 13), "Account disabled"),
-        LoginError::NotAuthorized => (535, Status(5, 7, 8), "You may not act as another user"),
-        LoginError::ChannelBinding => (535, Status(5, 7, 8), "The channel binding does not match this connection"),
-        LoginError::Throttled => (454, Status(4, 7, 0), "Too many failures, try again later"),
-        LoginError::Unavailable => (454, Status(4, 7, 0), "Cannot authenticate now, try again later"),
-        LoginError::Malformed => (501, Status(5, 5, 2), "Malformed response"),
-        LoginError::NotBase64 => (501, Status(5, 5, 2), "Not base64"),
-        LoginError::TooLong => (500, Status(5, 5, 6), "Authentication line too long"),
-        LoginError::MechanismNotOffered => (504, Status(5, 5, 4), "Unknown mechanism"),
-        LoginError::TlsRequired => (538, Status(5, 7, 11), "Encryption required, issue STARTTLS first"),
-        LoginError::Cancelled => (501, Status(5, 7, 0), "Authentication cancelled"),
+        LoginError::InvalidCredentials => (535, EnhancedStatus(5, 7, 8), "Authentication failed"),
+        LoginError::AccountDisabled => (535, EnhancedStatus(5, 7, 13), "Account disabled"),
+        LoginError::NotAuthorized => (535, EnhancedStatus(5, 7, 8), "You may not act as another user"),
+        LoginError::ChannelBinding => {
+            (535, EnhancedStatus(5, 7, 8), "The channel binding does not match this connection")
+        }
+        LoginError::Throttled => (454, EnhancedStatus(4, 7, 0), "Too many failures, try again later"),
+        LoginError::Unavailable => (454, EnhancedStatus(4, 7, 0), "Cannot authenticate now, try again later"),
+        LoginError::Malformed => (501, EnhancedStatus(5, 5, 2), "Malformed response"),
+        LoginError::NotBase64 => (501, EnhancedStatus(5, 5, 2), "Not base64"),
+        LoginError::TooLong => (500, EnhancedStatus(5, 5, 6), "Authentication line too long"),
+        LoginError::MechanismNotOffered => (504, EnhancedStatus(5, 5, 4), "Unknown mechanism"),
+        LoginError::TlsRequired => (538, EnhancedStatus(5, 7, 11), "Encryption required, issue STARTTLS first"),
+        LoginError::Cancelled => (501, EnhancedStatus(5, 7, 0), "Authentication cancelled"),
     }
 }

@@ -6,14 +6,14 @@
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::limits::OVERSIZE_BYTES_MAX;
 use crate::session::{Chunk, NextAction, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     let Some((size, last)) = parse(call.arguments) else {
         // The end of the chunk is unknown. If the session continued, the content would be read as commands.
-        reply::write(call.out, 501, Status(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");
+        reply::write(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");
         return NextAction::Close;
     };
     if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
@@ -28,7 +28,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         }
     }
     if refused.is_none() && is_too_large(session, size) {
-        refused = Some(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
+        refused = Some(Refusal::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
     session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
     if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
@@ -65,7 +65,7 @@ fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> NextAction {
         let content = session.transaction.as_mut().and_then(|transaction| transaction.chunks.take());
         return content.map_or(NextAction::Close, |content| session.submit(content, out));
     }
-    reply::write(out, 250, Status(2, 0, 0), &format!("Ok: {} octets", chunk.size));
+    reply::write(out, 250, EnhancedStatus(2, 0, 0), &format!("Ok: {} octets", chunk.size));
     NextAction::Continue
 }
 
@@ -81,7 +81,7 @@ fn parse(arguments: &str) -> Option<(u64, bool)> {
 }
 
 fn refusal_before(session: &Session) -> Option<Refusal> {
-    let wrong_order = |text: &'static str| Some(Refusal::new(503, Status(5, 5, 1), text));
+    let wrong_order = |text: &'static str| Some(Refusal::new(503, EnhancedStatus(5, 5, 1), text));
     match &session.transaction {
         None => wrong_order("Send MAIL first"),
         Some(transaction) if transaction.chunks_failed => wrong_order("An earlier chunk was refused"),

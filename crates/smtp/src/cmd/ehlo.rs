@@ -7,7 +7,7 @@ use mail::submission::Protocol;
 
 use crate::cmd::{CallContext, auth, starttls};
 use crate::codec::reply::write_lines;
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::limits::HELO_BYTES_MAX;
 use crate::listener_rules::Disclosure;
 use crate::session::{NextAction, Session};
@@ -27,7 +27,12 @@ pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> Nex
 fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> NextAction {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
-        return session.refuse(call.out, 501, Status(5, 5, 4), "Host name required: a domain or an address literal");
+        return session.refuse(
+            call.out,
+            501,
+            EnhancedStatus(5, 5, 4),
+            "Host name required: a domain or an address literal",
+        );
     }
     session.helo = Some((name.to_owned(), protocol));
     session.transaction = None;

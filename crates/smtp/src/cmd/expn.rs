@@ -2,15 +2,15 @@
 
 use crate::cmd::{CallContext, vrfy};
 use crate::codec::reply;
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !vrfy::is_disclosed(session) {
-        return session.refuse(call.out, 502, Status(5, 7, 0), "EXPN is not available");
+        return session.refuse(call.out, 502, EnhancedStatus(5, 7, 0), "EXPN is not available");
     }
     if call.arguments.is_empty() {
-        return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: EXPN list");
+        return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: EXPN list");
     }
     let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
     let question = BackendRequest::Members { list };
@@ -20,7 +20,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 
 pub(crate) fn on_members_result(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> NextAction {
     let Some(members) = members.filter(|members| !members.is_empty()) else {
-        return session.refuse(out, 550, Status(5, 1, 1), "No such list");
+        return session.refuse(out, 550, EnhancedStatus(5, 1, 1), "No such list");
     };
     let lines: Vec<String> = members.iter().map(|member| format!("2.1.5 <{member}>")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();

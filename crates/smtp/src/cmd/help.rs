@@ -2,7 +2,7 @@
 
 use crate::cmd::{CallContext, VERBS, find, is_supported};
 use crate::codec::reply::{write, write_lines};
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -14,9 +14,9 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     match find(call.arguments, role) {
         Some(verb) => {
-            write(call.out, 214, Status(2, 0, 0), verb.usage);
+            write(call.out, 214, EnhancedStatus(2, 0, 0), verb.usage);
             NextAction::Continue
         }
-        None => session.refuse(call.out, 504, Status(5, 5, 4), "No such command"),
+        None => session.refuse(call.out, 504, EnhancedStatus(5, 5, 4), "No such command"),
     }
 }

@@ -12,7 +12,7 @@ use crate::cmd::CallContext;
 use crate::cmd::mail::{bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -37,7 +37,7 @@ pub(crate) fn on_recipient_result(
         Err(refusal) => return session.refuse_with(out, &refusal),
     };
     if !session.may_send_to(&resolved) {
-        return session.refuse(out, 550, Status(5, 7, 1), "Relaying denied");
+        return session.refuse(out, 550, EnhancedStatus(5, 7, 1), "Relaying denied");
     }
     if let Some(transaction) = &mut session.transaction {
         transaction.recipients.push(recipient);
@@ -49,26 +49,27 @@ pub(crate) fn on_recipient_result(
 
 fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
     let Some(transaction) = &session.transaction else {
-        return Err(Refusal::new(503, Status(5, 5, 1), "Send MAIL first"));
+        return Err(Refusal::new(503, EnhancedStatus(5, 5, 1), "Send MAIL first"));
     };
     if transaction.chunks.is_some() || transaction.chunks_failed {
-        return Err(Refusal::new(503, Status(5, 5, 1), "RCPT cannot follow BDAT"));
+        return Err(Refusal::new(503, EnhancedStatus(5, 5, 1), "RCPT cannot follow BDAT"));
     }
     if transaction.recipients.len() >= session.rules.recipients_max {
-        return Err(Refusal::new(452, Status(4, 5, 3), "Too many recipients"));
+        return Err(Refusal::new(452, EnhancedStatus(4, 5, 3), "Too many recipients"));
     }
     let input = ascii_case::strip_prefix(arguments, "TO:")
-        .ok_or_else(|| Refusal::new(501, Status(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
-    let (path, rest) = path::parse(input)
-        .map_err(|error| Refusal::new(501, Status(5, 1, 3), bad_address(error, "Bad recipient address syntax")))?;
+        .ok_or_else(|| Refusal::new(501, EnhancedStatus(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
+    let (path, rest) = path::parse(input).map_err(|error| {
+        Refusal::new(501, EnhancedStatus(5, 1, 3), bad_address(error, "Bad recipient address syntax"))
+    })?;
     let parameters = parse_rcpt(rest).map_err(parameter_refusal)?;
     if path.is_international() && !transaction.parameters.smtputf8 {
-        return Err(Refusal::new(553, Status(5, 6, 7), "This address needs SMTPUTF8"));
+        return Err(Refusal::new(553, EnhancedStatus(5, 6, 7), "This address needs SMTPUTF8"));
     }
     let address = match path.address {
         lone if lone.eq_ignore_ascii_case("postmaster") => format!("{lone}@{}", session.rules.domain),
         whole if whole.contains('@') => whole.to_owned(),
-        _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
+        _ => return Err(Refusal::new(501, EnhancedStatus(5, 1, 3), "The recipient address has no domain")),
     };
     Ok(Recipient { address, notify: parameters.notify, original: parameters.original })
 }

@@ -4,19 +4,19 @@
 //! (CVE-2011-0411). With strict pipelining they end the session, otherwise the caller discards them.
 
 use crate::cmd::CallContext;
-use crate::error::Status;
+use crate::error::EnhancedStatus;
 use crate::listener_rules::Encryption;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !call.arguments.is_empty() {
-        return session.refuse(call.out, 501, Status(5, 5, 4), "STARTTLS takes no arguments");
+        return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "STARTTLS takes no arguments");
     }
     if session.peer.tls {
-        return session.refuse(call.out, 503, Status(5, 5, 1), "TLS is already active");
+        return session.refuse(call.out, 503, EnhancedStatus(5, 5, 1), "TLS is already active");
     }
     if !is_offered(session) {
-        return session.refuse(call.out, 502, Status(5, 5, 1), "TLS is not available");
+        return session.refuse(call.out, 502, EnhancedStatus(5, 5, 1), "TLS is not available");
     }
     call.out.extend_from_slice(b"220 2.0.0 Ready to start TLS\r\n");
     NextAction::StartTls

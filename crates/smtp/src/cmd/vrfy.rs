@@ -7,16 +7,21 @@ use mail::submission::ResolvedAddress;
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::listener_rules::Disclosure;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if call.arguments.is_empty() {
-        return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: VRFY user");
+        return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: VRFY user");
     }
     if !is_disclosed(session) {
-        reply::write(call.out, 252, Status(2, 0, 0), "Cannot VRFY user, but will accept messages and attempt delivery");
+        reply::write(
+            call.out,
+            252,
+            EnhancedStatus(2, 0, 0),
+            "Cannot VRFY user, but will accept messages and attempt delivery",
+        );
         return NextAction::Continue;
     }
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
@@ -33,8 +38,8 @@ pub(crate) fn on_verify_result(
     out: &mut Vec<u8>,
 ) -> NextAction {
     match verdict {
-        Ok(resolved) if resolved.is_local() => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
-        Ok(_) => reply::write(out, 252, Status(2, 0, 0), "Not a local address"),
+        Ok(resolved) if resolved.is_local() => reply::write(out, 250, EnhancedStatus(2, 1, 5), &format!("<{address}>")),
+        Ok(_) => reply::write(out, 252, EnhancedStatus(2, 0, 0), "Not a local address"),
         Err(refusal) => return session.refuse_with(out, &refusal),
     }
     NextAction::Continue

@@ -4,10 +4,10 @@
 
 use std::io::Write as _;
 
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 
 /// Writes a reply of one line with an enhanced status code.
-pub fn write(out: &mut Vec<u8>, code: u16, status: Status, text: &str) {
+pub fn write(out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) {
     // Writing to a vector cannot fail.
     let _ = write!(out, "{code} {status} ");
     push_text(out, text);
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn replies_have_one_or_several_lines() {
         let mut out = Vec::new();
-        write(&mut out, 250, Status(2, 1, 0), "Ok");
+        write(&mut out, 250, EnhancedStatus(2, 1, 0), "Ok");
         write_lines(&mut out, 250, &["a.example", "HELP"]);
         write_lines(&mut out, 220, &["a"]);
         assert_eq!(out, b"250 2.1.0 Ok\r\n250-a.example\r\n250 HELP\r\n220 a\r\n");
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn control_characters_cannot_split_a_reply() {
         let mut out = Vec::new();
-        write(&mut out, 550, Status(5, 1, 1), "a\r\n250 b\0");
+        write(&mut out, 550, EnhancedStatus(5, 1, 1), "a\r\n250 b\0");
         assert_eq!(out, b"550 5.1.1 a??250 b?\r\n");
     }
 }

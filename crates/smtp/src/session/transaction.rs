@@ -12,7 +12,7 @@ use mail::submission::{Origin, Protocol, ResolvedAddresses, Submission};
 use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
 use crate::codec::parameters::{Body, MailParameters};
-use crate::error::{Refusal, Status};
+use crate::error::{EnhancedStatus, Refusal};
 use crate::listener_rules::Role;
 use crate::session::Session;
 
@@ -65,13 +65,17 @@ impl Transaction {
         content: ReceivedData,
     ) -> Result<(Box<Submission>, usize), Refusal> {
         if content.is_oversize() {
-            return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
+            return Err(Refusal::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
         }
         let bare = content.has_bare_line_end();
         let (mut message, trace_bytes) = content.finish();
         let rules = &session.rules;
         if bare && rules.line_endings == BareLineEndPolicy::Reject {
-            return Err(Refusal::new(550, Status(5, 6, 0), "Bare CR or LF in the message; lines must end with CRLF"));
+            return Err(Refusal::new(
+                550,
+                EnhancedStatus(5, 6, 0),
+                "Bare CR or LF in the message; lines must end with CRLF",
+            ));
         }
         if bare {
             let (trace, text) = message.split_at_checked(trace_bytes).unwrap_or_default();

@@ -12,7 +12,7 @@ use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use smtp::backend::{Accepted, Acceptor, Recipients};
-use smtp::{Refusal, Status};
+use smtp::{EnhancedStatus, Refusal};
 
 /// The backend.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Recipients for MemoryBackend {
             "carol" => Err(Refused::RecipientDisabled.into()),
             "full" => Err(Refused::MailboxFull.into()),
             "later" => Err(Refused::Unavailable("Cannot look up the recipient now").into()),
-            "odd" => Err(Refusal::new(550, Status(5, 7, 1), "Not today")),
+            "odd" => Err(Refusal::new(550, EnhancedStatus(5, 7, 1), "Not today")),
             user if user.starts_with("late") || ["alice", "bob", "postmaster", "jürgen"].contains(&user) => {
                 Ok(ResolvedAddress::local(vec![Target::Remote(address)], 0))
             }
@@ -70,17 +70,21 @@ impl Credentials for MemoryBackend {
 impl Acceptor for MemoryBackend {
     fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), Refusal> {
         let is_own = reverse_path.split('@').next() == Some(login);
-        if is_own { Ok(()) } else { Err(Refusal::new(553, Status(5, 7, 1), "You may not send from this address")) }
+        if is_own {
+            Ok(())
+        } else {
+            Err(Refusal::new(553, EnhancedStatus(5, 7, 1), "You may not send from this address"))
+        }
     }
 
     fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
         let envelope = &submission.envelope;
         if envelope.reverse_path.starts_with("refuse@") {
-            return Err(Refusal::new(554, Status(5, 7, 1), "Not this message"));
+            return Err(Refusal::new(554, EnhancedStatus(5, 7, 1), "Not this message"));
         }
         let late =
             envelope.recipients.iter().enumerate().filter(|(_, recipient)| recipient.address.starts_with("late"));
-        let refuse = |(index, _)| (index, Refusal::new(452, Status(4, 2, 2), "Mailbox full after all"));
+        let refuse = |(index, _)| (index, Refusal::new(452, EnhancedStatus(4, 2, 2), "Mailbox full after all"));
         let refused =
             if submission.origin.protocol == Protocol::Lmtp { late.map(refuse).collect() } else { Vec::new() };
         let mut accepted = self.accepted.lock().expect("no test panics while it holds this");
