@@ -50,16 +50,13 @@ pub enum Refusal {
     Unavailable(&'static str),
 }
 
-/// The enhanced status code of a reply: class, subject and detail (RFC 3463).
-pub type StatusCode = (u8, u16, u16);
-
 impl Refusal {
     /// A temporary failure of this server.
     pub const LOCAL_ERROR: Self = Self::Unavailable("Local error");
 
-    /// Returns the reply code and the enhanced status code.
+    /// Returns the reply code and the enhanced status code: class, subject and detail (RFC 3463).
     #[must_use]
-    pub fn codes(&self) -> (u16, StatusCode) {
+    pub fn codes(&self) -> (u16, (u8, u16, u16)) {
         match self {
             Self::UnknownRecipient => (550, (5, 1, 1)),
             Self::RecipientDisabled => (550, (5, 2, 1)),
