@@ -17,14 +17,14 @@ use smtp::client::{ClientProtocol, Outgoing, Route, Security, SmartHost, SmtpCli
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::listener_rules::ListenerRules;
-use smtp::{Refusal, Result};
+use smtp::{NegativeReply, Result};
 use tokio::time::Instant;
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
 
 struct AcceptAll;
 
 impl Recipients for AcceptAll {
-    fn resolve(&self, address: &str) -> std::result::Result<ResolvedAddress, Refusal> {
+    fn resolve(&self, address: &str) -> std::result::Result<ResolvedAddress, NegativeReply> {
         let address = address.to_lowercase();
         Ok(if address.ends_with("@b.example") {
             ResolvedAddress::local(vec![Target::Remote(address)], 0)
@@ -44,11 +44,11 @@ impl Credentials for AcceptAll {
 }
 
 impl Acceptor for AcceptAll {
-    fn check_sender(&self, _login: &str, _reverse_path: &str) -> std::result::Result<(), Refusal> {
+    fn check_sender(&self, _login: &str, _reverse_path: &str) -> std::result::Result<(), NegativeReply> {
         Ok(())
     }
 
-    fn accept(&self, submission: Submission) -> std::result::Result<Accepted, Refusal> {
+    fn accept(&self, submission: Submission) -> std::result::Result<Accepted, NegativeReply> {
         println!("{:?}\n{}", submission.envelope, String::from_utf8_lossy(&submission.message));
         Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }

@@ -15,7 +15,7 @@ use base::{Clock, Timestamp};
 use mail::router::Target;
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
-use smtp::Refusal;
+use smtp::NegativeReply;
 use smtp::backend::{Accepted, Acceptor, Recipients};
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::ListenerRules;
@@ -24,11 +24,11 @@ use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
 struct NullBackend;
 
 impl Recipients for NullBackend {
-    fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+    fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         Ok(ResolvedAddress::local(vec![Target::Remote(address.to_owned())], 0))
     }
 
-    fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
+    fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
         Some(self.resolve(address))
     }
 }
@@ -40,11 +40,11 @@ impl Credentials for NullBackend {
 }
 
 impl Acceptor for NullBackend {
-    fn check_sender(&self, _login: &str, _reverse_path: &str) -> Result<(), Refusal> {
+    fn check_sender(&self, _login: &str, _reverse_path: &str) -> Result<(), NegativeReply> {
         Ok(())
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
         Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }

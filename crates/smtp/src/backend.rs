@@ -10,20 +10,20 @@ use std::pin::Pin;
 
 use mail::submission::{ResolvedAddress, Submission, SubmissionService};
 
-use crate::error::Refusal;
+use crate::error::NegativeReply;
 
 /// A future that completes when an accepted message is durable.
-pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), NegativeReply>> + Send>>;
 
 /// Provides the lookup of recipients.
 pub trait Recipients: Send + Sync {
     /// Returns the directory's answer about an address, or the refusal of the recipient. An address of a domain that is
     /// not local has an answer, too. Only clients that may relay can send to it.
-    fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal>;
+    fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply>;
 
     /// Resolves as [`Recipients::resolve`] does, but returns `None` if the answer would have to wait for anything. An
     /// answer saves the call on a worker thread.
-    fn resolve_cached(&self, _address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
+    fn resolve_cached(&self, _address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
         None
     }
 
@@ -41,31 +41,31 @@ pub struct Accepted {
     pub durable: DurableFuture,
     /// The indexes of recipients for which the message was refused. Used only for [`mail::submission::Protocol::Lmtp`];
     /// in other protocols the backend accepts the message for all recipients or for none.
-    pub refused: Vec<(usize, Refusal)>,
+    pub refused: Vec<(usize, NegativeReply)>,
 }
 
 /// Accepts messages.
 pub trait Acceptor: Send + Sync {
     /// Checks whether a user may send with this reverse path. It is never `<>`, which every user may use.
-    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), Refusal>;
+    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply>;
 
     /// Accepts a message that has its trace fields, or refuses it. Nothing of a refused message is kept.
-    fn accept(&self, submission: Submission) -> Result<Accepted, Refusal>;
+    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply>;
 
     /// Checks immediately whether there is capacity for a message of this size: queue, disk, load. A size of 0 means
     /// unknown.
-    fn check_capacity(&self, _size_bytes: u64) -> Result<(), Refusal> {
+    fn check_capacity(&self, _size_bytes: u64) -> Result<(), NegativeReply> {
         Ok(())
     }
 }
 
 impl Recipients for SubmissionService {
-    fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+    fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         Ok(self.resolve(address)?)
     }
 
-    fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
-        Some(self.resolve_cached(address)?.map_err(Refusal::from))
+    fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
+        Some(self.resolve_cached(address)?.map_err(NegativeReply::from))
     }
 
     fn expand(&self, list: &str) -> Option<Vec<String>> {
@@ -74,17 +74,17 @@ impl Recipients for SubmissionService {
 }
 
 impl Acceptor for SubmissionService {
-    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), Refusal> {
+    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply> {
         Ok(self.check_sender(login, reverse_path)?)
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
         let accepted = self.accept(submission)?;
         let durable = async move { Ok(accepted.durable.await?) };
         Ok(Accepted { id: accepted.id, durable: Box::pin(durable), refused: Vec::new() })
     }
 
-    fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
+    fn check_capacity(&self, size_bytes: u64) -> Result<(), NegativeReply> {
         Ok(self.check_capacity(size_bytes)?)
     }
 }

@@ -24,7 +24,7 @@ use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{Acceptor, Recipients};
-use crate::error::{Error, Refusal, Result};
+use crate::error::{Error, NegativeReply, Result};
 use crate::listener_rules::{ListenerRules, Pipelining};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
@@ -275,7 +275,7 @@ impl ListenerServices {
         login: Option<String>,
         reverse_path: String,
         size_bytes: u64,
-    ) -> std::result::Result<(), Refusal> {
+    ) -> std::result::Result<(), NegativeReply> {
         self.acceptor.check_capacity(size_bytes)?;
         let Some(login) = login.filter(|_| !reverse_path.is_empty()) else { return Ok(()) };
         let acceptor = Arc::clone(&self.acceptor);
@@ -283,7 +283,7 @@ impl ListenerServices {
         checked.unwrap_or_else(|error| Err(unavailable(&error)))
     }
 
-    async fn resolve(&self, address: String) -> std::result::Result<ResolvedAddress, Refusal> {
+    async fn resolve(&self, address: String) -> std::result::Result<ResolvedAddress, NegativeReply> {
         if let Some(known) = self.recipients.resolve_cached(&address) {
             return known;
         }
@@ -293,7 +293,7 @@ impl ListenerServices {
     }
 
     /// Passes a message to the acceptor, and waits until it is durable.
-    async fn accept_message(&self, submission: Box<Submission>) -> std::result::Result<AcceptedMessage, Refusal> {
+    async fn accept_message(&self, submission: Box<Submission>) -> std::result::Result<AcceptedMessage, NegativeReply> {
         let acceptor = Arc::clone(&self.acceptor);
         let accepted = self.pool.run(move || acceptor.accept(*submission)).await;
         let accepted = accepted.map_err(|error| unavailable(&error))??;
@@ -309,7 +309,7 @@ impl ListenerServices {
         mut submission: Box<Submission>,
         helo: String,
         trace_bytes: usize,
-    ) -> std::result::Result<Box<Submission>, Refusal> {
+    ) -> std::result::Result<Box<Submission>, NegativeReply> {
         if submission.origin.protocol == Protocol::Lmtp {
             return Ok(submission);
         }
@@ -332,7 +332,7 @@ impl ListenerServices {
     }
 }
 
-fn unavailable(error: &wire::PoolError) -> Refusal {
+fn unavailable(error: &wire::PoolError) -> NegativeReply {
     tracing::error!(target: "smtp", %error, "cannot run a job for an SMTP session");
-    Refusal::temporary()
+    NegativeReply::temporary()
 }

@@ -1,7 +1,7 @@
 //! Errors of this crate, grouped by the party that must act, and refusals sent to the peer.
 //!
-//! An [`Error`] ends a session or an operation and is written to the log. A [`Refusal`] is a reply: the reply code, the
-//! enhanced status code (RFC 3463) and one line of text for the peer. The log and the peer receive different
+//! An [`Error`] ends a session or an operation and is written to the log. A [`NegativeReply`] is a reply: the reply
+//! code, the enhanced status code (RFC 3463) and one line of text for the peer. The log and the peer receive different
 //! information; a refusal never contains the text of an inner error.
 
 use std::borrow::Cow;
@@ -45,7 +45,7 @@ impl fmt::Display for EnhancedStatus {
 
 /// A negative reply to the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct NegativeReply {
     /// The reply code, 400 to 599.
     pub code: u16,
     /// The enhanced status code.
@@ -54,7 +54,7 @@ pub struct Refusal {
     pub text: Cow<'static, str>,
 }
 
-impl Refusal {
+impl NegativeReply {
     /// Creates a refusal.
     pub fn new(code: u16, status: EnhancedStatus, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, status, text: text.into() }
@@ -79,14 +79,14 @@ impl Refusal {
     }
 }
 
-impl From<mail::submission::Refusal> for Refusal {
+impl From<mail::submission::Refusal> for NegativeReply {
     fn from(refusal: mail::submission::Refusal) -> Self {
         let (code, (class, subject, detail)) = refusal.codes();
         Self::new(code, EnhancedStatus(class, subject, detail), refusal.to_string())
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for NegativeReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.code, self.status, self.text)
     }
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn refusal_displays_as_an_smtp_reply() {
         assert_eq!(
-            Refusal::insufficient_storage().to_string(),
+            NegativeReply::insufficient_storage().to_string(),
             "452 4.3.1 Insufficient system storage, try again later"
         );
-        assert!(!Refusal::temporary().is_permanent());
-        assert!(Refusal::new(550, EnhancedStatus(5, 1, 1), "Unknown user").is_permanent());
+        assert!(!NegativeReply::temporary().is_permanent());
+        assert!(NegativeReply::new(550, EnhancedStatus(5, 1, 1), "Unknown user").is_permanent());
     }
 }

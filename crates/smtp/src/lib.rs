@@ -35,4 +35,4 @@ pub mod limits;
 pub mod listener_rules;
 pub mod session;
 
-pub use error::{EnhancedStatus, Error, Refusal, Result};
+pub use error::{EnhancedStatus, Error, NegativeReply, Result};

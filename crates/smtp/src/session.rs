@@ -26,7 +26,7 @@ use crate::cmd::{self, CallContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
 use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
 
@@ -81,15 +81,15 @@ impl std::fmt::Debug for BackendRequest {
 /// The answer to a [`BackendRequest`]. The variants have the same names.
 pub enum BackendResponse {
     /// The permission of the sender.
-    Sender(Result<(), Refusal>),
+    Sender(Result<(), NegativeReply>),
     /// The directory's answer about the recipient.
-    Recipient(Result<ResolvedAddress, Refusal>),
+    Recipient(Result<ResolvedAddress, NegativeReply>),
     /// The members of the list, or `None` if it does not exist.
     Members(Option<Vec<String>>),
     /// The next step of the login.
     Login(sasl::Step),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
-    Message(Result<AcceptedMessage, Refusal>),
+    Message(Result<AcceptedMessage, NegativeReply>),
 }
 
 /// An accepted and durable message.
@@ -98,7 +98,7 @@ pub struct AcceptedMessage {
     /// The queue ID reported to the peer.
     pub id: String,
     /// The indexes of recipients that were refused after the message data (LMTP only).
-    pub refused: Vec<(usize, Refusal)>,
+    pub refused: Vec<(usize, NegativeReply)>,
 }
 
 /// The continuation of a session after a command.
@@ -253,7 +253,7 @@ impl Session {
             }
             _ => {
                 base::always!(false, "an answer must fit its question");
-                self.refuse_with(out, &Refusal::temporary())
+                self.refuse_with(out, &NegativeReply::temporary())
             }
         };
         self.log_replies(out, start);
@@ -426,8 +426,8 @@ impl Session {
         NextAction::Continue
     }
 
-    /// Refuses as [`Session::refuse`] does, with a [`Refusal`].
-    pub(crate) fn refuse_with(&mut self, out: &mut Vec<u8>, refusal: &Refusal) -> NextAction {
+    /// Refuses as [`Session::refuse`] does, with a [`NegativeReply`].
+    pub(crate) fn refuse_with(&mut self, out: &mut Vec<u8>, refusal: &NegativeReply) -> NextAction {
         self.refuse(out, refusal.code, refusal.status, &refusal.text)
     }
 
@@ -512,7 +512,7 @@ impl Session {
     fn on_message_result(
         &mut self,
         recipients: usize,
-        verdict: Result<AcceptedMessage, Refusal>,
+        verdict: Result<AcceptedMessage, NegativeReply>,
         out: &mut Vec<u8>,
     ) -> NextAction {
         let taken = match verdict {
@@ -535,7 +535,7 @@ impl Session {
     }
 
     /// Refuses a message with one reply, or with one per recipient in LMTP.
-    fn refuse_message(&mut self, recipients: usize, refusal: &Refusal, out: &mut Vec<u8>) -> NextAction {
+    fn refuse_message(&mut self, recipients: usize, refusal: &NegativeReply, out: &mut Vec<u8>) -> NextAction {
         if self.rules.role == Role::Lmtp {
             (1..recipients).for_each(|_| reply::write_refusal(out, refusal));
         }

@@ -39,7 +39,7 @@ use tokio::time::timeout;
 use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// The use of the results.
@@ -86,7 +86,7 @@ impl Verifier {
         arrival: ClientInfo,
         message: Arc<Vec<u8>>,
         trace_bytes: usize,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, NegativeReply> {
         let hostname = arrival.hostname.clone();
         let verifier = Arc::clone(self);
         let checks = async move {
@@ -107,7 +107,7 @@ impl Verifier {
             // No reply from a name server can change this result, so no lookups are made.
             return VerificationResult {
                 results: Vec::new(),
-                refusal: Some(Refusal::new(550, EnhancedStatus(5, 6, 0), *why)),
+                refusal: Some(NegativeReply::new(550, EnhancedStatus(5, 6, 0), *why)),
             };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
@@ -208,7 +208,7 @@ struct VerificationResult {
     results: Vec<MethodResult>,
     /// The refusal if the author's domain asks for rejection of the message, which failed DMARC, if there is no
     /// readable author, or if this cannot be determined now.
-    refusal: Option<Refusal>,
+    refusal: Option<NegativeReply>,
 }
 
 impl VerificationResult {
@@ -218,7 +218,7 @@ impl VerificationResult {
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
             results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
-            refusal: Some(Refusal::new(451, EnhancedStatus(4, 7, 0), text)),
+            refusal: Some(NegativeReply::new(451, EnhancedStatus(4, 7, 0), text)),
         }
     }
 }
@@ -290,16 +290,16 @@ impl DmarcVerdict {
         }
     }
 
-    fn refusal(self) -> Option<Refusal> {
+    fn refusal(self) -> Option<NegativeReply> {
         match self {
             Self::Nothing => None,
             Self::Undetermined(domain) => {
                 let text = format!("Cannot look up the DMARC policy of {domain} now, try again later");
-                Some(Refusal::new(451, EnhancedStatus(4, 7, 0), text))
+                Some(NegativeReply::new(451, EnhancedStatus(4, 7, 0), text))
             }
             Self::Reject(domain) => {
                 let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
-                Some(Refusal::new(550, EnhancedStatus(5, 7, 1), text))
+                Some(NegativeReply::new(550, EnhancedStatus(5, 7, 1), text))
             }
         }
     }

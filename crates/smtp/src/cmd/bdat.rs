@@ -6,7 +6,7 @@
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::OVERSIZE_BYTES_MAX;
 use crate::session::{Chunk, NextAction, Phase, Session};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         }
     }
     if refused.is_none() && is_too_large(session, size) {
-        refused = Some(Refusal::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
+        refused = Some(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
     session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
     if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
@@ -80,8 +80,8 @@ fn parse(arguments: &str) -> Option<(u64, bool)> {
     }
 }
 
-fn refusal_before(session: &Session) -> Option<Refusal> {
-    let wrong_order = |text: &'static str| Some(Refusal::new(503, EnhancedStatus(5, 5, 1), text));
+fn refusal_before(session: &Session) -> Option<NegativeReply> {
+    let wrong_order = |text: &'static str| Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), text));
     match &session.transaction {
         None => wrong_order("Send MAIL first"),
         Some(transaction) if transaction.chunks_failed => wrong_order("An earlier chunk was refused"),

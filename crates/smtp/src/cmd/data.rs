@@ -2,7 +2,7 @@
 
 use crate::cmd::CallContext;
 use crate::codec::data::DataReader;
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::session::{NextAction, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -14,11 +14,11 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     NextAction::Continue
 }
 
-fn refusal_before(session: &Session, arguments: &str) -> Option<Refusal> {
-    let wrong_order = |text: &'static str| Some(Refusal::new(503, EnhancedStatus(5, 5, 1), text));
+fn refusal_before(session: &Session, arguments: &str) -> Option<NegativeReply> {
+    let wrong_order = |text: &'static str| Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), text));
     let Some(transaction) = &session.transaction else { return wrong_order("Send MAIL first") };
     if !arguments.is_empty() {
-        Some(Refusal::new(501, EnhancedStatus(5, 5, 4), "DATA takes no arguments"))
+        Some(NegativeReply::new(501, EnhancedStatus(5, 5, 4), "DATA takes no arguments"))
     } else if transaction.chunks.is_some() || transaction.chunks_failed {
         wrong_order("DATA cannot follow BDAT")
     } else if transaction.recipients.is_empty() {

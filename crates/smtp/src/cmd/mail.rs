@@ -9,7 +9,7 @@ use base::ascii_case;
 use crate::cmd::CallContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::Authentication;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, Transaction};
 
@@ -32,7 +32,11 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
 }
 
-pub(crate) fn on_sender_result(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn on_sender_result(
+    session: &mut Session,
+    verdict: Result<(), NegativeReply>,
+    out: &mut Vec<u8>,
+) -> NextAction {
     match verdict {
         Ok(()) => {
             out.extend_from_slice(b"250 2.1.0 Ok\r\n");
@@ -45,45 +49,52 @@ pub(crate) fn on_sender_result(session: &mut Session, verdict: Result<(), Refusa
     }
 }
 
-fn refusal_before(session: &Session) -> Option<Refusal> {
+fn refusal_before(session: &Session) -> Option<NegativeReply> {
     let rules = &session.rules;
     if session.helo.is_none() {
-        Some(Refusal::new(503, EnhancedStatus(5, 5, 1), "Send EHLO or HELO first (LHLO in LMTP)"))
+        Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Send EHLO or HELO first (LHLO in LMTP)"))
     } else if rules.authentication == Authentication::Required && session.login.is_none() {
-        Some(Refusal::new(530, EnhancedStatus(5, 7, 0), "Authentication required"))
+        Some(NegativeReply::new(530, EnhancedStatus(5, 7, 0), "Authentication required"))
     } else if session.transaction.is_some() {
-        Some(Refusal::new(503, EnhancedStatus(5, 5, 1), "Sender already specified"))
+        Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Sender already specified"))
     } else if session.counts.messages >= rules.messages_max {
-        Some(Refusal::new(452, EnhancedStatus(4, 5, 3), "Too many messages in one session, open a new connection"))
+        Some(NegativeReply::new(
+            452,
+            EnhancedStatus(4, 5, 3),
+            "Too many messages in one session, open a new connection",
+        ))
     } else {
         None
     }
 }
 
-fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
-    let syntax = |text: &'static str| Refusal::new(501, EnhancedStatus(5, 5, 4), text);
+fn parse(session: &Session, arguments: &str) -> Result<Transaction, NegativeReply> {
+    let syntax = |text: &'static str| NegativeReply::new(501, EnhancedStatus(5, 5, 4), text);
     let input = ascii_case::strip_prefix(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
-    let (path, rest) = path::parse(input)
-        .map_err(|error| Refusal::new(501, EnhancedStatus(5, 1, 7), bad_address(error, "Bad sender address syntax")))?;
+    let (path, rest) = path::parse(input).map_err(|error| {
+        NegativeReply::new(501, EnhancedStatus(5, 1, 7), bad_address(error, "Bad sender address syntax"))
+    })?;
     let parameters = parse_mail(rest).map_err(parameter_refusal)?;
     if !path.is_null() && !path.address.contains('@') {
-        return Err(Refusal::new(501, EnhancedStatus(5, 1, 7), "The sender address has no domain"));
+        return Err(NegativeReply::new(501, EnhancedStatus(5, 1, 7), "The sender address has no domain"));
     }
     if path.is_international() && !parameters.smtputf8 {
-        return Err(Refusal::new(553, EnhancedStatus(5, 6, 7), "This address needs SMTPUTF8"));
+        return Err(NegativeReply::new(553, EnhancedStatus(5, 6, 7), "This address needs SMTPUTF8"));
     }
     if parameters.size.is_some_and(|size| size > session.message_bytes_max()) {
-        return Err(Refusal::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
+        return Err(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
     Ok(Transaction::new(path.address.to_owned(), parameters))
 }
 
 /// Returns the refusal for an error in the parameters.
-pub(crate) fn parameter_refusal(error: ParameterError) -> Refusal {
+pub(crate) fn parameter_refusal(error: ParameterError) -> NegativeReply {
     match error {
-        ParameterError::Unknown => Refusal::new(555, EnhancedStatus(5, 5, 4), "Unknown parameter"),
-        ParameterError::Repeated => Refusal::new(501, EnhancedStatus(5, 5, 4), "Duplicate parameter"),
-        ParameterError::Value(name) => Refusal::new(501, EnhancedStatus(5, 5, 4), format!("Bad value for {name}")),
+        ParameterError::Unknown => NegativeReply::new(555, EnhancedStatus(5, 5, 4), "Unknown parameter"),
+        ParameterError::Repeated => NegativeReply::new(501, EnhancedStatus(5, 5, 4), "Duplicate parameter"),
+        ParameterError::Value(name) => {
+            NegativeReply::new(501, EnhancedStatus(5, 5, 4), format!("Bad value for {name}"))
+        }
     }
 }
 

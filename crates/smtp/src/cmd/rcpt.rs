@@ -12,7 +12,7 @@ use crate::cmd::CallContext;
 use crate::cmd::mail::{bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -29,7 +29,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 pub(crate) fn on_recipient_result(
     session: &mut Session,
     recipient: Recipient,
-    verdict: Result<ResolvedAddress, Refusal>,
+    verdict: Result<ResolvedAddress, NegativeReply>,
     out: &mut Vec<u8>,
 ) -> NextAction {
     let resolved = match verdict {
@@ -47,29 +47,29 @@ pub(crate) fn on_recipient_result(
     NextAction::Continue
 }
 
-fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
+fn parse(session: &Session, arguments: &str) -> Result<Recipient, NegativeReply> {
     let Some(transaction) = &session.transaction else {
-        return Err(Refusal::new(503, EnhancedStatus(5, 5, 1), "Send MAIL first"));
+        return Err(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Send MAIL first"));
     };
     if transaction.chunks.is_some() || transaction.chunks_failed {
-        return Err(Refusal::new(503, EnhancedStatus(5, 5, 1), "RCPT cannot follow BDAT"));
+        return Err(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "RCPT cannot follow BDAT"));
     }
     if transaction.recipients.len() >= session.rules.recipients_max {
-        return Err(Refusal::new(452, EnhancedStatus(4, 5, 3), "Too many recipients"));
+        return Err(NegativeReply::new(452, EnhancedStatus(4, 5, 3), "Too many recipients"));
     }
     let input = ascii_case::strip_prefix(arguments, "TO:")
-        .ok_or_else(|| Refusal::new(501, EnhancedStatus(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
+        .ok_or_else(|| NegativeReply::new(501, EnhancedStatus(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
     let (path, rest) = path::parse(input).map_err(|error| {
-        Refusal::new(501, EnhancedStatus(5, 1, 3), bad_address(error, "Bad recipient address syntax"))
+        NegativeReply::new(501, EnhancedStatus(5, 1, 3), bad_address(error, "Bad recipient address syntax"))
     })?;
     let parameters = parse_rcpt(rest).map_err(parameter_refusal)?;
     if path.is_international() && !transaction.parameters.smtputf8 {
-        return Err(Refusal::new(553, EnhancedStatus(5, 6, 7), "This address needs SMTPUTF8"));
+        return Err(NegativeReply::new(553, EnhancedStatus(5, 6, 7), "This address needs SMTPUTF8"));
     }
     let address = match path.address {
         lone if lone.eq_ignore_ascii_case("postmaster") => format!("{lone}@{}", session.rules.domain),
         whole if whole.contains('@') => whole.to_owned(),
-        _ => return Err(Refusal::new(501, EnhancedStatus(5, 1, 3), "The recipient address has no domain")),
+        _ => return Err(NegativeReply::new(501, EnhancedStatus(5, 1, 3), "The recipient address has no domain")),
     };
     Ok(Recipient { address, notify: parameters.notify, original: parameters.original })
 }

@@ -7,7 +7,7 @@ use mail::submission::ResolvedAddress;
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::Disclosure;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
@@ -34,7 +34,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 pub(crate) fn on_verify_result(
     session: &mut Session,
     address: &str,
-    verdict: Result<ResolvedAddress, Refusal>,
+    verdict: Result<ResolvedAddress, NegativeReply>,
     out: &mut Vec<u8>,
 ) -> NextAction {
     match verdict {

@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 
 /// Writes a reply of one line with an enhanced status code.
 pub fn write(out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) {
@@ -15,7 +15,7 @@ pub fn write(out: &mut Vec<u8>, code: u16, status: EnhancedStatus, text: &str) {
 }
 
 /// Writes a refusal.
-pub fn write_refusal(out: &mut Vec<u8>, refusal: &Refusal) {
+pub fn write_refusal(out: &mut Vec<u8>, refusal: &NegativeReply) {
     write(out, refusal.code, refusal.status, &refusal.text);
 }
 

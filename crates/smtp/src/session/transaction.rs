@@ -12,7 +12,7 @@ use mail::submission::{Origin, Protocol, ResolvedAddresses, Submission};
 use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
 use crate::codec::parameters::{Body, MailParameters};
-use crate::error::{EnhancedStatus, Refusal};
+use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::Role;
 use crate::session::Session;
 
@@ -41,7 +41,7 @@ pub(crate) struct Chunk {
     /// `true` if the chunk ends the message.
     pub ends_message: bool,
     /// The reply to a chunk that is discarded. `None` if the chunk is kept.
-    pub refused: Option<Refusal>,
+    pub refused: Option<NegativeReply>,
 }
 
 impl Transaction {
@@ -63,15 +63,15 @@ impl Transaction {
         self,
         session: &Session,
         content: ReceivedData,
-    ) -> Result<(Box<Submission>, usize), Refusal> {
+    ) -> Result<(Box<Submission>, usize), NegativeReply> {
         if content.is_oversize() {
-            return Err(Refusal::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
+            return Err(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
         }
         let bare = content.has_bare_line_end();
         let (mut message, trace_bytes) = content.finish();
         let rules = &session.rules;
         if bare && rules.line_endings == BareLineEndPolicy::Reject {
-            return Err(Refusal::new(
+            return Err(NegativeReply::new(
                 550,
                 EnhancedStatus(5, 6, 0),
                 "Bare CR or LF in the message; lines must end with CRLF",

@@ -12,7 +12,7 @@ use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use smtp::backend::{Accepted, Acceptor, Recipients};
-use smtp::{EnhancedStatus, Refusal};
+use smtp::{EnhancedStatus, NegativeReply};
 
 /// The backend.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl MemoryBackend {
 }
 
 impl Recipients for MemoryBackend {
-    fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
+    fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         use mail::submission::Refusal as Refused;
         let address = address.to_lowercase();
         let Some((user, "b.example" | "xn--mller-kva.example" | "müller.example")) = address.split_once('@') else {
@@ -38,7 +38,7 @@ impl Recipients for MemoryBackend {
             "carol" => Err(Refused::RecipientDisabled.into()),
             "full" => Err(Refused::MailboxFull.into()),
             "later" => Err(Refused::Unavailable("Cannot look up the recipient now").into()),
-            "odd" => Err(Refusal::new(550, EnhancedStatus(5, 7, 1), "Not today")),
+            "odd" => Err(NegativeReply::new(550, EnhancedStatus(5, 7, 1), "Not today")),
             user if user.starts_with("late") || ["alice", "bob", "postmaster", "jürgen"].contains(&user) => {
                 Ok(ResolvedAddress::local(vec![Target::Remote(address)], 0))
             }
@@ -68,33 +68,33 @@ impl Credentials for MemoryBackend {
 }
 
 impl Acceptor for MemoryBackend {
-    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), Refusal> {
+    fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply> {
         let is_own = reverse_path.split('@').next() == Some(login);
         if is_own {
             Ok(())
         } else {
-            Err(Refusal::new(553, EnhancedStatus(5, 7, 1), "You may not send from this address"))
+            Err(NegativeReply::new(553, EnhancedStatus(5, 7, 1), "You may not send from this address"))
         }
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
         let envelope = &submission.envelope;
         if envelope.reverse_path.starts_with("refuse@") {
-            return Err(Refusal::new(554, EnhancedStatus(5, 7, 1), "Not this message"));
+            return Err(NegativeReply::new(554, EnhancedStatus(5, 7, 1), "Not this message"));
         }
         let late =
             envelope.recipients.iter().enumerate().filter(|(_, recipient)| recipient.address.starts_with("late"));
-        let refuse = |(index, _)| (index, Refusal::new(452, EnhancedStatus(4, 2, 2), "Mailbox full after all"));
+        let refuse = |(index, _)| (index, NegativeReply::new(452, EnhancedStatus(4, 2, 2), "Mailbox full after all"));
         let refused =
             if submission.origin.protocol == Protocol::Lmtp { late.map(refuse).collect() } else { Vec::new() };
         let mut accepted = self.accepted.lock().expect("no test panics while it holds this");
         let is_lost = envelope.reverse_path.starts_with("lost@");
         accepted.push(submission);
-        let durable = async move { if is_lost { Err(Refusal::temporary()) } else { Ok(()) } };
+        let durable = async move { if is_lost { Err(NegativeReply::temporary()) } else { Ok(()) } };
         Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
     }
 
-    fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
-        if size_bytes >= 90_000 { Err(Refusal::insufficient_storage()) } else { Ok(()) }
+    fn check_capacity(&self, size_bytes: u64) -> Result<(), NegativeReply> {
+        if size_bytes >= 90_000 { Err(NegativeReply::insufficient_storage()) } else { Ok(()) }
     }
 }
