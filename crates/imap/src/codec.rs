@@ -13,7 +13,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{Decoded, Decoder, Mode, Refusal};
+pub use decoder::{Decoded, Decoder, Mode, RefusedCommand};
 pub use error::SyntaxError;
 pub use mail::mailbox::utf7;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};

@@ -38,7 +38,7 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::codec::{Encoding, Mode, PermittedState, Refusal, Status, Verb, Writer};
+use crate::codec::{Encoding, Mode, PermittedState, RefusedCommand, Status, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Answers a command that the decoder refused.
-    pub fn refuse(&mut self, refusal: &Refusal, out: &mut Writer) -> Effect {
+    pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut Writer) -> Effect {
         let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
         if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No)
         {

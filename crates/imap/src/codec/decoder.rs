@@ -53,14 +53,14 @@ pub enum Decoded {
     /// A command.
     Command(&'static Verb, Command),
     /// A command that was refused. The client receives the error and may continue.
-    Refused(Refusal),
+    Refused(RefusedCommand),
     /// The client sends data that cannot be skipped, so the connection must end.
     Fatal(SyntaxError),
 }
 
 /// A refused command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedCommand {
     /// The tag, or `None` if the command had none.
     pub tag: Option<String>,
     /// The reason for the refusal.
@@ -353,7 +353,7 @@ impl Decoder {
         self.literal_count = 0;
         match self.refusal.take() {
             Some((error, was_to_save)) => {
-                Decoded::Refused(Refusal { tag: parse::tag_of(&frame.text), error, requested_save: was_to_save })
+                Decoded::Refused(RefusedCommand { tag: parse::tag_of(&frame.text), error, requested_save: was_to_save })
             }
             None => parse::command(frame, self.mode),
         }

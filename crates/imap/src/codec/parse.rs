@@ -9,7 +9,7 @@ pub mod notify;
 pub mod search;
 
 use super::ast::{Command, Numbering};
-use super::decoder::{Decoded, Frame, Mode, Refusal};
+use super::decoder::{Decoded, Frame, Mode, RefusedCommand};
 use super::error::SyntaxError;
 use super::scanner::{Parsed, Scanner};
 use super::verb::{self, Verb};
@@ -22,7 +22,9 @@ pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
     let parsed = parse(&mut Scanner::new(&mut frame, mode));
     match (parsed, tag) {
         (Ok((verb, command)), _) => Decoded::Command(verb, command),
-        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, requested_save: requests_save(&frame.text) }),
+        (Err(error), tag) => {
+            Decoded::Refused(RefusedCommand { tag, error, requested_save: requests_save(&frame.text) })
+        }
     }
 }
 

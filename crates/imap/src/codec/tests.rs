@@ -38,7 +38,7 @@ fn check(text: &str, expected: CommandBody) {
 }
 
 fn refused(tag: Option<&str>, error: SyntaxError) -> Decoded {
-    Decoded::Refused(Refusal { tag: tag.map(str::to_owned), error, requested_save: false })
+    Decoded::Refused(RefusedCommand { tag: tag.map(str::to_owned), error, requested_save: false })
 }
 
 #[track_caller]

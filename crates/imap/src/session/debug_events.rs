@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{Effect, Reply, Session};
-use crate::codec::{Refusal, SyntaxError};
+use crate::codec::{RefusedCommand, SyntaxError};
 use crate::error::Error;
 
 /// The states of a connection (RFC 9051 §3).
@@ -99,7 +99,7 @@ impl Session {
     ///
     /// The tag is left out if no known verb follows it. The line may then be anything, such as the first line of a
     /// literal that was refused and is sent nevertheless.
-    pub(super) fn log_refused(&self, refusal: &Refusal) {
+    pub(super) fn log_refused(&self, refusal: &RefusedCommand) {
         let is_command = !matches!(refusal.error, SyntaxError::UnknownCommand | SyntaxError::LineTooLong);
         tracing::debug!(
             target: "imap",
