@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
-use imap::codec::{Decoded, Decoder, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
@@ -35,7 +35,7 @@ impl Accounts for OnlyUser {
 
 struct Client {
     session: Session,
-    decoder: Decoder,
+    decoder: CommandDecoder,
     out: Writer,
 }
 
@@ -46,7 +46,7 @@ impl Client {
         self.decoder.feed(line.as_bytes());
         self.decoder.feed(b"\r\n");
         let mut bytes = 0;
-        while let Decoded::Command(verb, command) = self.decoder.decode() {
+        while let DecodeResult::Command(verb, command) = self.decoder.decode() {
             let mut effect = self.session.execute(verb, command, &mut self.out);
             bytes += self.out.take().len();
             while effect == Effect::Unfinished {
@@ -82,7 +82,7 @@ fn main() {
     mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
     let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
     let session = Session::new(site, Peer::local());
-    let decoder = Decoder::new(session.mode());
+    let decoder = CommandDecoder::new(session.mode());
     let mut client = Client { session, decoder, out: Writer::new() };
     let file = mail.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).expect("the owner may open it");
     fill(&file, count);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
-use imap::codec::{Decoded, Decoder, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, Writer};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
@@ -49,7 +49,7 @@ impl Accounts for OnlyUser {
 
 struct Client {
     session: Session,
-    decoder: Decoder,
+    decoder: CommandDecoder,
     out: Writer,
 }
 
@@ -57,7 +57,7 @@ impl Client {
     /// Logs in and selects the inbox.
     fn new(site: SessionContext) -> Self {
         let session = Session::new(Arc::new(site), Peer::local());
-        let decoder = Decoder::new(session.mode());
+        let decoder = CommandDecoder::new(session.mode());
         let mut client = Self { session, decoder, out: Writer::new() };
         client.command("a LOGIN u p");
         client.command("a SELECT INBOX");
@@ -70,7 +70,7 @@ impl Client {
         self.decoder.feed(line.as_bytes());
         self.decoder.feed(b"\r\n");
         let mut answer = Vec::new();
-        while let Decoded::Command(verb, command) = self.decoder.decode() {
+        while let DecodeResult::Command(verb, command) = self.decoder.decode() {
             let mut effect = self.session.execute(verb, command, &mut self.out);
             answer.extend(self.out.take());
             while effect == Effect::Unfinished {

@@ -13,7 +13,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{Decoded, Decoder, Mode, RefusedCommand};
+pub use decoder::{CommandDecoder, DecodeResult, RefusedCommand, SyntaxMode};
 pub use error::SyntaxError;
 pub use mail::mailbox::utf7;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
@@ -22,7 +22,7 @@ pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
 /// Decodes arbitrary bytes from a fuzzer, whole and in pieces, and panics only if the decoder breaks a promise.
 pub fn fuzz(data: &[u8]) {
     for (authenticated, utf8) in [(false, false), (true, false), (true, true)] {
-        let mode = Mode { authenticated, utf8, charset_refused: utf8, append_bytes_max: 1 << 16 };
+        let mode = SyntaxMode { authenticated, utf8, charset_refused: utf8, append_bytes_max: 1 << 16 };
         let whole = decode_all(mode, data, data.len().max(1));
         let pieces = decode_all(mode, data, 7);
         assert_eq!(whole, pieces, "the result must not depend on how the input is split");
@@ -30,16 +30,16 @@ pub fn fuzz(data: &[u8]) {
 }
 
 /// Decodes all data, fed in pieces of the given size, until the end or a fatal error.
-fn decode_all(mode: Mode, data: &[u8], piece_bytes: usize) -> Vec<Decoded> {
-    let mut decoder = Decoder::new(mode);
+fn decode_all(mode: SyntaxMode, data: &[u8], piece_bytes: usize) -> Vec<DecodeResult> {
+    let mut decoder = CommandDecoder::new(mode);
     let mut all = Vec::new();
     for piece in data.chunks(piece_bytes.max(1)) {
         decoder.feed(piece);
         loop {
             match decoder.decode() {
-                Decoded::Incomplete => break,
-                Decoded::Fatal(error) => {
-                    all.push(Decoded::Fatal(error));
+                DecodeResult::Incomplete => break,
+                DecodeResult::Fatal(error) => {
+                    all.push(DecodeResult::Fatal(error));
                     return all;
                 }
                 decoded => all.push(decoded),

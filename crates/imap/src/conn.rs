@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::codec::ast::Command;
-use crate::codec::{Decoded, Decoder, Status, Verb, Writer};
+use crate::codec::{CommandDecoder, DecodeResult, Status, Verb, Writer};
 use crate::limits;
 use crate::session::{Effect, Session, SessionContext};
 
@@ -50,7 +50,7 @@ pub async fn serve(
     if peer.tls {
         session.set_encrypted(stream.channel_bindings());
     }
-    let decoder = Decoder::new(session.mode());
+    let decoder = CommandDecoder::new(session.mode());
     let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, termination };
@@ -83,7 +83,7 @@ struct Connection {
 /// The state that is moved to a worker and back.
 struct ConnectionState {
     session: Session,
-    decoder: Decoder,
+    decoder: CommandDecoder,
     out: Writer,
 }
 
@@ -111,11 +111,11 @@ impl Connection {
                 return self.close_with_bye(&WaitEnd::Dismissed).await;
             }
             let effect = match self.work.decode() {
-                Decoded::Incomplete => match self.wait(shutdown).await? {
+                DecodeResult::Incomplete => match self.wait(shutdown).await? {
                     Ok(effect) => effect,
                     Err(silence) => return self.close_with_bye(&silence).await,
                 },
-                Decoded::Command(verb, command) => self.run_task(WorkerTask::Execute(verb, command)).await?,
+                DecodeResult::Command(verb, command) => self.run_task(WorkerTask::Execute(verb, command)).await?,
                 other => self.work.handle_non_command(other),
             };
             if !self.perform_effect(effect, shutdown).await? {
@@ -340,10 +340,10 @@ impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.replacement();
-        Self { decoder: Decoder::new(session.mode()), session, out: Writer::new() }
+        Self { decoder: CommandDecoder::new(session.mode()), session, out: Writer::new() }
     }
 
-    fn decode(&mut self) -> Decoded {
+    fn decode(&mut self) -> DecodeResult {
         self.decoder.set_mode(self.session.mode());
         self.decoder.decode()
     }
@@ -360,8 +360,8 @@ impl ConnectionState {
     fn execute_pipelined(&mut self, mut effect: Effect) -> Effect {
         while effect == Effect::Ready && self.out.len() < limits::SLICE_BYTES {
             effect = match self.decode() {
-                Decoded::Incomplete => break,
-                Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
+                DecodeResult::Incomplete => break,
+                DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
                 other => self.handle_non_command(other),
             };
         }
@@ -369,18 +369,18 @@ impl ConnectionState {
     }
 
     /// Handles decoded input that is not a command.
-    fn handle_non_command(&mut self, decoded: Decoded) -> Effect {
+    fn handle_non_command(&mut self, decoded: DecodeResult) -> Effect {
         match decoded {
-            Decoded::Continue => {
+            DecodeResult::Continue => {
                 self.out.continuation("go on");
                 Effect::Ready
             }
-            Decoded::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
-            Decoded::Fatal(error) => {
+            DecodeResult::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
+            DecodeResult::Fatal(error) => {
                 self.out.untagged_status(Status::Bye, &error.to_string());
                 Effect::Close
             }
-            Decoded::Incomplete | Decoded::Command(..) => Effect::Ready,
+            DecodeResult::Incomplete | DecodeResult::Command(..) => Effect::Ready,
         }
     }
 }
@@ -398,7 +398,7 @@ impl WorkerTask {
 
 /// Reads into the decoder. Returns `None` if no data arrived within `time_max`. Cancel safe: dropping the future loses
 /// no data.
-async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration) -> io::Result<Option<usize>> {
+async fn receive(stream: &mut Stream, decoder: &mut CommandDecoder, time_max: Duration) -> io::Result<Option<usize>> {
     if stream.is_deflated() {
         if let Ok(received) = timeout(limits::IDLE_MEMORY_RELEASE_TIME, receive_now(stream, decoder)).await {
             return received.map(Some);
@@ -409,7 +409,7 @@ async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration)
 }
 
 /// Reads a large literal directly into its buffer, and everything else after the input that has not been decoded.
-async fn receive_now(stream: &mut Stream, decoder: &mut Decoder) -> io::Result<usize> {
+async fn receive_now(stream: &mut Stream, decoder: &mut CommandDecoder) -> io::Result<usize> {
     match decoder.literal_buffer() {
         Some((literal, missing)) => stream.read_buf(&mut literal.limit(missing)).await,
         None => stream.receive(decoder.input()).await,

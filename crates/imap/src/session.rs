@@ -38,7 +38,7 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::codec::{Encoding, Mode, PermittedState, RefusedCommand, Status, Verb, Writer};
+use crate::codec::{Encoding, PermittedState, RefusedCommand, Status, SyntaxMode, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -250,8 +250,8 @@ impl Session {
 
     /// Returns the mode in which the client's bytes are decoded.
     #[must_use]
-    pub fn mode(&self) -> Mode {
-        Mode {
+    pub fn mode(&self) -> SyntaxMode {
+        SyntaxMode {
             authenticated: self.account.is_some(),
             utf8: self.enabled.utf8 || self.enabled.rev2,
             charset_refused: self.enabled.utf8,

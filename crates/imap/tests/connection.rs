@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use imap::codec::{Decoded, Decoder, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, Writer};
 use imap::session::{Effect, Session, SessionContext};
 use sasl::ChannelBinding;
 use wire::Peer;
@@ -13,7 +13,7 @@ use crate::world::TestServer;
 /// The client side of a connection. It is fed with bytes and collects the server's output line by line.
 pub struct Connection {
     session: Session,
-    decoder: Decoder,
+    decoder: CommandDecoder,
     out: Writer,
     effect: Effect,
     /// Number of times that an unfinished command was resumed.
@@ -31,7 +31,7 @@ impl Connection {
     /// Connects to one of the sites of a world.
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
-        let decoder = Decoder::new(session.mode());
+        let decoder = CommandDecoder::new(session.mode());
         Self { session, decoder, out: Writer::new(), effect: Effect::Ready, resumed: 0, lines: VecDeque::new() }
     }
 
@@ -54,14 +54,14 @@ impl Connection {
                 continue;
             }
             let effect = match self.decoder.decode() {
-                Decoded::Incomplete => break,
-                Decoded::Continue => {
+                DecodeResult::Incomplete => break,
+                DecodeResult::Continue => {
                     self.out.continuation("go on");
                     Effect::Ready
                 }
-                Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
-                Decoded::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
-                Decoded::Fatal(error) => {
+                DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
+                DecodeResult::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
+                DecodeResult::Fatal(error) => {
                     self.out.untagged_line(&format!("BYE {error}"));
                     Effect::Close
                 }

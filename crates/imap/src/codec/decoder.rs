@@ -2,12 +2,12 @@
 //!
 //! A command is a line, or several lines with literals between them. The decoder collects the complete command (a
 //! [`Frame`]) before it parses. Small literals are kept within the text. Each larger literal has a buffer of its own
-//! that [`Decoder::literal_buffer`] exposes, so that the connection reads into it directly and a message is written to
-//! memory once.
+//! that [`CommandDecoder::literal_buffer`] exposes, so that the connection reads into it directly and a message is
+//! written to memory once.
 //!
 //! The decoder promises the following:
 //!
-//! - Memory stays within the limits of [`Mode`] and [`crate::limits`], whatever arrives.
+//! - Memory stays within the limits of [`SyntaxMode`] and [`crate::limits`], whatever arrives.
 //! - A literal that is announced as too large is refused before the client sends it, or skipped if the client sends it
 //!   without waiting.
 //! - After a refusal the decoder finds the start of the next command.
@@ -26,7 +26,7 @@ use crate::limits;
 
 /// Session state that affects the syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mode {
+pub struct SyntaxMode {
     /// `true` if the client has logged in. Before login, only short literals are accepted.
     pub authenticated: bool,
     /// `true` if mailbox names are plain UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled).
@@ -37,7 +37,7 @@ pub struct Mode {
     pub append_bytes_max: usize,
 }
 
-impl Default for Mode {
+impl Default for SyntaxMode {
     fn default() -> Self {
         Self { authenticated: false, utf8: false, charset_refused: false, append_bytes_max: limits::APPEND_BYTES_MAX }
     }
@@ -45,7 +45,7 @@ impl Default for Mode {
 
 /// Result of decoding.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decoded {
+pub enum DecodeResult {
     /// More bytes are needed.
     Incomplete,
     /// The client waits for a continuation request before it sends a literal.
@@ -87,7 +87,7 @@ enum State {
 
 /// Collects bytes and returns commands.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct CommandDecoder {
     input: Vec<u8>,
     /// Number of bytes of `input` that have been processed.
     consumed: usize,
@@ -101,7 +101,7 @@ pub struct Decoder {
     /// The error with which the command will be refused once its rest has been read. The flag is `true` if the command
     /// was to save a search result.
     refusal: Option<(SyntaxError, bool)>,
-    mode: Mode,
+    mode: SyntaxMode,
 }
 
 /// Maximum size of a literal that is kept within the text.
@@ -114,10 +114,10 @@ const ANNOUNCEMENT_BYTES_MAX: usize = 32;
 /// Maximum number of bytes of a refused command that are skipped before the connection ends.
 const SKIP_BYTES_MAX: usize = 1 << 30;
 
-impl Decoder {
+impl CommandDecoder {
     /// Creates a decoder for a new connection.
     #[must_use]
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: SyntaxMode) -> Self {
         Self {
             input: Vec::new(),
             consumed: 0,
@@ -134,12 +134,12 @@ impl Decoder {
 
     /// Returns the mode.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> SyntaxMode {
         self.mode
     }
 
     /// Changes the mode for commands that begin after this call.
-    pub fn set_mode(&mut self, mode: Mode) {
+    pub fn set_mode(&mut self, mode: SyntaxMode) {
         self.mode = mode;
     }
 
@@ -184,8 +184,8 @@ impl Decoder {
     }
 
     /// Returns the next command, or the reason why there is none yet. The caller must repeat the call until it returns
-    /// [`Decoded::Incomplete`].
-    pub fn decode(&mut self) -> Decoded {
+    /// [`DecodeResult::Incomplete`].
+    pub fn decode(&mut self) -> DecodeResult {
         loop {
             let step = match self.state {
                 State::Line => self.take_line_of_command(),
@@ -219,7 +219,7 @@ impl Decoder {
         Some(Ok(line))
     }
 
-    fn take_line_of_command(&mut self) -> Option<Decoded> {
+    fn take_line_of_command(&mut self) -> Option<DecodeResult> {
         let Some(end) = self.find_line_end() else { return Some(self.wait_for_line_end()) };
         let line_bytes = end.saturating_sub(self.consumed);
         if self.line_bytes.saturating_add(line_bytes) > limits::LINE_BYTES_MAX {
@@ -242,7 +242,7 @@ impl Decoder {
 
     /// Handles a line whose end has not arrived: refuses the command if the line is already too long, and drops bytes
     /// that need not be kept.
-    fn wait_for_line_end(&mut self) -> Decoded {
+    fn wait_for_line_end(&mut self) -> DecodeResult {
         let waiting = self.input.len().saturating_sub(self.consumed);
         if self.line_bytes.saturating_add(waiting) > limits::LINE_BYTES_MAX {
             if self.frame.text.is_empty() {
@@ -255,13 +255,13 @@ impl Decoder {
             self.consumed = self.input.len().saturating_sub(ANNOUNCEMENT_BYTES_MAX).max(self.consumed);
             self.searched = self.input.len().saturating_sub(self.consumed);
             if self.line_bytes > SKIP_BYTES_MAX {
-                return Decoded::Fatal(SyntaxError::LineTooLong);
+                return DecodeResult::Fatal(SyntaxError::LineTooLong);
             }
         }
-        Decoded::Incomplete
+        DecodeResult::Incomplete
     }
 
-    fn begin_literal(&mut self, literal: AnnouncedLiteral) -> Option<Decoded> {
+    fn begin_literal(&mut self, literal: AnnouncedLiteral) -> Option<DecodeResult> {
         self.literal_count += 1;
         self.literal_bytes = self.literal_bytes.saturating_add(literal.length);
         if self.literal_count > limits::LITERALS_MAX {
@@ -276,7 +276,7 @@ impl Decoder {
                 return Some(self.finish());
             }
             if self.literal_bytes > SKIP_BYTES_MAX || !self.mode.authenticated {
-                return Some(Decoded::Fatal(SyntaxError::LiteralTooBig));
+                return Some(DecodeResult::Fatal(SyntaxError::LiteralTooBig));
             }
             self.state = State::Skip { missing: literal.length };
             return None;
@@ -288,7 +288,7 @@ impl Decoder {
             self.frame.literals.push((self.frame.text.len(), reserve));
             self.state = State::Large { missing: literal.length };
         }
-        literal.synchronizing.then_some(Decoded::Continue)
+        literal.synchronizing.then_some(DecodeResult::Continue)
     }
 
     /// Returns the maximum size of one literal, and of all literals together, in the current command.
@@ -302,7 +302,7 @@ impl Decoder {
         (limits::STRING_LITERAL_BYTES_MAX, limits::STRING_LITERALS_TOTAL_BYTES_MAX)
     }
 
-    fn take_inline(&mut self, missing: usize) -> Option<Decoded> {
+    fn take_inline(&mut self, missing: usize) -> Option<DecodeResult> {
         let available = self.input.get(self.consumed..).unwrap_or_default();
         let taken = available.get(..missing).unwrap_or(available);
         self.frame.text.extend_from_slice(taken);
@@ -310,51 +310,53 @@ impl Decoder {
         self.consumed += taken;
         if taken < missing {
             self.state = State::Inline { missing: missing - taken };
-            return Some(Decoded::Incomplete);
+            return Some(DecodeResult::Incomplete);
         }
         self.state = State::Line;
         None
     }
 
-    fn take_large(&mut self, total: usize) -> Option<Decoded> {
+    fn take_large(&mut self, total: usize) -> Option<DecodeResult> {
         let available = self.input.get(self.consumed..).unwrap_or_default();
         let Some((_, literal)) = self.frame.literals.last_mut() else {
-            return Some(Decoded::Fatal(SyntaxError::LiteralTooBig));
+            return Some(DecodeResult::Fatal(SyntaxError::LiteralTooBig));
         };
         let missing = total.saturating_sub(literal.len());
         let taken = available.get(..missing).unwrap_or(available);
         literal.extend_from_slice(taken);
         self.consumed += taken.len();
         if literal.len() < total {
-            return Some(Decoded::Incomplete);
+            return Some(DecodeResult::Incomplete);
         }
         self.state = State::Line;
         None
     }
 
-    fn take_skipped(&mut self, missing: usize) -> Option<Decoded> {
+    fn take_skipped(&mut self, missing: usize) -> Option<DecodeResult> {
         let available = self.input.len().saturating_sub(self.consumed);
         let taken = available.min(missing);
         self.consumed += taken;
         if taken < missing {
             self.state = State::Skip { missing: missing - taken };
-            return Some(Decoded::Incomplete);
+            return Some(DecodeResult::Incomplete);
         }
         self.state = State::Line;
         None
     }
 
     /// Parses the complete command and prepares for the next one.
-    fn finish(&mut self) -> Decoded {
+    fn finish(&mut self) -> DecodeResult {
         let frame = std::mem::take(&mut self.frame);
         self.state = State::Line;
         self.line_bytes = 0;
         self.literal_bytes = 0;
         self.literal_count = 0;
         match self.refusal.take() {
-            Some((error, was_to_save)) => {
-                Decoded::Refused(RefusedCommand { tag: parse::tag_of(&frame.text), error, requested_save: was_to_save })
-            }
+            Some((error, was_to_save)) => DecodeResult::Refused(RefusedCommand {
+                tag: parse::tag_of(&frame.text),
+                error,
+                requested_save: was_to_save,
+            }),
             None => parse::command(frame, self.mode),
         }
     }

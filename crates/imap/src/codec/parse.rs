@@ -9,7 +9,7 @@ pub mod notify;
 pub mod search;
 
 use super::ast::{Command, Numbering};
-use super::decoder::{Decoded, Frame, Mode, RefusedCommand};
+use super::decoder::{DecodeResult, Frame, RefusedCommand, SyntaxMode};
 use super::error::SyntaxError;
 use super::scanner::{Parsed, Scanner};
 use super::verb::{self, Verb};
@@ -17,13 +17,13 @@ use super::writer::is_atom_byte;
 use crate::limits;
 
 /// Parses a complete command.
-pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
+pub fn command(mut frame: Frame, mode: SyntaxMode) -> DecodeResult {
     let tag = tag_of(&frame.text);
     let parsed = parse(&mut Scanner::new(&mut frame, mode));
     match (parsed, tag) {
-        (Ok((verb, command)), _) => Decoded::Command(verb, command),
+        (Ok((verb, command)), _) => DecodeResult::Command(verb, command),
         (Err(error), tag) => {
-            Decoded::Refused(RefusedCommand { tag, error, requested_save: requests_save(&frame.text) })
+            DecodeResult::Refused(RefusedCommand { tag, error, requested_save: requests_save(&frame.text) })
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::ast::{Bound, FlagList, MailboxName, MessageSet, SequenceRange, SequenceSet, SystemFlags};
-use super::decoder::{Frame, Mode};
+use super::decoder::{Frame, SyntaxMode};
 use super::error::SyntaxError;
 use super::{utf7, writer};
 use crate::limits;
@@ -19,18 +19,18 @@ pub struct Scanner<'f> {
     text: &'f [u8],
     position: usize,
     literals: std::vec::IntoIter<(usize, Vec<u8>)>,
-    mode: Mode,
+    mode: SyntaxMode,
 }
 
 impl<'f> Scanner<'f> {
     /// Creates a scanner at the front of the command.
-    pub fn new(frame: &'f mut Frame, mode: Mode) -> Self {
+    pub fn new(frame: &'f mut Frame, mode: SyntaxMode) -> Self {
         let literals = std::mem::take(&mut frame.literals).into_iter();
         Self { text: &frame.text, position: 0, literals, mode }
     }
 
     /// Returns the session's mode.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> SyntaxMode {
         self.mode
     }
 

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use super::ast::*;
 use super::*;
 
-fn logged_in() -> Mode {
-    Mode { authenticated: true, utf8: false, charset_refused: false, append_bytes_max: 1 << 20 }
+fn logged_in() -> SyntaxMode {
+    SyntaxMode { authenticated: true, utf8: false, charset_refused: false, append_bytes_max: 1 << 20 }
 }
 
-fn decode(mode: Mode, input: &[u8]) -> Vec<Decoded> {
+fn decode(mode: SyntaxMode, input: &[u8]) -> Vec<DecodeResult> {
     let whole = decode_all(mode, input, input.len().max(1));
     for piece_bytes in [1, 2, 13] {
         assert_eq!(decode_all(mode, input, piece_bytes), whole, "fed in pieces of {piece_bytes}");
@@ -22,9 +22,9 @@ fn decode(mode: Mode, input: &[u8]) -> Vec<Decoded> {
 fn body_of(text: &str) -> CommandBody {
     let line = format!("a1 {text}\r\n");
     let mut all = decode(logged_in(), line.as_bytes());
-    all.retain(|decoded| *decoded != Decoded::Continue);
+    all.retain(|decoded| *decoded != DecodeResult::Continue);
     match all.pop() {
-        Some(Decoded::Command(_, Command { tag, body })) if all.is_empty() => {
+        Some(DecodeResult::Command(_, Command { tag, body })) if all.is_empty() => {
             assert_eq!(tag, "a1");
             body
         }
@@ -37,8 +37,8 @@ fn check(text: &str, expected: CommandBody) {
     assert_eq!(body_of(text), expected, "{text}");
 }
 
-fn refused(tag: Option<&str>, error: SyntaxError) -> Decoded {
-    Decoded::Refused(RefusedCommand { tag: tag.map(str::to_owned), error, requested_save: false })
+fn refused(tag: Option<&str>, error: SyntaxError) -> DecodeResult {
+    DecodeResult::Refused(RefusedCommand { tag: tag.map(str::to_owned), error, requested_save: false })
 }
 
 #[track_caller]
@@ -191,9 +191,9 @@ fn mailbox_verbs_and_names() {
 
 #[test]
 fn mailbox_names_are_plain_utf8_in_utf8_mode() {
-    let mode = Mode { utf8: true, ..logged_in() };
+    let mode = SyntaxMode { utf8: true, ..logged_in() };
     let decoded = decode(mode, "a DELETE \"R&D \u{fc}\"\r\n".as_bytes());
-    let Some(Decoded::Command(_, command)) = decoded.first() else { panic!("{decoded:?}") };
+    let Some(DecodeResult::Command(_, command)) = decoded.first() else { panic!("{decoded:?}") };
     assert_eq!(command.body, CommandBody::Delete(MailboxName::new("R&D \u{fc}")));
 }
 
@@ -290,7 +290,7 @@ fn fetch_attributes() {
         ["BODY[MIME]", "BODY[1.]", "BODY[0]", "BODY[", "BODY[]<1>", "BODY[]<1.0>", "()", "FLAGS UID", "BINARY[1.TEXT]"]
     {
         let decoded = decode(logged_in(), format!("a1 FETCH 1 {bad}\r\n").as_bytes());
-        assert!(matches!(decoded.as_slice(), [Decoded::Refused(_)]), "{bad}: {decoded:?}");
+        assert!(matches!(decoded.as_slice(), [DecodeResult::Refused(_)]), "{bad}: {decoded:?}");
     }
 }
 
@@ -424,14 +424,14 @@ fn search_keys() {
     );
     for bad in ["", "FROB", "OR ALL", "NOT", "()", "SINCE 31-Feb-2026", "OLDER 0", "(ALL", "CHARSET UTF-8"] {
         let decoded = decode(logged_in(), format!("a1 SEARCH {bad}\r\n").as_bytes());
-        assert!(matches!(decoded.as_slice(), [Decoded::Refused(_)]), "{bad}: {decoded:?}");
+        assert!(matches!(decoded.as_slice(), [DecodeResult::Refused(_)]), "{bad}: {decoded:?}");
     }
 }
 
 #[test]
 fn search_texts_are_decoded_with_their_charset() {
     let subject_of = |input: &[u8]| match decode(logged_in(), input).pop() {
-        Some(Decoded::Command(_, Command { body: CommandBody::Search(search), .. })) => search.key,
+        Some(DecodeResult::Command(_, Command { body: CommandBody::Search(search), .. })) => search.key,
         other => panic!("{other:?}"),
     };
     let subject = SearchKey::Subject("\u{fc}".into());
@@ -497,22 +497,22 @@ fn oversize_non_synchronizing_literal_is_skipped() {
     let input = format!("a APPEND INBOX {{{}+}}\r\n{skipped} {{5+}}\r\nabcde\r\nb NOOP\r\n", skipped.len());
     let decoded = decode_all(logged_in(), input.as_bytes(), 4_099);
     assert_eq!(decoded[0], refused(Some("a"), SyntaxError::LiteralTooBig));
-    assert!(matches!(&decoded[1], Decoded::Command(verb, _) if verb.name == "NOOP"));
-    let before_login = Mode { authenticated: false, ..logged_in() };
-    assert_eq!(decode(before_login, b"a LOGIN {9999+}\r\n"), [Decoded::Fatal(SyntaxError::LiteralTooBig)]);
+    assert!(matches!(&decoded[1], DecodeResult::Command(verb, _) if verb.name == "NOOP"));
+    let before_login = SyntaxMode { authenticated: false, ..logged_in() };
+    assert_eq!(decode(before_login, b"a LOGIN {9999+}\r\n"), [DecodeResult::Fatal(SyntaxError::LiteralTooBig)]);
 }
 
 #[test]
 fn large_literal_is_read_into_its_own_buffer() {
-    let mut decoder = Decoder::new(logged_in());
+    let mut decoder = CommandDecoder::new(logged_in());
     decoder.feed(b"a APPEND INBOX {6000}\r\n");
-    assert_eq!(decoder.decode(), Decoded::Continue);
+    assert_eq!(decoder.decode(), DecodeResult::Continue);
     let (buffer, missing) = decoder.literal_buffer().expect("the literal is large");
     assert_eq!(missing, 6_000);
     buffer.extend_from_slice(&[b'x'; 6_000]);
-    assert_eq!(decoder.decode(), Decoded::Incomplete);
+    assert_eq!(decoder.decode(), DecodeResult::Incomplete);
     decoder.feed(b"\r\n");
-    let Decoded::Command(_, Command { body: CommandBody::Append { messages, .. }, .. }) = decoder.decode() else {
+    let DecodeResult::Command(_, Command { body: CommandBody::Append { messages, .. }, .. }) = decoder.decode() else {
         panic!("APPEND was complete")
     };
     assert_eq!(messages[0].raw.len(), 6_000);
@@ -529,17 +529,17 @@ fn lines_without_a_tag_are_answered_untagged() {
 
 #[test]
 fn continuation_lines_are_returned_undecoded() {
-    let mut decoder = Decoder::new(logged_in());
+    let mut decoder = CommandDecoder::new(logged_in());
     decoder.feed(b"DONE\r\na NOOP\r\n");
     assert_eq!(decoder.decode_line(), Some(Ok(b"DONE".to_vec())));
-    assert!(matches!(decoder.decode(), Decoded::Command(..)));
+    assert!(matches!(decoder.decode(), DecodeResult::Command(..)));
     assert_eq!(decoder.decode_line(), None);
     decoder.feed(&vec![b'x'; 20_000]);
     assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
     decoder.feed(b"\r\n");
     assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
     let longest = vec![b'x'; crate::limits::CONTINUATION_BYTES_MAX];
-    let mut decoder = Decoder::new(logged_in());
+    let mut decoder = CommandDecoder::new(logged_in());
     decoder.feed(&longest);
     decoder.feed(b"\r");
     assert_eq!(decoder.decode_line(), None);
