@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
-use imap::codec::{CommandDecoder, DecodeResult, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
@@ -36,7 +36,7 @@ impl Accounts for OnlyUser {
 struct Client {
     session: Session,
     decoder: CommandDecoder,
-    out: Writer,
+    out: ResponseWriter,
 }
 
 impl Client {
@@ -83,7 +83,7 @@ fn main() {
     let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
     let session = Session::new(site, Peer::local());
     let decoder = CommandDecoder::new(session.mode());
-    let mut client = Client { session, decoder, out: Writer::new() };
+    let mut client = Client { session, decoder, out: ResponseWriter::new() };
     let file = mail.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).expect("the owner may open it");
     fill(&file, count);
     client.command("a LOGIN u p");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
-use imap::codec::{CommandDecoder, DecodeResult, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
 use imap::session::{Effect, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
@@ -50,7 +50,7 @@ impl Accounts for OnlyUser {
 struct Client {
     session: Session,
     decoder: CommandDecoder,
-    out: Writer,
+    out: ResponseWriter,
 }
 
 impl Client {
@@ -58,7 +58,7 @@ impl Client {
     fn new(site: SessionContext) -> Self {
         let session = Session::new(Arc::new(site), Peer::local());
         let decoder = CommandDecoder::new(session.mode());
-        let mut client = Self { session, decoder, out: Writer::new() };
+        let mut client = Self { session, decoder, out: ResponseWriter::new() };
         client.command("a LOGIN u p");
         client.command("a SELECT INBOX");
         client

@@ -39,26 +39,26 @@ pub mod subscribe;
 pub mod thread;
 
 use crate::codec::ast::{Command, CommandBody};
-use crate::codec::{Status, SyntaxError, Verb, Writer};
+use crate::codec::{ResponseWriter, Status, SyntaxError, Verb};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Effect, Reply, Session, Task};
 
 impl Session {
     /// Writes the greeting.
-    pub fn greet(&self, out: &mut Writer) {
+    pub fn greet(&self, out: &mut ResponseWriter) {
         out.untagged().text("OK [");
         capability::write(self, out);
         out.text("] Doublet is ready").crlf();
     }
 
     /// Executes a command.
-    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut Writer) -> Effect {
+    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut ResponseWriter) -> Effect {
         let started = self.begin_command(verb, command.tag, out).and_then(|()| start(self, command.body, out));
         self.proceed(started, out)
     }
 
     /// Processes the line that the client sent after a continuation request.
-    pub fn answer(&mut self, line: &[u8], out: &mut Writer) -> Effect {
+    pub fn answer(&mut self, line: &[u8], out: &mut ResponseWriter) -> Effect {
         let next = match self.task.take() {
             None => return Effect::Ready,
             Some(Task::Sasl(exchange)) => Ok(authenticate::continue_exchange(self, exchange, line, out)),
@@ -71,7 +71,7 @@ impl Session {
 
     /// Refuses a line after a continuation request that is too long: ends an exchange with its tagged reply, and sends
     /// BYE. The connection must close, because the end of the line is unknown.
-    pub fn refuse_line(&mut self, out: &mut Writer) {
+    pub fn refuse_line(&mut self, out: &mut ResponseWriter) {
         let effect = match self.task.take() {
             Some(Task::Sasl(exchange)) => {
                 let failed = authenticate::refuse_line(self, exchange, out);
@@ -86,7 +86,7 @@ impl Session {
 }
 
 /// Begins a command.
-pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn start(session: &mut Session, body: CommandBody, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     match body {
         CommandBody::Append { mailbox, messages } => append::append(session, &mailbox, messages),
         CommandBody::Authenticate { mechanism, initial } => {

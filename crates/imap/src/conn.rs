@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::codec::ast::Command;
-use crate::codec::{CommandDecoder, DecodeResult, Status, Verb, Writer};
+use crate::codec::{CommandDecoder, DecodeResult, ResponseWriter, Status, Verb};
 use crate::limits;
 use crate::session::{Effect, Session, SessionContext};
 
@@ -51,7 +51,7 @@ pub async fn serve(
         session.set_encrypted(stream.channel_bindings());
     }
     let decoder = CommandDecoder::new(session.mode());
-    let work = Box::new(ConnectionState { session, decoder, out: Writer::new() });
+    let work = Box::new(ConnectionState { session, decoder, out: ResponseWriter::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, termination };
     tracing::debug!(target: "imap", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
@@ -84,7 +84,7 @@ struct Connection {
 struct ConnectionState {
     session: Session,
     decoder: CommandDecoder,
-    out: Writer,
+    out: ResponseWriter,
 }
 
 /// A task for a worker.
@@ -340,7 +340,7 @@ impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.replacement();
-        Self { decoder: CommandDecoder::new(session.mode()), session, out: Writer::new() }
+        Self { decoder: CommandDecoder::new(session.mode()), session, out: ResponseWriter::new() }
     }
 
     fn decode(&mut self) -> DecodeResult {

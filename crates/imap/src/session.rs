@@ -38,7 +38,7 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::codec::{Encoding, PermittedState, RefusedCommand, Status, SyntaxMode, Verb, Writer};
+use crate::codec::{Encoding, PermittedState, RefusedCommand, ResponseWriter, Status, SyntaxMode, Verb};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -154,7 +154,7 @@ impl Session {
     }
 
     /// Records the beginning of a command. Fails if the state of the session does not permit the command.
-    pub(crate) fn begin_command(&mut self, verb: &'static Verb, tag: String, out: &mut Writer) -> Result<()> {
+    pub(crate) fn begin_command(&mut self, verb: &'static Verb, tag: String, out: &mut ResponseWriter) -> Result<()> {
         out.set_encoding(self.encoding());
         self.tag = tag;
         self.verb = verb.name;
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Answers a command that the decoder refused.
-    pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut Writer) -> Effect {
+    pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut ResponseWriter) -> Effect {
         let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
         if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No)
         {
@@ -181,7 +181,7 @@ impl Session {
 
     /// Continues an unfinished command. Without one, reports changes to an idle client, or watched events to a client
     /// between commands.
-    pub fn resume(&mut self, out: &mut Writer) -> Effect {
+    pub fn resume(&mut self, out: &mut ResponseWriter) -> Effect {
         match self.task.take() {
             None => self.push(out),
             Some(Task::Job(mut job)) => {
@@ -310,7 +310,7 @@ impl Session {
     }
 
     /// Continues a command after its first step: keeps the remaining work, or ends the command.
-    pub(crate) fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut Writer) -> Effect {
+    pub(crate) fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut ResponseWriter) -> Effect {
         let task = match next {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.end_with_error(&error, out),
@@ -329,7 +329,7 @@ impl Session {
     }
 
     /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
-    fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
+    fn finish(&mut self, reply: Reply, out: &mut ResponseWriter) -> Effect {
         match self.report(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
                 self.report_highest_modseq(out);
@@ -350,7 +350,7 @@ impl Session {
 
     /// Counts commands answered with BAD; a success after login resets the count. Sends BYE if there are too many of
     /// them, or too many failed logins.
-    fn count_failure(&mut self, status: Status, out: &mut Writer) -> Effect {
+    fn count_failure(&mut self, status: Status, out: &mut ResponseWriter) -> Effect {
         match status {
             Status::Bad => self.errors = self.errors.saturating_add(1),
             Status::Ok if self.account.is_some() => self.errors = 0,
@@ -368,7 +368,7 @@ impl Session {
         Effect::Close
     }
 
-    fn idle(&mut self, out: &mut Writer) -> Effect {
+    fn idle(&mut self, out: &mut ResponseWriter) -> Effect {
         let outcome = if self.reports_selected() {
             self.report(Updates::All, out)
         } else {
@@ -384,7 +384,7 @@ impl Session {
 
     /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
     /// unfinished.
-    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut Writer) -> Effect {
+    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut ResponseWriter) -> Effect {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }
@@ -399,6 +399,6 @@ impl Session {
 }
 
 /// Returns `true` if a slice has produced enough output.
-pub(crate) fn is_full(out: &Writer) -> bool {
+pub(crate) fn is_full(out: &ResponseWriter) -> bool {
     out.len() >= limits::SLICE_BYTES
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use imap::codec::{CommandDecoder, DecodeResult, Writer};
+use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
 use imap::session::{Effect, Session, SessionContext};
 use sasl::ChannelBinding;
 use wire::Peer;
@@ -14,7 +14,7 @@ use crate::world::TestServer;
 pub struct Connection {
     session: Session,
     decoder: CommandDecoder,
-    out: Writer,
+    out: ResponseWriter,
     effect: Effect,
     /// Number of times that an unfinished command was resumed.
     pub resumed: usize,
@@ -32,7 +32,7 @@ impl Connection {
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = CommandDecoder::new(session.mode());
-        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, resumed: 0, lines: VecDeque::new() }
+        Self { session, decoder, out: ResponseWriter::new(), effect: Effect::Ready, resumed: 0, lines: VecDeque::new() }
     }
 
     /// Returns an error if there are lines that have not been consumed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sasl::{Exchange, LoginError, Step, encode_line};
 
 use super::login;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::session::{CommandOutcome, Session};
 
 /// Begins a SASL exchange.
@@ -13,23 +13,28 @@ pub fn authenticate(
     session: &mut Session,
     mechanism: &str,
     initial_response: Option<&[u8]>,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> CommandOutcome {
     let context = Arc::new(session.login_context());
     proceed(session, Exchange::begin_line(mechanism, initial_response, context), out)
 }
 
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
-pub fn continue_exchange(session: &mut Session, exchange: Exchange, line: &[u8], out: &mut Writer) -> CommandOutcome {
+pub fn continue_exchange(
+    session: &mut Session,
+    exchange: Exchange,
+    line: &[u8],
+    out: &mut ResponseWriter,
+) -> CommandOutcome {
     proceed(session, exchange.step_line(line), out)
 }
 
 /// Ends the exchange with a line that is too long.
-pub fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut Writer) -> CommandOutcome {
+pub fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut ResponseWriter) -> CommandOutcome {
     proceed(session, exchange.fail(LoginError::TooLong), out)
 }
 
-fn proceed(session: &mut Session, step: Step, out: &mut Writer) -> CommandOutcome {
+fn proceed(session: &mut Session, step: Step, out: &mut ResponseWriter) -> CommandOutcome {
     match step {
         Step::Challenge { challenge, exchange } => {
             out.continuation(&encode_line(&challenge));

@@ -4,12 +4,12 @@
 //! concern logging in disappear, and COMPRESS=DEFLATE is added. The server offers LITERAL+ and not LITERAL-, because
 //! LITERAL+ includes it and a server must not offer both (RFC 7888 §5).
 
-use crate::codec::{VERBS, Writer};
+use crate::codec::{ResponseWriter, VERBS};
 use crate::error::Result;
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Answers CAPABILITY.
-pub fn capability(session: &Session, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn capability(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged();
     write(session, out);
     out.crlf();
@@ -17,7 +17,7 @@ pub fn capability(session: &Session, out: &mut Writer) -> Result<CommandOutcome>
 }
 
 /// Writes `CAPABILITY` and the list. Used for the response, the greeting and the response code of LOGIN.
-pub fn write(session: &Session, out: &mut Writer) {
+pub fn write(session: &Session, out: &mut ResponseWriter) {
     out.text("CAPABILITY IMAP4rev1 IMAP4rev2 LITERAL+");
     for capability in VERBS.iter().flat_map(|verb| verb.capabilities) {
         out.space().text(capability);
@@ -43,7 +43,7 @@ pub fn write(session: &Session, out: &mut Writer) {
 
 /// Returns the list as the response code that ends a login.
 pub fn code(session: &Session) -> String {
-    let mut out = Writer::new();
+    let mut out = ResponseWriter::new();
     write(session, &mut out);
     String::from_utf8_lossy(out.as_bytes()).into_owned()
 }

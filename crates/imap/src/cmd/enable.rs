@@ -1,11 +1,11 @@
 //! ENABLE (RFC 5161): CONDSTORE, QRESYNC, UTF8=ACCEPT, IMAP4rev2. Unknown names are ignored.
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Enables extensions and lists those that were not enabled before.
-pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<CommandOutcome> {
+pub fn enable(session: &mut Session, names: &[String], out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let before = session.enabled;
     let requested = |name: &str| names.iter().any(|requested| requested == name);
     out.untagged().text("ENABLED");

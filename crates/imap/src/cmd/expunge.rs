@@ -1,6 +1,6 @@
 //! EXPUNGE (RFC 9051 §6.4.3) and UID EXPUNGE (RFC 4315).
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
 use crate::session::selected::uids_of_ranges;
@@ -10,7 +10,7 @@ use crate::session::{CommandOutcome, Reply, Session};
 ///
 /// The removals are reported together with all other updates, so that the session's own expunges and those of other
 /// sessions come in one order.
-pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Writer) -> Result<CommandOutcome> {
+pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
     let uids = match set {

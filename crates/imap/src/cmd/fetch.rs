@@ -14,7 +14,7 @@ use notes::{FolderEntry, Marks};
 use super::content::OpenedMessage;
 use super::copy::permitted_updates;
 use super::select;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
@@ -27,7 +27,7 @@ use crate::session::updates::ReportProgress;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
-pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let wants_modseq = fetch.changed_since.is_some() || fetch.attributes.contains(&FetchAttribute::ModSeq);
     if fetch.vanished && !session.enabled.qresync {
         return Err(Error::Bad("QRESYNC is not enabled"));
@@ -64,7 +64,7 @@ pub fn synchronize(
     session: &mut Session,
     view: &MailSnapshot<'_>,
     numbering: Numbering,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<()> {
     if numbering == Numbering::Uid {
         session.report_from_snapshot(view, Updates::All, out)?;
@@ -78,7 +78,7 @@ fn write_vanished(
     selected: &Selected,
     view: &MailSnapshot<'_>,
     (set, changes): (&MessageSet, &Changes),
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<()> {
     let uids = match set {
         MessageSet::Numbers(numbers) => {
@@ -139,7 +139,7 @@ enum WriteProgress {
 }
 
 impl SlicedCommand for FetchJob {
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
@@ -190,7 +190,7 @@ impl FetchJob {
         session: &mut Session,
         file: &MailFile,
         view: &MailSnapshot<'_>,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<Option<Reply>> {
         // The messages in the batch have been picked from an earlier snapshot, and the first of them may be unfinished.
         if self.sends_flags && self.batch.is_empty() {
@@ -213,7 +213,7 @@ impl FetchJob {
     }
 
     /// Writes attributes from folder entries while the index is scanned.
-    fn write_entries(&mut self, selected: &Selected, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    fn write_entries(&mut self, selected: &Selected, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {
@@ -233,7 +233,7 @@ impl FetchJob {
         session: &mut Session,
         file: &MailFile,
         view: &MailSnapshot<'_>,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<()> {
         if self.batch.is_empty() {
             self.fill_batch(session, file, view)?;
@@ -270,7 +270,7 @@ impl FetchJob {
         session: &mut Session,
         view: &MailSnapshot<'_>,
         picked: &BatchMessage,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<WriteProgress> {
         let Some(message) = view.message_of(&picked.entry)?.map(OpenedMessage) else {
             // Within a literal no other data can be sent, so the connection must end.
@@ -340,7 +340,7 @@ impl FetchJob {
         &mut self,
         mut piece: PartialSection,
         message: &OpenedMessage<'_>,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<WriteProgress> {
         let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
         out.literal_octets(&piece.octets.read(message, piece.written..end)?);
@@ -375,7 +375,7 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<BatchM
 
 impl Session {
     /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
-    pub(crate) fn send_new_message_attributes(&mut self, out: &mut Writer) -> Result<ReportProgress> {
+    pub(crate) fn send_new_message_attributes(&mut self, out: &mut ResponseWriter) -> Result<ReportProgress> {
         let Some(watch) = self.watch.as_mut() else { return Ok(ReportProgress::All) };
         let mut job = match (watch.announcement.take(), watch.unannounced_uids.take()) {
             (Some(job), fresh) => {

@@ -1,11 +1,11 @@
 //! ID (RFC 2971).
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Sends the identification of the server. The identification that the client sends has no effect.
-pub fn id(session: &Session, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn id(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged().text("ID (");
     for (index, (name, value)) in session.site.options.identification.iter().enumerate() {
         if index > 0 {

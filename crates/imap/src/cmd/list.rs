@@ -1,7 +1,7 @@
 //! LIST (RFC 9051 §6.3.9) with LIST-EXTENDED (RFC 5258), LIST-STATUS (RFC 5819) and SPECIAL-USE (RFC 6154).
 
 use super::status;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{ListCommand, ListSelection};
 use crate::error::Result;
 use crate::session::hierarchy::{ListEntry, ListForm, Pattern};
@@ -9,7 +9,7 @@ use crate::session::list_response::{hierarchy, write_name};
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Lists mailboxes.
-pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     if !list.extended && matches!(list.patterns.as_slice(), [pattern] if pattern.is_empty()) {
         out.untagged_line("LIST (\\Noselect) \"/\" \"\"");
         return Ok(Reply::completed().into());
@@ -34,7 +34,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
     Ok(Reply::completed().into())
 }
 
-fn write(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
+fn write(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut ResponseWriter) {
     write_name(listed, form, out);
     if listed.child_info {
         out.text(" (\"CHILDINFO\" (");

@@ -1,6 +1,6 @@
 //! LSUB (RFC 3501 §6.3.9), the older command that lists subscriptions.
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::hierarchy::Pattern;
@@ -11,7 +11,7 @@ pub fn lsub(
     session: &mut Session,
     reference: &MailboxName,
     pattern: Option<&str>,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let Some(pattern) = pattern else { return Ok(Reply::completed().into()) };
     let file = session.file()?;

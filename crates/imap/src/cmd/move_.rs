@@ -1,13 +1,13 @@
 //! MOVE (RFC 6851). An untagged response with COPYUID precedes the removal of the messages.
 
 use super::copy::{self, Transfer};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::TransferCommand;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Moves messages in one transaction: all or none.
-pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let prepared = Transfer::prepare(session, transfer)?;
     let folder = session.selected()?.folder;

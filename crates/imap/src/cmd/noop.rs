@@ -1,6 +1,6 @@
 //! NOOP, CHECK (RFC 3501 §6.4.1) and IDLE (RFC 2177): commands that only report the changes of other sessions.
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Reply, Session};
 
@@ -16,7 +16,7 @@ pub fn check(session: &mut Session) -> Result<CommandOutcome> {
 }
 
 /// Waits for changes until the client sends DONE.
-pub fn idle(out: &mut Writer) -> Result<CommandOutcome> {
+pub fn idle(out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.continuation("idling");
     Ok(CommandOutcome::Idle)
 }

@@ -1,14 +1,14 @@
 //! NOTIFY (RFC 5465): selects the events that the server reports without being asked.
 
 use super::status;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
 use crate::session::notify_watch::NotifyWatch;
 use crate::session::{CommandOutcome, Reply, Session, Updates};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
-pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());

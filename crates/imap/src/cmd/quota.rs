@@ -5,7 +5,7 @@
 
 use mail::mailbox::Quota;
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
@@ -14,7 +14,7 @@ use crate::session::{CommandOutcome, Reply, Session};
 const ROOT: &str = "";
 
 /// Sends the quota of a quota root.
-pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn get_quota(session: &mut Session, root: &str, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     if root != ROOT || !write(&session.file()?.quota()?, out) {
         return Err(Error::No("[NONEXISTENT] there is no such quota root"));
     }
@@ -22,7 +22,11 @@ pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<
 }
 
 /// Sends the quota roots of a mailbox and their quotas.
-pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn get_quota_root(
+    session: &mut Session,
+    mailbox: &MailboxName,
+    out: &mut ResponseWriter,
+) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
@@ -43,7 +47,7 @@ pub fn set_quota() -> Result<CommandOutcome> {
 }
 
 /// Writes the quota. Returns `false` if the mail file has no limit.
-fn write(quota: &Quota, out: &mut Writer) -> bool {
+fn write(quota: &Quota, out: &mut ResponseWriter) -> bool {
     let Some(limit_bytes) = quota.limit_bytes else { return false };
     out.untagged().text("QUOTA ").string(ROOT.as_bytes()).text(" (STORAGE ");
     // STORAGE counts units of 1024 octets. A partly used unit counts as a whole one.

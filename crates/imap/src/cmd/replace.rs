@@ -6,14 +6,14 @@ use base::{Uid, UidSet};
 use mail::mailbox::MailSnapshot;
 
 use super::{append, copy};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, Reply, Selected, Session};
 
 /// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
-pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
     let view = file.view()?;

@@ -5,13 +5,13 @@ use base::UidSet;
 
 use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modseq};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SEARCH.
-pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn search(session: &mut Session, search: SearchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let matching = SearchCursor::begin(session, (&search.key, OpenPolicy::WhenNeeded), search.numbering, out);
     let matching = clear_saved_result(session, search.returns, matching)?;
     // IMAP4rev2 has only the extended response.
@@ -43,7 +43,7 @@ struct SearchJob {
 }
 
 impl SlicedCommand for SearchJob {
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
         let found = &mut self.found;
         let numbering = self.answer.numbering;
         if !self.matching.slice(session, &mut |matched| found.add(matched, numbering))? {
@@ -126,7 +126,7 @@ impl SearchResponse {
     }
 
     /// Writes the response to SEARCH.
-    pub fn write(&self, tag: &str, found: &SearchResult, out: &mut Writer) {
+    pub fn write(&self, tag: &str, found: &SearchResult, out: &mut ResponseWriter) {
         let shown = found.shown(self.numbering);
         let Some(returns) = self.returns else {
             return self.write_plain(shown.ranges().flatten(), found, out);
@@ -138,7 +138,7 @@ impl SearchResponse {
     }
 
     /// Writes the response to SORT. `sorted` holds the numbers in their sort order.
-    pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &SearchResult, out: &mut Writer) {
+    pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &SearchResult, out: &mut ResponseWriter) {
         let Some(returns) = self.returns else {
             return self.write_plain(sorted.iter().copied(), found, out);
         };
@@ -150,7 +150,7 @@ impl SearchResponse {
         });
     }
 
-    fn write_plain(&self, numbers: impl Iterator<Item = u32>, found: &SearchResult, out: &mut Writer) {
+    fn write_plain(&self, numbers: impl Iterator<Item = u32>, found: &SearchResult, out: &mut ResponseWriter) {
         out.untagged().text(self.name);
         for number in numbers {
             out.space().number(u64::from(number));
@@ -161,7 +161,12 @@ impl SearchResponse {
         out.crlf();
     }
 
-    fn write_extended(&self, summary: &ExtendedSummary<'_>, out: &mut Writer, write_all: impl FnOnce(&mut Writer)) {
+    fn write_extended(
+        &self,
+        summary: &ExtendedSummary<'_>,
+        out: &mut ResponseWriter,
+        write_all: impl FnOnce(&mut ResponseWriter),
+    ) {
         let ExtendedSummary { tag, returns, found, ends } = *summary;
         if returns == (SearchReturns { save: true, ..SearchReturns::default() }) {
             return;

@@ -14,7 +14,7 @@ use search::ExcludedNotes;
 use super::content::{MessageEntry, OpenedMessage};
 use super::fetch;
 use crate::backend::FullTextProvider;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
@@ -59,7 +59,7 @@ impl SearchCursor {
         session: &mut Session,
         (key, opens): (&SearchKey, OpenPolicy),
         numbering: Numbering,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<Self> {
         let file = session.file()?;
         let view = file.view()?;

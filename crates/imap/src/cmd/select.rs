@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use base::{Modseq, Uid, UidSet};
 use mail::mailbox::{FolderStatus, MailSnapshot};
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
@@ -17,7 +17,7 @@ use crate::session::sequence_numbers::FolderPositions;
 use crate::session::{CommandOutcome, Reply, Session, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
-pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let tells_closed = session.enabled.rev2 || session.enabled.condstore;
     if session.selected.take().is_some() && tells_closed {
         out.untagged_line("OK [CLOSED] the previous mailbox is closed");
@@ -59,7 +59,7 @@ fn write(
     session: &Session,
     view: &MailSnapshot<'_>,
     (selected, status): (&Selected, &FolderStatus),
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<()> {
     updates::write_flag_lists(selected.is_writable(), view, out);
     out.untagged_number(u64::from(status.messages), "EXISTS");
@@ -80,7 +80,12 @@ fn write(
 }
 
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
-fn resynchronize(selected: &mut Selected, view: &MailSnapshot<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
+fn resynchronize(
+    selected: &mut Selected,
+    view: &MailSnapshot<'_>,
+    qresync: &Qresync,
+    out: &mut ResponseWriter,
+) -> Result<()> {
     let last = selected.sequence_numbers.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
     let known = selected.known_uids(known);

@@ -7,14 +7,14 @@ use mail::mime::Source;
 use super::copy::permitted_updates;
 use super::search::{self, SearchResponse, SearchResult};
 use super::search_cursor::{OpenPolicy, SearchCursor, contains_modseq};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
 use crate::message::{Sorter, sort::Record};
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SORT.
-pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let sorter = Sorter::new(&sort.criteria);
     let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
@@ -48,7 +48,7 @@ struct SortJob {
 }
 
 impl SlicedCommand for SortJob {
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
         let numbering = self.answer.numbering;
         let Self { matching, found, sorter, records, numbers, .. } = self;
         let done = matching.slice(session, &mut |matched| {

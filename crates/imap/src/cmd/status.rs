@@ -9,7 +9,7 @@ use base::Uid;
 use mail::mailbox::{FolderStatus, MailSnapshot};
 use notes::Marks;
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{MailboxName, StatusItem};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
@@ -19,7 +19,7 @@ pub fn status(
     session: &mut Session,
     mailbox: &MailboxName,
     items: &[StatusItem],
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let file = session.file()?;
     let view = file.view()?;
@@ -36,7 +36,7 @@ pub fn write(
     session: &Session,
     view: &MailSnapshot<'_>,
     (name, items): (&str, &[StatusItem]),
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<()> {
     let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
     if !folder.selectable {
@@ -68,7 +68,7 @@ pub fn write(
     Ok(())
 }
 
-fn write_item(item: StatusItem, status: &FolderStatus, out: &mut Writer) {
+fn write_item(item: StatusItem, status: &FolderStatus, out: &mut ResponseWriter) {
     let (name, number) = match item {
         StatusItem::Messages => ("MESSAGES ", u64::from(status.messages)),
         StatusItem::UidNext => ("UIDNEXT ", u64::from(status.uid_next.0)),

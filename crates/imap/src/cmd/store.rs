@@ -10,7 +10,7 @@ use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 
 use super::append::flags_of;
 use super::copy::permitted_updates;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
@@ -19,7 +19,7 @@ use crate::session::selected::mailbox_gone;
 use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, fetch_response, is_full};
 
 /// Begins a STORE.
-pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let file = session.file()?;
     let view = file.view()?;
@@ -70,7 +70,7 @@ struct StoreJob {
 }
 
 impl SlicedCommand for StoreJob {
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
         if self.unreported.is_empty() && !self.walk.is_done() {
             let file = session.file()?;
             let view = file.view()?;
@@ -141,7 +141,7 @@ impl StoreJob {
     }
 
     /// Sends the flags of changed messages until the slice is full.
-    fn report_batch(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
+    fn report_batch(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<()> {
         if self.unreported.is_empty() {
             return Ok(());
         }

@@ -6,14 +6,14 @@ use mail::mime::Source;
 
 use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, ThreadCommand};
 use crate::error::Result;
 use crate::message::Threader;
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a THREAD.
-pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) -> Result<CommandOutcome> {
+pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let matching = SearchCursor::begin(session, (&thread.key, OpenPolicy::Matching), thread.numbering, out)?;
     Ok(CommandOutcome::Job(Box::new(ThreadJob {
         matching,
@@ -34,7 +34,7 @@ struct ThreadJob {
 }
 
 impl SlicedCommand for ThreadJob {
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
         let Self { matching, numbering, threader, numbers } = self;
         let done = matching.slice(session, &mut |matched| {
             if let (Some(threader), Some(message)) = (threader.as_mut(), matched.message) {

@@ -4,7 +4,8 @@
 //! a quoted string or a literal, how mailbox names are encoded for this client, and how dates and sets are formatted.
 //! No method fails. The result is a well-formed response, whatever bytes a message contains.
 //!
-//! The buffer is handed out in pieces with [`Writer::take`], so that a long response can be sent while it is produced.
+//! The buffer is handed out in pieces with [`ResponseWriter::take`], so that a long response can be sent while it is
+//! produced.
 
 use std::ops::RangeInclusive;
 
@@ -57,12 +58,12 @@ pub enum Encoding {
 
 /// Appends responses to a buffer.
 #[derive(Debug, Default)]
-pub struct Writer {
+pub struct ResponseWriter {
     buffer: Vec<u8>,
     encoding: Encoding,
 }
 
-impl Writer {
+impl ResponseWriter {
     /// Creates an empty writer for an IMAP4rev1 client.
     #[must_use]
     pub fn new() -> Self {
@@ -345,8 +346,8 @@ mod tests {
     use super::super::ast::SystemFlags;
     use super::*;
 
-    fn written(write: impl FnOnce(&mut Writer)) -> String {
-        let mut writer = Writer::new();
+    fn written(write: impl FnOnce(&mut ResponseWriter)) -> String {
+        let mut writer = ResponseWriter::new();
         write(&mut writer);
         String::from_utf8_lossy(&writer.take()).into_owned()
     }
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn utf8_is_quoted_if_the_client_accepts_it() {
-        let mut writer = Writer::new();
+        let mut writer = ResponseWriter::new();
         writer.set_encoding(Encoding::Utf8);
         writer.string("M\u{fc}ller".as_bytes()).space().mailbox("Entw\u{fc}rfe").space().string(b"\xff");
         assert_eq!(writer.take(), b"\"M\xc3\xbcller\" \"Entw\xc3\xbcrfe\" {1}\r\n\xff");
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_literal8_keeps_every_byte() {
-        let mut writer = Writer::new();
+        let mut writer = ResponseWriter::new();
         writer.literal8(b"a\0b").literal8(b"ab");
         assert_eq!(writer.take(), b"~{3}\r\na\0b{2}\r\nab");
     }

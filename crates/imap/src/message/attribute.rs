@@ -10,7 +10,7 @@ use super::entry::{EntryData, MessageSource};
 use super::envelope::envelope;
 use super::section::{Octets, origin, path, section_name};
 use super::structure::{Detail, body_structure};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, PartPath, Partial, Section, SectionText};
 
 /// Result of writing an attribute.
@@ -25,7 +25,7 @@ pub enum Outcome {
 }
 
 /// Appends an attribute that the folder's entry holds.
-pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData, out: &mut Writer) -> Outcome {
+pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData, out: &mut ResponseWriter) -> Outcome {
     match attribute {
         FetchAttribute::InternalDate => out.raw(b"INTERNALDATE ").date_time(entry.received().seconds()),
         FetchAttribute::Rfc822Size => out.raw(b"RFC822.SIZE ").number(entry.size()),
@@ -46,7 +46,7 @@ pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData,
 pub fn write_attribute<M: MessageSource>(
     attribute: &FetchAttribute,
     message: &M,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<Outcome, M::Error> {
     match attribute {
         FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
@@ -54,7 +54,7 @@ pub fn write_attribute<M: MessageSource>(
         FetchAttribute::Body => body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
         FetchAttribute::BodyStructure => {
             out.raw(b"BODYSTRUCTURE ");
-            let write = |out: &mut Writer| body_structure(message, Detail::Extended, out);
+            let write = |out: &mut ResponseWriter| body_structure(message, Detail::Extended, out);
             write_head_text(message, HeadText::BodyStructure, write, out)?;
         }
         FetchAttribute::EmailId => {
@@ -62,7 +62,7 @@ pub fn write_attribute<M: MessageSource>(
         }
         FetchAttribute::Envelope => {
             out.raw(b"ENVELOPE ");
-            let write = |out: &mut Writer| {
+            let write = |out: &mut ResponseWriter| {
                 envelope(message.header(), out);
                 Ok(())
             };
@@ -97,8 +97,8 @@ pub fn write_attribute<M: MessageSource>(
 fn write_head_text<M: MessageSource>(
     message: &M,
     text: HeadText,
-    write: impl FnOnce(&mut Writer) -> Result<(), M::Error>,
-    out: &mut Writer,
+    write: impl FnOnce(&mut ResponseWriter) -> Result<(), M::Error>,
+    out: &mut ResponseWriter,
 ) -> Result<(), M::Error> {
     if let Some(kept) = message.head_text(text) {
         out.raw(kept);
@@ -136,7 +136,7 @@ pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Resu
 }
 
 /// Appends the name under which a response returns an attribute that consists of octets.
-pub fn octets_name(attribute: &FetchAttribute, out: &mut Writer) {
+pub fn octets_name(attribute: &FetchAttribute, out: &mut ResponseWriter) {
     match attribute {
         FetchAttribute::BodySection { section, partial, .. } => section_name(section, *partial, out),
         FetchAttribute::Rfc822 => {
@@ -156,7 +156,7 @@ fn write_binary<M: MessageSource>(
     message: &M,
     part: &PartPath,
     partial: Option<Partial>,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<Outcome, M::Error> {
     let DecodedPart::Octets(octets) = binary(message, part, partial)? else { return Ok(Outcome::UnknownEncoding) };
     out.raw(b"BINARY[");
@@ -168,7 +168,11 @@ fn write_binary<M: MessageSource>(
     Ok(Outcome::Written)
 }
 
-fn write_binary_size<M: MessageSource>(message: &M, part: &PartPath, out: &mut Writer) -> Result<Outcome, M::Error> {
+fn write_binary_size<M: MessageSource>(
+    message: &M,
+    part: &PartPath,
+    out: &mut ResponseWriter,
+) -> Result<Outcome, M::Error> {
     let DecodedPart::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
     out.raw(b"BINARY.SIZE[");
     path(part, out);
@@ -190,7 +194,7 @@ mod tests {
 
     fn written_of(raw: &str, attribute: &FetchAttribute) -> String {
         let message = memory_message::Message::of(raw.as_bytes());
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
             Outcome::NotHandled => {
                 let Ok(outcome) = write_attribute(attribute, &message, &mut out);
@@ -244,7 +248,7 @@ mod tests {
                 let message = memory_message::Message::of(raw.as_bytes());
                 for attribute in [FetchAttribute::Envelope, FetchAttribute::BodyStructure] {
                     let write = |encoding| {
-                        let mut out = Writer::new();
+                        let mut out = ResponseWriter::new();
                         out.set_encoding(encoding);
                         let Ok(_) = write_attribute(&attribute, &message, &mut out);
                         String::from_utf8_lossy(&out.take()).into_owned()

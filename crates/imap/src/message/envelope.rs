@@ -9,10 +9,10 @@ use mail::limits::{ADDRESSES_MAX, FIELD_BYTES_MAX};
 use mail::mime::address::{self, Mailbox};
 use mail::mime::header::{self, Field};
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 
 /// Appends the envelope of a header.
-pub fn envelope(header: &[u8], out: &mut Writer) {
+pub fn envelope(header: &[u8], out: &mut ResponseWriter) {
     let envelope = Envelope::of(header);
     out.byte(b'(');
     out.nstring(envelope.text(Text::Date).as_deref()).space();
@@ -111,7 +111,7 @@ fn cut(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 
-fn addresses(entries: &[address::Entry], out: &mut Writer) {
+fn addresses(entries: &[address::Entry], out: &mut ResponseWriter) {
     if entries.is_empty() {
         out.nil();
         return;
@@ -131,7 +131,7 @@ fn addresses(entries: &[address::Entry], out: &mut Writer) {
     out.byte(b')');
 }
 
-fn mailbox(mailbox: &Mailbox, out: &mut Writer) {
+fn mailbox(mailbox: &Mailbox, out: &mut ResponseWriter) {
     let name = mailbox.name.as_deref().filter(|name| !name.is_empty());
     out.byte(b'(').nstring(name).space().nstring(mailbox.route.as_deref());
     out.space().string(&mailbox.local).space().string(&mailbox.domain).byte(b')');
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn check(header: &str, expected: &str) {
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         envelope(header.as_bytes(), &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{header}");
     }

@@ -5,7 +5,7 @@ use mail::mime::Source;
 
 use super::memory_message::Message;
 use super::{Octets, Outcome, Plan, Sorter, Threader, attribute, section};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, Section, SectionText, SortCriterion, SortKey, ThreadAlgorithm,
 };
@@ -15,7 +15,7 @@ use crate::codec::ast::{
 pub fn fuzz(data: &[u8]) {
     let message = Message::of(data);
     for attribute in attributes() {
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);
         assert!(outcome != Outcome::NotHandled, "{attribute:?} can be derived from the message");
         let is_binary = matches!(attribute, FetchAttribute::Binary { .. });
@@ -71,7 +71,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
     };
     let joined = [read(&name(SectionText::Header)), read(&name(SectionText::Text))].concat();
     assert_eq!(joined, data, "header and text join to the whole message");
-    section::section_name(&whole, None, &mut Writer::new());
+    section::section_name(&whole, None, &mut ResponseWriter::new());
 }
 
 /// Checks that a match decided from the entry agrees with the match decided from the message.
@@ -100,7 +100,7 @@ fn check_order(message: &Message<'_>) {
     for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
         let mut threader = Threader::new(algorithm);
         (0..3).for_each(|_| threader.add(&message.entry, message.header()));
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         threader.finish().write(&mut out, |uid| uid);
         assert!(is_balanced(out.as_bytes()), "the parentheses of threads are balanced");
     }

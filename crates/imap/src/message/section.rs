@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use mail::mime::{PartKind, Source, header, slice};
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{PartPath, Partial, Section, SectionText};
 
 /// The octets of a section.
@@ -101,7 +101,7 @@ impl Octets {
     /// # Errors
     ///
     /// Returns the errors of the source.
-    pub fn write<S: Source + ?Sized>(&self, source: &S, out: &mut Writer) -> Result<(), S::Error> {
+    pub fn write<S: Source + ?Sized>(&self, source: &S, out: &mut ResponseWriter) -> Result<(), S::Error> {
         let bytes = self.read(source, 0..self.length())?;
         out.literal(&bytes);
         Ok(())
@@ -130,7 +130,7 @@ fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
 }
 
 /// Appends the name of a section in a response: `BODY[1.HEADER]<0>`.
-pub fn section_name(section: &Section, partial: Option<Partial>, out: &mut Writer) {
+pub fn section_name(section: &Section, partial: Option<Partial>, out: &mut ResponseWriter) {
     out.raw(b"BODY[");
     path(&section.part, out);
     let (word, names): (&[u8], &[String]) = match &section.text {
@@ -156,7 +156,7 @@ pub fn section_name(section: &Section, partial: Option<Partial>, out: &mut Write
 }
 
 /// Appends the numbers of a part.
-pub(super) fn path(path: &PartPath, out: &mut Writer) {
+pub(super) fn path(path: &PartPath, out: &mut ResponseWriter) {
     for (index, number) in path.0.iter().enumerate() {
         if index > 0 {
             out.byte(b'.');
@@ -166,7 +166,7 @@ pub(super) fn path(path: &PartPath, out: &mut Writer) {
 }
 
 /// Appends the offset of the first octet of a partial.
-pub(super) fn origin(partial: Option<Partial>, out: &mut Writer) {
+pub(super) fn origin(partial: Option<Partial>, out: &mut ResponseWriter) {
     if let Some(Partial { start, .. }) = partial {
         out.byte(b'<').number(start).byte(b'>');
     }
@@ -188,7 +188,7 @@ mod tests {
     fn octets(raw: &str, section: &Section, partial: Option<Partial>) -> String {
         let message = memory_message::Message::of(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         let Ok(()) = octets.cut_to_partial(partial).write(&message, &mut out);
         let text = String::from_utf8_lossy(&out.take()).into_owned();
         text.split_once("\r\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn section_names_repeat_the_request() {
         let check = |section: Section, partial, expected: &str| {
-            let mut out = Writer::new();
+            let mut out = ResponseWriter::new();
             section_name(&section, partial, &mut out);
             assert_eq!(String::from_utf8_lossy(&out.take()), expected);
         };

@@ -11,7 +11,7 @@ use mail::mime::structure::{Content, InternedText, Parameter, Part};
 use mail::mime::{PartKind, Source};
 
 use super::envelope::envelope;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 
 /// Amount of detail in a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,11 @@ pub enum Detail {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn body_structure<S: Source + ?Sized>(source: &S, detail: Detail, out: &mut Writer) -> Result<(), S::Error> {
+pub fn body_structure<S: Source + ?Sized>(
+    source: &S,
+    detail: Detail,
+    out: &mut ResponseWriter,
+) -> Result<(), S::Error> {
     let parts = source.structure().parts();
     let mut open: Vec<&Part> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -60,7 +64,7 @@ pub fn body_structure<S: Source + ?Sized>(source: &S, detail: Detail, out: &mut 
     Ok(())
 }
 
-fn leaf(part: &Part, detail: Detail, out: &mut Writer) {
+fn leaf(part: &Part, detail: Detail, out: &mut ResponseWriter) {
     out.byte(b'(');
     common(part, out);
     if part.is_text() {
@@ -73,7 +77,7 @@ fn leaf(part: &Part, detail: Detail, out: &mut Writer) {
 }
 
 /// Writes the elements that follow the inner parts of a part.
-fn close(part: &Part, detail: Detail, out: &mut Writer) {
+fn close(part: &Part, detail: Detail, out: &mut ResponseWriter) {
     if part.kind == PartKind::Message {
         out.space().number(part.lines);
         if detail == Detail::Extended {
@@ -91,7 +95,7 @@ fn close(part: &Part, detail: Detail, out: &mut Writer) {
 
 /// Writes the elements with which every part except a multipart begins: type, parameters, id, description, encoding,
 /// size.
-fn common(part: &Part, out: &mut Writer) {
+fn common(part: &Part, out: &mut ResponseWriter) {
     let (media_type, subtype) = part.media();
     upper(media_type, out);
     upper(subtype, out.space());
@@ -107,13 +111,13 @@ fn common(part: &Part, out: &mut Writer) {
     out.space().number(part.size());
 }
 
-fn single_extension(content: &Content, out: &mut Writer) {
+fn single_extension(content: &Content, out: &mut ResponseWriter) {
     out.space().nstring(content.md5.as_deref());
     common_extension(content, out);
 }
 
 /// Writes disposition, language and location.
-fn common_extension(content: &Content, out: &mut Writer) {
+fn common_extension(content: &Content, out: &mut ResponseWriter) {
     match &content.disposition {
         Some(disposition) => {
             out.raw(b" (").string(&disposition.kind).space();
@@ -135,7 +139,7 @@ fn common_extension(content: &Content, out: &mut Writer) {
 }
 
 /// Writes parameters, including a character set that the sender did not name.
-fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Writer) {
+fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut ResponseWriter) {
     let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), InternedText::clone(&parameter.value));
     let mut pairs: Vec<_> = declared.iter().map(pair).collect();
     pairs.extend(charset.map(|charset| (b"charset".to_vec(), InternedText::of(charset))));
@@ -147,7 +151,7 @@ fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Writer) 
     list(pairs.iter().flat_map(|(name, value)| [&name[..], value]), out);
 }
 
-fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut Writer) {
+fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut ResponseWriter) {
     out.byte(b'(');
     for (index, text) in texts.enumerate() {
         if index > 0 {
@@ -158,7 +162,7 @@ fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut Writer) {
     out.byte(b')');
 }
 
-fn upper(text: &[u8], out: &mut Writer) {
+fn upper(text: &[u8], out: &mut ResponseWriter) {
     out.string(&text.to_ascii_uppercase());
 }
 
@@ -168,7 +172,7 @@ mod tests {
     use crate::message::memory_message;
 
     fn check(raw: &str, detail: Detail, expected: &str) {
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         let Ok(()) = body_structure(&memory_message::Message::of(raw.as_bytes()), detail, &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
     }
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn deep_nesting_has_balanced_parentheses() {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
-        let mut out = Writer::new();
+        let mut out = ResponseWriter::new();
         let Ok(()) = body_structure(&memory_message::Message::of(deep.as_bytes()), Detail::Extended, &mut out);
         let text = out.take();
         let count = |byte: u8| text.iter().filter(|found| **found == byte).count();

@@ -6,7 +6,7 @@ use mail::mailbox::{MailSnapshot, flags};
 use notes::FolderEntry;
 
 use super::{Selected, Session};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, Numbering};
 use crate::error::Result;
 
@@ -27,7 +27,7 @@ pub fn write_flags(
     session: &mut Session,
     view: &MailSnapshot<'_>,
     message: &NumberedEntry<'_>,
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) -> Result<()> {
     let NumberedEntry { number, entry, numbering } = *message;
     let condstore = session.enabled.condstore;
@@ -48,13 +48,13 @@ pub fn write_flags(
 }
 
 /// Writes a FETCH response with the mod-sequence and without flags, after a silent STORE (RFC 7162 §3.1.3).
-pub fn write_modseq(number: u32, entry: &FolderEntry, out: &mut Writer) {
+pub fn write_modseq(number: u32, entry: &FolderEntry, out: &mut ResponseWriter) {
     write_head(number, out);
     out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();
 }
 
 /// Writes `* n FETCH (`.
-pub fn write_head(number: u32, out: &mut Writer) {
+pub fn write_head(number: u32, out: &mut ResponseWriter) {
     out.untagged().number(u64::from(number)).text(" FETCH (");
 }
 
@@ -62,7 +62,7 @@ pub fn write_head(number: u32, out: &mut Writer) {
 pub fn write_of_entry(
     attribute: &FetchAttribute,
     (selected, view, entry): (&Selected, &MailSnapshot<'_>, &FolderEntry),
-    out: &mut Writer,
+    out: &mut ResponseWriter,
 ) {
     match attribute {
         FetchAttribute::Flags => write_flag_list(selected, view, entry, out),
@@ -88,7 +88,7 @@ pub fn write_of_entry(
     }
 }
 
-fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut Writer) {
+fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut ResponseWriter) {
     out.text("FLAGS (");
     let mut separate = false;
     let mut write = |name: &str| {

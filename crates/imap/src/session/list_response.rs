@@ -3,7 +3,7 @@
 use mail::mailbox::MailSnapshot;
 
 use super::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::SpecialUse;
 use crate::error::Result;
 
@@ -24,7 +24,7 @@ pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
 }
 
 /// Writes the beginning of a LIST response, without its extended data and line end.
-pub fn write_name(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut Writer) {
+pub fn write_name(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut ResponseWriter) {
     out.untagged().text("LIST (");
     for (index, attribute) in listed.attributes(form).enumerate() {
         if index > 0 {

@@ -20,7 +20,7 @@ use super::hierarchy::{Hierarchy, ListEntry, ListForm};
 use super::list_response;
 use super::updates::ReportProgress;
 use super::{Effect, Session, SlicedCommand, Updates};
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
 use crate::error::{Error, Result};
 use crate::limits;
@@ -120,7 +120,7 @@ impl NotifyWatch {
         selected: Option<ViewId>,
         condstore: bool,
         view: &MailSnapshot<'_>,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<()> {
         let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
         let subscriptions = view.subscriptions()?;
@@ -161,7 +161,7 @@ impl NotifyWatch {
     }
 
     /// Reports a mailbox that no longer belongs to a group, because it has been renamed or is no longer subscribed.
-    fn report_left_group(&self, known: Option<ReportedMailbox>, hierarchy: &Hierarchy, out: &mut Writer) {
+    fn report_left_group(&self, known: Option<ReportedMailbox>, hierarchy: &Hierarchy, out: &mut ResponseWriter) {
         let Some(known) = known else { return };
         let events = self.events(&known.name, known.subscribed);
         if events.is_some_and(|events| events.names || events.subscriptions) {
@@ -175,7 +175,7 @@ fn is_selected(filter: &MailboxFilter) -> bool {
 }
 
 /// Writes the current LIST response of a name.
-fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &mut Writer) {
+fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &mut ResponseWriter) {
     let returns = ListReturns { subscribed: true, ..ListReturns::default() };
     let form = ListForm { selection: ListSelection::default(), returns: &returns, knows_nonexistent: true };
     match hierarchy.get(name) {
@@ -199,7 +199,7 @@ struct StatusChange<'s> {
 
 impl StatusChange<'_> {
     /// Writes the changed numbers whose events are watched.
-    fn write(&self, events: &Events, condstore: bool, out: &mut Writer) {
+    fn write(&self, events: &Events, condstore: bool, out: &mut ResponseWriter) {
         let Self { name, known, now } = *self;
         let numbers = |status: &FolderStatus| (status.messages, status.uid_next, status.uid_validity);
         let messages = match known {
@@ -241,7 +241,7 @@ impl Session {
     }
 
     /// Reports watched events between commands.
-    pub(crate) fn push(&mut self, out: &mut Writer) -> Effect {
+    pub(crate) fn push(&mut self, out: &mut ResponseWriter) -> Effect {
         let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Effect::Ready };
         watch.pushed_modseq = account.file.database().modseq();
         let updates = match watch.selected_events() {
@@ -302,7 +302,7 @@ impl Session {
     }
 
     /// Reports events in watched mailboxes.
-    pub(crate) fn report_watched(&mut self, out: &mut Writer) -> Result<()> {
+    pub(crate) fn report_watched(&mut self, out: &mut ResponseWriter) -> Result<()> {
         let file = self.file()?;
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.watches_others()) else { return Ok(()) };
         if watch.reported_modseq == file.database().modseq() {

@@ -7,7 +7,7 @@ use sasl::Exchange;
 
 use super::updates::Updates;
 use super::{Effect, Session};
-use crate::codec::{Status, Writer};
+use crate::codec::{ResponseWriter, Status};
 use crate::error::{Error, Result};
 
 /// Result of executing a command.
@@ -25,7 +25,7 @@ pub enum CommandOutcome {
 /// A command that produces its response in slices.
 pub trait SlicedCommand: Send {
     /// Produces a slice. Returns the reply if it was the last slice.
-    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>>;
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>>;
 }
 
 /// The end of a command.
@@ -82,7 +82,7 @@ impl Reply {
     }
 
     /// Writes the line after its tag.
-    pub fn write(&self, verb: &str, out: &mut Writer) {
+    pub fn write(&self, verb: &str, out: &mut ResponseWriter) {
         out.text(self.status.name()).space();
         if let Some(code) = &self.code {
             out.byte(b'[').text(code).text("] ");

@@ -13,7 +13,7 @@ use mail::mailbox::{ChangedMessage, MailSnapshot};
 
 use super::{Session, fetch_response, is_full, selected};
 use crate::codec::ast::Numbering;
-use crate::codec::{Status, Writer};
+use crate::codec::{ResponseWriter, Status};
 use crate::error::Result;
 
 /// The updates that may be sent at the end of a command.
@@ -38,7 +38,7 @@ pub enum ReportProgress {
 
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
-    pub(crate) fn report(&mut self, updates: Updates, out: &mut Writer) -> Result<ReportProgress> {
+    pub(crate) fn report(&mut self, updates: Updates, out: &mut ResponseWriter) -> Result<ReportProgress> {
         if self.send_new_message_attributes(out)? == ReportProgress::Partial {
             return Ok(ReportProgress::Partial);
         }
@@ -69,7 +69,7 @@ impl Session {
         &mut self,
         view: &MailSnapshot<'_>,
         updates: Updates,
-        out: &mut Writer,
+        out: &mut ResponseWriter,
     ) -> Result<ReportProgress> {
         self.record_changes(view)?;
         if updates == Updates::All {
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
-    pub(crate) fn report_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn report_messages(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         self.record_changes(view)?;
         self.report_vanished(view, out)?;
         self.report_new_messages(view, out)
@@ -91,7 +91,7 @@ impl Session {
     ///
     /// This is the mod-sequence of the last change in the mailbox, unless that change has not been reported to the
     /// client yet.
-    pub(crate) fn enable_condstore(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn enable_condstore(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         if std::mem::replace(&mut self.enabled.condstore, true) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Session {
 
     /// Reports, if expunges are held back, the mod-sequence from which a client with QRESYNC must resynchronize. The
     /// mod-sequences that FETCH and STORE have sent may be later (erratum 1810 of RFC 5162).
-    pub(crate) fn report_highest_modseq(&mut self, out: &mut Writer) {
+    pub(crate) fn report_highest_modseq(&mut self, out: &mut ResponseWriter) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
         let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
         out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are pending").crlf();
@@ -127,7 +127,7 @@ impl Session {
         Ok(())
     }
 
-    fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
         if !selected.sequence_numbers.has_vanished() {
@@ -144,7 +144,7 @@ impl Session {
         Ok(())
     }
 
-    fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let rev2 = self.enabled.rev2;
         let site = std::sync::Arc::clone(&self.site);
         let mailbox = self.mailbox_key()?;
@@ -182,7 +182,7 @@ impl Session {
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
-    fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<ReportProgress> {
+    fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<ReportProgress> {
         if !self.reports_flag_changes() {
             self.selected()?.unreported.clear();
         }
@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.
-    pub(crate) fn report_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut Writer) -> Result<()> {
+    pub(crate) fn report_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let count = view.keywords().names().len();
         let selected = self.selected()?;
         if count > selected.keywords_reported {
@@ -228,9 +228,9 @@ impl Session {
 }
 
 /// Writes FLAGS and PERMANENTFLAGS.
-pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mut Writer) {
+pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mut ResponseWriter) {
     const SYSTEM: &str = "\\Answered \\Flagged \\Deleted \\Seen \\Draft";
-    let write_names = |out: &mut Writer| {
+    let write_names = |out: &mut ResponseWriter| {
         for name in view.keywords().names() {
             out.space().text(name);
         }

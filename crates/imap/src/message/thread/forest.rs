@@ -3,7 +3,7 @@
 //! Trees are lists of child indexes. No function recurses, because a thread may be as deep as the number of messages in
 //! the mailbox.
 
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 
 /// Threads, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,7 +34,7 @@ impl Forest {
     }
 
     /// Appends the threads. `shown` maps a UID to the number by which the client knows the message.
-    pub fn write(&self, out: &mut Writer, mut shown: impl FnMut(u32) -> u32) {
+    pub fn write(&self, out: &mut ResponseWriter, mut shown: impl FnMut(u32) -> u32) {
         let mut steps = Vec::new();
         for root in &self.roots {
             out.byte(b'(');
@@ -55,7 +55,13 @@ impl Forest {
 
     /// Writes a message and its chain of only children, up to the first message with several children. Those children
     /// become steps.
-    fn write_chain(&self, start: usize, steps: &mut Vec<Step>, out: &mut Writer, shown: &mut impl FnMut(u32) -> u32) {
+    fn write_chain(
+        &self,
+        start: usize,
+        steps: &mut Vec<Step>,
+        out: &mut ResponseWriter,
+        shown: &mut impl FnMut(u32) -> u32,
+    ) {
         let mut index = start;
         loop {
             let node = &self.nodes[index];

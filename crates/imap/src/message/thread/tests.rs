@@ -1,7 +1,7 @@
 //! Tests of the threads that are built from messages.
 
 use super::*;
-use crate::codec::Writer;
+use crate::codec::ResponseWriter;
 use crate::message::memory_message::MemoryEntry;
 
 /// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
@@ -12,7 +12,7 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
         let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
         threader.add(&MemoryEntry { uid, received, ..MemoryEntry::default() }, header.as_bytes());
     }
-    let mut out = Writer::new();
+    let mut out = ResponseWriter::new();
     threader.finish().write(&mut out, |uid| uid);
     String::from_utf8_lossy(&out.take()).into_owned()
 }
