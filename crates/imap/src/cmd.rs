@@ -39,7 +39,7 @@ pub mod subscribe;
 pub mod thread;
 
 use crate::codec::ast::{Command, CommandBody};
-use crate::codec::{ResponseWriter, Status, SyntaxError, Verb};
+use crate::codec::{ResponseStatus, ResponseWriter, SyntaxError, Verb};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Effect, Reply, Session, Task};
 
@@ -80,7 +80,7 @@ impl Session {
             _ => Effect::Ready,
         };
         if effect != Effect::Close {
-            out.untagged_status(Status::Bye, &SyntaxError::LineTooLong.to_string());
+            out.untagged_status(ResponseStatus::Bye, &SyntaxError::LineTooLong.to_string());
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
 
 use crate::codec::ast::Command;
-use crate::codec::{CommandDecoder, DecodeResult, ResponseWriter, Status, Verb};
+use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
 use crate::limits;
 use crate::session::{Effect, Session, SessionContext};
 
@@ -257,7 +257,7 @@ impl Connection {
                 if let PoolError::Panicked(text) = &error {
                     tracing::error!(fault = text, "a command panicked");
                 }
-                self.work.out.untagged_status(Status::Bye, "[SERVERBUG] internal error, closing connection");
+                self.work.out.untagged_status(ResponseStatus::Bye, "[SERVERBUG] internal error, closing connection");
                 Ok(Effect::Close)
             }
         }
@@ -318,7 +318,7 @@ impl Connection {
             WaitEnd::Dismissed => "the account was disabled, removed or given another password",
             WaitEnd::Ended | WaitEnd::Woken => return,
         };
-        self.work.out.untagged_status(Status::Bye, text);
+        self.work.out.untagged_status(ResponseStatus::Bye, text);
     }
 
     async fn close_with_bye(&mut self, silence: &WaitEnd) -> io::Result<()> {
@@ -377,7 +377,7 @@ impl ConnectionState {
             }
             DecodeResult::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
             DecodeResult::Fatal(error) => {
-                self.out.untagged_status(Status::Bye, &error.to_string());
+                self.out.untagged_status(ResponseStatus::Bye, &error.to_string());
                 Effect::Close
             }
             DecodeResult::Incomplete | DecodeResult::Command(..) => Effect::Ready,

@@ -3,7 +3,7 @@
 //! The client never sees the text of an inner error. Faults of the store or of a record are reported to it as
 //! UNAVAILABLE or SERVERBUG, and the connection, which asks [`Error::is_server_fault`], logs them.
 
-use crate::codec::Status;
+use crate::codec::ResponseStatus;
 
 /// Result of a command.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -34,14 +34,14 @@ pub enum Error {
 impl Error {
     /// Returns the status and the text for the client. The text includes the response code.
     #[must_use]
-    pub fn reply(&self) -> (Status, &'static str) {
+    pub fn reply(&self) -> (ResponseStatus, &'static str) {
         match self {
-            Self::Bad(text) => (Status::Bad, text),
-            Self::No(text) => (Status::No, text),
-            Self::TargetMailboxMissing => (Status::No, "[TRYCREATE] there is no such mailbox"),
-            Self::MailboxGone => (Status::No, "[NONEXISTENT] the mailbox was deleted"),
-            Self::ContentsGone => (Status::No, "[EXPUNGEISSUED] the message was deleted"),
-            Self::Mail(error) => (Status::No, mail_error_text(error)),
+            Self::Bad(text) => (ResponseStatus::Bad, text),
+            Self::No(text) => (ResponseStatus::No, text),
+            Self::TargetMailboxMissing => (ResponseStatus::No, "[TRYCREATE] there is no such mailbox"),
+            Self::MailboxGone => (ResponseStatus::No, "[NONEXISTENT] the mailbox was deleted"),
+            Self::ContentsGone => (ResponseStatus::No, "[EXPUNGEISSUED] the message was deleted"),
+            Self::Mail(error) => (ResponseStatus::No, mail_error_text(error)),
         }
     }
 

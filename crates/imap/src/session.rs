@@ -38,7 +38,7 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::codec::{Encoding, PermittedState, RefusedCommand, ResponseWriter, Status, SyntaxMode, Verb};
+use crate::codec::{Encoding, PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, Verb};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -164,8 +164,9 @@ impl Session {
 
     /// Answers a command that the decoder refused.
     pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut ResponseWriter) -> Effect {
-        let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
-        if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == Status::No)
+        let status = refusal.tag.as_ref().map_or(ResponseStatus::Bad, |_| refusal.error.status());
+        if let Some(selected) =
+            self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == ResponseStatus::No)
         {
             selected.saved = UidSet::new();
         }
@@ -350,10 +351,10 @@ impl Session {
 
     /// Counts commands answered with BAD; a success after login resets the count. Sends BYE if there are too many of
     /// them, or too many failed logins.
-    fn count_failure(&mut self, status: Status, out: &mut ResponseWriter) -> Effect {
+    fn count_failure(&mut self, status: ResponseStatus, out: &mut ResponseWriter) -> Effect {
         match status {
-            Status::Bad => self.errors = self.errors.saturating_add(1),
-            Status::Ok if self.account.is_some() => self.errors = 0,
+            ResponseStatus::Bad => self.errors = self.errors.saturating_add(1),
+            ResponseStatus::Ok if self.account.is_some() => self.errors = 0,
             _ => {}
         }
         let options = &self.site.options;
@@ -364,7 +365,7 @@ impl Session {
         } else {
             return Effect::Ready;
         };
-        out.untagged_status(Status::Bye, why);
+        out.untagged_status(ResponseStatus::Bye, why);
         Effect::Close
     }
 
@@ -393,7 +394,7 @@ impl Session {
         if matches!(error, Error::ContentsGone) {
             return Effect::Close;
         }
-        out.untagged_status(Status::Bye, error.reply().1);
+        out.untagged_status(ResponseStatus::Bye, error.reply().1);
         Effect::Close
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
 
 use super::capability;
-use crate::codec::Status;
+use crate::codec::ResponseStatus;
 use crate::session::{Account, CommandOutcome, Reply, Session};
 
 /// Logs in with a password.
@@ -47,23 +47,25 @@ fn check_password(session: &Session, user: &str, password: &[u8]) -> Result<Logi
 }
 
 /// Returns the reply to a failed login, with its response code (RFC 5530).
-fn reply(error: LoginError) -> (Status, &'static str) {
+fn reply(error: LoginError) -> (ResponseStatus, &'static str) {
     match error {
-        LoginError::InvalidCredentials => (Status::No, "[AUTHENTICATIONFAILED] wrong login or password"),
-        LoginError::AccountDisabled => (Status::No, "[AUTHORIZATIONFAILED] the account is disabled"),
-        LoginError::NotAuthorized => (Status::No, "[AUTHORIZATIONFAILED] you may not act as another user"),
-        LoginError::Throttled => (Status::No, "[LIMIT] too many failed logins, try again later"),
+        LoginError::InvalidCredentials => (ResponseStatus::No, "[AUTHENTICATIONFAILED] wrong login or password"),
+        LoginError::AccountDisabled => (ResponseStatus::No, "[AUTHORIZATIONFAILED] the account is disabled"),
+        LoginError::NotAuthorized => (ResponseStatus::No, "[AUTHORIZATIONFAILED] you may not act as another user"),
+        LoginError::Throttled => (ResponseStatus::No, "[LIMIT] too many failed logins, try again later"),
         LoginError::Malformed => {
-            (Status::No, "[AUTHENTICATIONFAILED] invalid response for this authentication mechanism")
+            (ResponseStatus::No, "[AUTHENTICATIONFAILED] invalid response for this authentication mechanism")
         }
         LoginError::ChannelBinding => {
-            (Status::No, "[AUTHENTICATIONFAILED] the channel binding does not match this connection")
+            (ResponseStatus::No, "[AUTHENTICATIONFAILED] the channel binding does not match this connection")
         }
-        LoginError::MechanismNotOffered => (Status::No, "[CANNOT] this authentication mechanism is not available"),
-        LoginError::TlsRequired => (Status::No, "[PRIVACYREQUIRED] login requires an encrypted connection"),
-        LoginError::Unavailable => (Status::No, "[UNAVAILABLE] cannot authenticate now, try again later"),
-        LoginError::NotBase64 => (Status::Bad, "expected base64"),
-        LoginError::TooLong => (Status::Bad, "the response is too long"),
-        LoginError::Cancelled => (Status::Bad, "authentication was cancelled"),
+        LoginError::MechanismNotOffered => {
+            (ResponseStatus::No, "[CANNOT] this authentication mechanism is not available")
+        }
+        LoginError::TlsRequired => (ResponseStatus::No, "[PRIVACYREQUIRED] login requires an encrypted connection"),
+        LoginError::Unavailable => (ResponseStatus::No, "[UNAVAILABLE] cannot authenticate now, try again later"),
+        LoginError::NotBase64 => (ResponseStatus::Bad, "expected base64"),
+        LoginError::TooLong => (ResponseStatus::Bad, "the response is too long"),
+        LoginError::Cancelled => (ResponseStatus::Bad, "authentication was cancelled"),
     }
 }

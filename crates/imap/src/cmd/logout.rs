@@ -1,11 +1,11 @@
 //! LOGOUT (RFC 9051 §6.1.3).
 
-use crate::codec::{ResponseWriter, Status};
+use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::Result;
 use crate::session::{CommandOutcome, Effect, Reply, Updates};
 
 /// Sends BYE and ends the connection.
 pub fn logout(out: &mut ResponseWriter) -> Result<CommandOutcome> {
-    out.untagged_status(Status::Bye, "good-bye");
+    out.untagged_status(ResponseStatus::Bye, "good-bye");
     Ok(Reply::completed().with_updates(Updates::None).with_effect(Effect::Close).into())
 }

@@ -3,7 +3,7 @@
 //! The client can correct every one of them. A refusal always ends the command, so that client and server are
 //! synchronized again at the next line.
 
-use super::writer::Status;
+use super::writer::ResponseStatus;
 
 /// Reason why a command was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,15 +43,15 @@ pub enum SyntaxError {
 impl SyntaxError {
     /// Returns the status of the reply: BAD if the client must change its syntax, NO if it must change its request.
     #[must_use]
-    pub fn status(self) -> Status {
+    pub fn status(self) -> ResponseStatus {
         match self {
-            Self::NoTag | Self::UnknownCommand | Self::Expected(_) | Self::LineTooLong => Status::Bad,
+            Self::NoTag | Self::UnknownCommand | Self::Expected(_) | Self::LineTooLong => ResponseStatus::Bad,
             Self::Limit(_)
             | Self::LiteralTooBig
             | Self::BadCharset
             | Self::BadEvent
             | Self::MailboxName
-            | Self::UnknownSpecialUse => Status::No,
+            | Self::UnknownSpecialUse => ResponseStatus::No,
         }
     }
 }

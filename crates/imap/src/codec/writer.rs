@@ -19,7 +19,7 @@ const QUOTED_BYTES_MAX: usize = 1_000;
 
 /// The status of a tagged or untagged status response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ResponseStatus {
     /// OK.
     Ok,
     /// NO.
@@ -32,7 +32,7 @@ pub enum Status {
     PreAuth,
 }
 
-impl Status {
+impl ResponseStatus {
     /// Returns the name of the status.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -291,12 +291,12 @@ impl ResponseWriter {
     }
 
     /// Appends an untagged status response. The text must not be empty and includes the response code, if there is one.
-    pub fn untagged_status(&mut self, status: Status, text: &str) -> &mut Self {
+    pub fn untagged_status(&mut self, status: ResponseStatus, text: &str) -> &mut Self {
         self.untagged().text(status.name()).space().text(text).crlf()
     }
 
     /// Appends the tagged status response that ends a command. The text includes the response code, if there is one.
-    pub fn tagged(&mut self, tag: &str, status: Status, text: &str) -> &mut Self {
+    pub fn tagged(&mut self, tag: &str, status: ResponseStatus, text: &str) -> &mut Self {
         self.text(tag).space().text(status.name()).space().text(text).crlf()
     }
 
@@ -421,7 +421,7 @@ mod tests {
             writer.flags(flags, ["$Forwarded"]).space().flags(SystemFlags::NONE, []).crlf();
             writer.ranges([1..=3, 7..=7]).crlf();
             writer.untagged_number(18, "EXISTS");
-            writer.tagged("a1", Status::No, "[TRYCREATE] there is no such mailbox");
+            writer.tagged("a1", ResponseStatus::No, "[TRYCREATE] there is no such mailbox");
             writer.number(u64::MAX).space().number(0);
         });
         let expected = "(\\Answered \\Seen $Forwarded) ()\r\n1:3,7\r\n* 18 EXISTS\r\n\

@@ -7,7 +7,7 @@ use sasl::Exchange;
 
 use super::updates::Updates;
 use super::{Effect, Session};
-use crate::codec::{ResponseWriter, Status};
+use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::{Error, Result};
 
 /// Result of executing a command.
@@ -32,7 +32,7 @@ pub trait SlicedCommand: Send {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// OK, NO or BAD.
-    pub status: Status,
+    pub status: ResponseStatus,
     /// The response code in brackets.
     pub code: Option<String>,
     /// The human-readable text. Empty for "completed".
@@ -47,7 +47,13 @@ impl Reply {
     /// Creates an OK reply with a text.
     #[must_use]
     pub fn ok(text: &'static str) -> Self {
-        Self { status: Status::Ok, code: None, text: Cow::Borrowed(text), updates: Updates::All, effect: Effect::Ready }
+        Self {
+            status: ResponseStatus::Ok,
+            code: None,
+            text: Cow::Borrowed(text),
+            updates: Updates::All,
+            effect: Effect::Ready,
+        }
     }
 
     /// Creates an OK reply which states that the command is completed.

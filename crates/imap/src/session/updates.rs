@@ -13,7 +13,7 @@ use mail::mailbox::{ChangedMessage, MailSnapshot};
 
 use super::{Session, fetch_response, is_full, selected};
 use crate::codec::ast::Numbering;
-use crate::codec::{ResponseWriter, Status};
+use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::Result;
 
 /// The updates that may be sent at the end of a command.
@@ -238,7 +238,7 @@ pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mu
     out.untagged().text("FLAGS (").text(SYSTEM);
     write_names(out);
     out.byte(b')').crlf();
-    out.untagged().text(Status::Ok.name()).text(" [PERMANENTFLAGS (");
+    out.untagged().text(ResponseStatus::Ok.name()).text(" [PERMANENTFLAGS (");
     if writable {
         out.text(SYSTEM);
         write_names(out);
