@@ -17,7 +17,7 @@ pub use decoder::{CommandDecoder, DecodeResult, RefusedCommand, SyntaxMode};
 pub use error::SyntaxError;
 pub use mail::mailbox::utf7;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
-pub use writer::{Encoding, MONTHS, ResponseStatus, ResponseWriter, is_atom_byte};
+pub use writer::{MONTHS, ResponseStatus, ResponseWriter, TextEncoding, is_atom_byte};
 
 /// Decodes arbitrary bytes from a fuzzer, whole and in pieces, and panics only if the decoder breaks a promise.
 pub fn fuzz(data: &[u8]) {

@@ -38,7 +38,7 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::Peer;
 
-use crate::codec::{Encoding, PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, Verb};
+use crate::codec::{PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, TextEncoding, Verb};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -271,8 +271,8 @@ impl Session {
         self.peer.login_context(LoginProtocol::Imap, &self.site.options.mechanisms, &self.channel_bindings)
     }
 
-    pub(crate) fn encoding(&self) -> Encoding {
-        if self.mode().utf8 { Encoding::Utf8 } else { Encoding::Ascii }
+    pub(crate) fn encoding(&self) -> TextEncoding {
+        if self.mode().utf8 { TextEncoding::Utf8 } else { TextEncoding::Ascii }
     }
 
     /// Returns the mail file of the user that has logged in.

@@ -48,7 +48,7 @@ impl ResponseStatus {
 
 /// The form in which non-ASCII text is sent to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
+pub enum TextEncoding {
     /// Mailbox names in modified UTF-7, other texts as literals (IMAP4rev1).
     #[default]
     Ascii,
@@ -60,7 +60,7 @@ pub enum Encoding {
 #[derive(Debug, Default)]
 pub struct ResponseWriter {
     buffer: Vec<u8>,
-    encoding: Encoding,
+    encoding: TextEncoding,
 }
 
 impl ResponseWriter {
@@ -71,13 +71,13 @@ impl ResponseWriter {
     }
 
     /// Sets the form of non-ASCII text for subsequent output.
-    pub fn set_encoding(&mut self, encoding: Encoding) {
+    pub fn set_encoding(&mut self, encoding: TextEncoding) {
         self.encoding = encoding;
     }
 
     /// Returns the form of non-ASCII text.
     #[must_use]
-    pub fn encoding(&self) -> Encoding {
+    pub fn encoding(&self) -> TextEncoding {
         self.encoding
     }
 
@@ -215,9 +215,9 @@ impl ResponseWriter {
     /// Appends a mailbox name in the form that this client understands.
     pub fn mailbox(&mut self, name: &str) -> &mut Self {
         match self.encoding {
-            Encoding::Utf8 => self.astring(name.as_bytes()),
-            Encoding::Ascii if utf7::is_plain(name) => self.astring(name.as_bytes()),
-            Encoding::Ascii => {
+            TextEncoding::Utf8 => self.astring(name.as_bytes()),
+            TextEncoding::Ascii if utf7::is_plain(name) => self.astring(name.as_bytes()),
+            TextEncoding::Ascii => {
                 let encoded = utf7::encode(name);
                 self.astring(encoded.as_bytes())
             }
@@ -324,7 +324,7 @@ impl ResponseWriter {
             }
             ascii &= byte < 0x80;
         }
-        ascii || (self.encoding == Encoding::Utf8 && std::str::from_utf8(bytes).is_ok())
+        ascii || (self.encoding == TextEncoding::Utf8 && std::str::from_utf8(bytes).is_ok())
     }
 
     fn two_digits(&mut self, number: u64) -> &mut Self {
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn utf8_is_quoted_if_the_client_accepts_it() {
         let mut writer = ResponseWriter::new();
-        writer.set_encoding(Encoding::Utf8);
+        writer.set_encoding(TextEncoding::Utf8);
         writer.string("M\u{fc}ller".as_bytes()).space().mailbox("Entw\u{fc}rfe").space().string(b"\xff");
         assert_eq!(writer.take(), b"\"M\xc3\xbcller\" \"Entw\xc3\xbcrfe\" {1}\r\n\xff");
     }

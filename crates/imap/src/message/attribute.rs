@@ -183,7 +183,7 @@ fn write_binary_size<M: MessageSource>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Encoding;
+    use crate::codec::TextEncoding;
     use crate::message::memory_message;
 
     const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";
@@ -244,7 +244,7 @@ mod tests {
             (format!("Subject: {long}\r\n\r\n"), true),
             ("Subject: gr\u{fc}n\r\nContent-Type: text/plain; name=gr\u{fc}n\r\n\r\n".to_owned(), false),
         ] {
-            for encoding in [Encoding::Ascii, Encoding::Utf8] {
+            for encoding in [TextEncoding::Ascii, TextEncoding::Utf8] {
                 let message = memory_message::Message::of(raw.as_bytes());
                 for attribute in [FetchAttribute::Envelope, FetchAttribute::BodyStructure] {
                     let write = |encoding| {
@@ -255,7 +255,7 @@ mod tests {
                     };
                     let first = write(encoding);
                     assert_eq!(write(encoding), first, "{raw}");
-                    let other = if encoding == Encoding::Ascii { Encoding::Utf8 } else { Encoding::Ascii };
+                    let other = if encoding == TextEncoding::Ascii { TextEncoding::Utf8 } else { TextEncoding::Ascii };
                     assert_eq!(write(other) == first, is_kept, "{raw}");
                 }
                 assert_eq!(message.head_text(HeadText::Envelope).is_some(), is_kept);
