@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use mail::mime::structure::Encoding;
+use mail::mime::structure::TransferEncoding;
 use mail::mime::{PartKind, Source, transfer_encoding};
 
 use super::section::Octets;
@@ -41,7 +41,7 @@ pub fn binary<S: Source + ?Sized>(
     if part.kind != PartKind::Leaf || part.content.encoding.is_identity() {
         return Ok(DecodedPart::Octets(Octets::Range(part.body.clone()).cut_to_partial(partial)));
     }
-    if let Encoding::Other(_) = part.content.encoding {
+    if let TransferEncoding::Other(_) = part.content.encoding {
         return Ok(DecodedPart::UnknownEncoding);
     }
     let end = partial.map_or(usize::MAX, |partial| {

@@ -25,7 +25,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 
 use crate::mime::Damaged;
 use crate::mime::message_source::slice;
-use crate::mime::structure::{Encoding, PartKind, Structure};
+use crate::mime::structure::{PartKind, Structure, TransferEncoding};
 
 pub use base64::{Base64Layout, Base64Padding};
 pub use quoted_printable::QuotedPrintableStyle;
@@ -125,16 +125,16 @@ pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
 }
 
 /// Determines the content to store for a body, its range in the body, and how to restore it.
-fn split_body<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
+fn split_body<'a>(body: &'a [u8], encoding: &TransferEncoding) -> (Range<usize>, SplitPart<'a>) {
     match encoding {
-        Encoding::Base64 => {
+        TransferEncoding::Base64 => {
             if let Some(region) = base64::decode_reversibly(body) {
                 let content = Cow::Owned(region.content);
                 let length = region.range.len() as u64;
                 return (region.range, SplitPart { content, length, rebuild: ContentEncoding::Base64(region.layout) });
             }
         }
-        Encoding::QuotedPrintable => {
+        TransferEncoding::QuotedPrintable => {
             if let Some((content, style)) = quoted_printable::decode_reversibly(body) {
                 let content = Cow::Owned(content);
                 let length = body.len() as u64;

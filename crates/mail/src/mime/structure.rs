@@ -25,7 +25,7 @@ mod tests;
 
 use std::ops::Range;
 
-pub use content::{Content, Disposition, Encoding, Parameter};
+pub use content::{Content, Disposition, Parameter, TransferEncoding};
 pub use interned_text::InternedText;
 pub use scan::{ScanEffort, parse, parse_counting};
 

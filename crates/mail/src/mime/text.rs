@@ -6,7 +6,7 @@
 use search::html;
 
 use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
-use crate::mime::structure::{Encoding, Part};
+use crate::mime::structure::{Part, TransferEncoding};
 use crate::mime::{Source, encoded_word, transfer_encoding};
 
 /// Number of bytes of a part that are examined first for a preview.
@@ -39,8 +39,8 @@ pub fn of_part<S: Source + ?Sized>(
 ) -> Result<Option<String>, S::Error> {
     let Some(part) = source.structure().parts().get(index) else { return Ok(None) };
     let encoded_max = match part.content.encoding {
-        Encoding::Base64 => size_bytes_max.saturating_mul(2),
-        Encoding::QuotedPrintable => size_bytes_max.saturating_mul(3),
+        TransferEncoding::Base64 => size_bytes_max.saturating_mul(2),
+        TransferEncoding::QuotedPrintable => size_bytes_max.saturating_mul(3),
         _ => size_bytes_max,
     };
     let end = part.body.end.min(part.body.start.saturating_add(encoded_max as u64));

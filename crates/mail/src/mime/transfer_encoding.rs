@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{NO_PAD, PAD, PAD_INDIFFERENT};
 use base64::engine::{GeneralPurposeConfig, Simd};
 
-use crate::mime::structure::Encoding;
+use crate::mime::structure::TransferEncoding;
 
 /// Base64 with padding. Decoding is strict.
 pub(crate) static STANDARD: LazyLock<Simd> = LazyLock::new(|| Simd::standard(PAD));
@@ -33,14 +33,14 @@ static FORGIVING: LazyLock<Simd> = LazyLock::new(|| {
 /// Decoding stops after about `size_bytes_max` bytes. The result may be a little longer, but it is shorter only if the
 /// body ends.
 #[must_use]
-pub fn decode<'a>(encoding: &Encoding, body: &'a [u8], size_bytes_max: usize) -> Option<Cow<'a, [u8]>> {
+pub fn decode<'a>(encoding: &TransferEncoding, body: &'a [u8], size_bytes_max: usize) -> Option<Cow<'a, [u8]>> {
     match encoding {
-        Encoding::SevenBit | Encoding::EightBit | Encoding::Binary => {
+        TransferEncoding::SevenBit | TransferEncoding::EightBit | TransferEncoding::Binary => {
             Some(Cow::Borrowed(body.get(..size_bytes_max).unwrap_or(body)))
         }
-        Encoding::Base64 => Some(Cow::Owned(base64_lenient(body, size_bytes_max))),
-        Encoding::QuotedPrintable => Some(Cow::Owned(quoted_printable_lenient(body, size_bytes_max))),
-        Encoding::Other(_) => None,
+        TransferEncoding::Base64 => Some(Cow::Owned(base64_lenient(body, size_bytes_max))),
+        TransferEncoding::QuotedPrintable => Some(Cow::Owned(quoted_printable_lenient(body, size_bytes_max))),
+        TransferEncoding::Other(_) => None,
     }
 }
 
@@ -166,9 +166,12 @@ mod tests {
     #[test]
     fn decoding_stops_at_the_limit() {
         let encoded = STANDARD.encode(vec![7; 100_000]);
-        let decoded = decode(&Encoding::Base64, encoded.as_bytes(), 1_000).map_or(0, |decoded| decoded.len());
+        let decoded = decode(&TransferEncoding::Base64, encoded.as_bytes(), 1_000).map_or(0, |decoded| decoded.len());
         assert!((1_000..2_000).contains(&decoded), "{decoded}");
-        assert_eq!(decode(&Encoding::SevenBit, b"abcdef", 3).as_deref(), Some(&b"abc"[..]));
-        assert_eq!(decode(&Encoding::Other(crate::mime::structure::InternedText::of(b"x-uue")), b"abc", 3), None);
+        assert_eq!(decode(&TransferEncoding::SevenBit, b"abcdef", 3).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(
+            decode(&TransferEncoding::Other(crate::mime::structure::InternedText::of(b"x-uue")), b"abc", 3),
+            None
+        );
     }
 }

@@ -39,7 +39,7 @@ pub struct Content {
     /// Content-Location.
     pub location: Option<InternedText>,
     /// Content-Transfer-Encoding.
-    pub encoding: Encoding,
+    pub encoding: TransferEncoding,
 }
 
 /// A parameter of a media type or a disposition.
@@ -62,7 +62,7 @@ pub struct Disposition {
 
 /// Content-Transfer-Encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Encoding {
+pub enum TransferEncoding {
     /// `7bit`, also the default.
     SevenBit,
     /// `8bit`.
@@ -77,7 +77,7 @@ pub enum Encoding {
     Other(InternedText),
 }
 
-impl Encoding {
+impl TransferEncoding {
     /// Returns the name as IMAP and MIME write it.
     #[must_use]
     pub fn name(&self) -> &[u8] {
@@ -120,7 +120,7 @@ impl Content {
             PartContext::Digest => (b"message", b"rfc822"),
             PartContext::Other => (b"text", b"plain"),
         };
-        let encoding = value(ContentField::TransferEncoding).map_or(Encoding::SevenBit, Encoding::of);
+        let encoding = value(ContentField::TransferEncoding).map_or(TransferEncoding::SevenBit, TransferEncoding::of);
         let is_typed = typed.is_some();
         let (media_type, subtype, parameters) =
             typed.unwrap_or_else(|| (InternedText::of(default_type), InternedText::of(default_subtype), Vec::new()));

@@ -9,7 +9,7 @@ use std::ops::Range;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
-use super::{Content, Disposition, Encoding, InternedText, Parameter, Part, PartKind, Structure};
+use super::{Content, Disposition, InternedText, Parameter, Part, PartKind, Structure, TransferEncoding};
 use crate::limits::{LANGUAGES_MAX, PARAMETERS_MAX};
 use crate::mime::Damaged;
 
@@ -123,14 +123,14 @@ fn flags(part: &Part) -> u8 {
 
 fn encode_content(encoder: &mut Encoder, content: &Content) {
     match &content.encoding {
-        Encoding::SevenBit => encoder.u8(0),
-        Encoding::EightBit => encoder.u8(1),
-        Encoding::Binary => encoder.u8(2),
-        Encoding::Base64 => encoder.u8(3),
-        Encoding::QuotedPrintable => encoder.u8(4),
-        Encoding::Other(_) => encoder.u8(5),
+        TransferEncoding::SevenBit => encoder.u8(0),
+        TransferEncoding::EightBit => encoder.u8(1),
+        TransferEncoding::Binary => encoder.u8(2),
+        TransferEncoding::Base64 => encoder.u8(3),
+        TransferEncoding::QuotedPrintable => encoder.u8(4),
+        TransferEncoding::Other(_) => encoder.u8(5),
     };
-    if let Encoding::Other(name) = &content.encoding {
+    if let TransferEncoding::Other(name) = &content.encoding {
         encode_text(encoder, name);
     }
     encode_text(encoder, &content.media_type);
@@ -214,12 +214,12 @@ fn decode_flags(flags: u8) -> Read<(PartKind, u8)> {
 
 fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
     let encoding = match decoder.u8()? {
-        0 => Encoding::SevenBit,
-        1 => Encoding::EightBit,
-        2 => Encoding::Binary,
-        3 => Encoding::Base64,
-        4 => Encoding::QuotedPrintable,
-        5 => Encoding::Other(decode_text(decoder)?),
+        0 => TransferEncoding::SevenBit,
+        1 => TransferEncoding::EightBit,
+        2 => TransferEncoding::Binary,
+        3 => TransferEncoding::Base64,
+        4 => TransferEncoding::QuotedPrintable,
+        5 => TransferEncoding::Other(decode_text(decoder)?),
         _ => return Err(InvalidRecord),
     };
     let media_type = decode_text(decoder)?;
