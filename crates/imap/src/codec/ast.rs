@@ -14,7 +14,7 @@ mod search;
 mod set;
 
 pub use base::civil::Date;
-pub use fetch::{FetchAttribute, PartPath, Partial, Section, SectionText};
+pub use fetch::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 pub use flag::{FlagList, StoreAction, SystemFlags};
 pub use mailbox::{
     ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUse, StatusItem, StatusItems,

@@ -247,7 +247,7 @@ fn fetch_attributes() {
             vanished: false,
         })
     };
-    let section = |part: &[u32], text| Section { part: PartPath(part.to_vec()), text };
+    let section = |part: &[u32], text| SectionSpec { part: PartPath(part.to_vec()), text };
     let peeked = |section, partial| A::BodySection { section, partial, peek: true };
     check("FETCH 1:* FAST", fetch(vec![A::Flags, A::InternalDate, A::Rfc822Size]));
     check("FETCH 1:* ALL", fetch(vec![A::Flags, A::InternalDate, A::Rfc822Size, A::Envelope]));

@@ -11,7 +11,7 @@ use super::envelope::envelope;
 use super::section::{Octets, origin, path, section_name};
 use super::structure::{Detail, body_structure};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{FetchAttribute, PartPath, Partial, Section, SectionText};
+use crate::codec::ast::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 
 /// Result of writing an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ fn write_head_text<M: MessageSource>(
 ///
 /// Returns the errors of the message.
 pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Result<Option<Octets>, M::Error> {
-    let whole = |text| Section { part: PartPath::default(), text };
+    let whole = |text| SectionSpec { part: PartPath::default(), text };
     let section = match attribute {
         FetchAttribute::BodySection { section, partial, .. } => {
             return Ok(Some(Octets::of_section(message, section)?.cut_to_partial(*partial)));
@@ -212,11 +212,11 @@ mod tests {
         let check = |attribute: FetchAttribute, expected: &str| {
             assert_eq!(written_of(BINARY, &attribute), expected);
         };
-        let section = |text| Section { part: PartPath::default(), text };
+        let section = |text| SectionSpec { part: PartPath::default(), text };
         let body = |text, partial| FetchAttribute::BodySection { section: section(text), partial, peek: true };
         check(body(SectionText::Text, None), "BODY[TEXT] {4}\r\nc??d");
         check(body(SectionText::Text, Some(Partial { start: 2, length: 2 })), "BODY[TEXT]<2> {2}\r\n?d");
-        let first = Section { part: PartPath(vec![1]), text: SectionText::Whole };
+        let first = SectionSpec { part: PartPath(vec![1]), text: SectionText::Whole };
         let first = |partial| FetchAttribute::BodySection { section: first.clone(), partial, peek: true };
         check(first(None), "BODY[1] {4}\r\nc??d");
         check(first(Some(Partial { start: 1, length: 2 })), "BODY[1]<1> {2}\r\n??");
@@ -282,7 +282,7 @@ mod tests {
         let partial = Some(Partial { start: 1, length: 1 });
         check(FetchAttribute::Binary { part: PartPath(vec![1]), partial, peek }, "BINARY[1]<1> {1}\r\ni");
         check(FetchAttribute::BinarySize(PartPath(vec![1])), "BINARY.SIZE[1] 3");
-        let section = Section { part: PartPath(vec![1]), text: SectionText::Whole };
+        let section = SectionSpec { part: PartPath(vec![1]), text: SectionText::Whole };
         check(FetchAttribute::BodySection { section, partial, peek }, "BODY[1]<1> {1}\r\nG");
         check(FetchAttribute::Envelope, "ENVELOPE (NIL \"x\" NIL NIL NIL NIL NIL NIL NIL NIL)");
         check(FetchAttribute::Body, "BODY (\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"BASE64\" 6 1)");

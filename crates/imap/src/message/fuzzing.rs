@@ -7,7 +7,8 @@ use super::memory_message::Message;
 use super::{Octets, Outcome, Plan, Sorter, Threader, attribute, section};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{
-    Date, FetchAttribute, PartPath, Partial, SearchKey, Section, SectionText, SortCriterion, SortKey, ThreadAlgorithm,
+    Date, FetchAttribute, PartPath, Partial, SearchKey, SectionSpec, SectionText, SortCriterion, SortKey,
+    ThreadAlgorithm,
 };
 
 /// Renders bytes as a message in every supported form and panics if a property is violated. This is the entry point of
@@ -44,7 +45,7 @@ fn attributes() -> Vec<FetchAttribute> {
         attributes.push(FetchAttribute::BinarySize(path(part)));
         for text in [SectionText::Whole, SectionText::Header, SectionText::HeaderFieldsNot(vec!["To".into()])] {
             attributes.push(FetchAttribute::BodySection {
-                section: Section { part: path(part), text },
+                section: SectionSpec { part: path(part), text },
                 partial,
                 peek: true,
             });
@@ -55,7 +56,7 @@ fn attributes() -> Vec<FetchAttribute> {
 
 /// Checks that sections have the expected bytes, whether they are read at once or in pieces.
 fn check_sections(message: &Message<'_>, data: &[u8]) {
-    let whole = Section { part: PartPath::default(), text: SectionText::Whole };
+    let whole = SectionSpec { part: PartPath::default(), text: SectionText::Whole };
     let Ok(octets) = Octets::of_section(message, &whole);
     let mut pieces = Vec::new();
     for start in (0..octets.length()).step_by(7) {
@@ -63,8 +64,8 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
         pieces.extend_from_slice(&piece);
     }
     assert_eq!(pieces, data, "the pieces join to the whole message");
-    let name = |text| Section { part: PartPath::default(), text };
-    let read = |section: &Section| {
+    let name = |text| SectionSpec { part: PartPath::default(), text };
+    let read = |section: &SectionSpec| {
         let Ok(octets) = Octets::of_section(message, section);
         let Ok(bytes) = octets.read(message, 0..octets.length());
         bytes.into_owned()

@@ -12,7 +12,7 @@ use std::ops::Range;
 use mail::mime::{PartKind, Source, header, slice};
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{PartPath, Partial, Section, SectionText};
+use crate::codec::ast::{PartPath, Partial, SectionSpec, SectionText};
 
 /// The octets of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Octets {
     /// # Errors
     ///
     /// Returns the errors of the source, which is read only for fields in the header of an encapsulated message.
-    pub fn of_section<S: Source + ?Sized>(source: &S, section: &Section) -> Result<Self, S::Error> {
+    pub fn of_section<S: Source + ?Sized>(source: &S, section: &SectionSpec) -> Result<Self, S::Error> {
         let parts = source.structure().parts();
         let Some(index) = source.structure().find(&section.part.0) else { return Ok(Self::NONE) };
         let part = &parts[index];
@@ -130,7 +130,7 @@ fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
 }
 
 /// Appends the name of a section in a response: `BODY[1.HEADER]<0>`.
-pub fn section_name(section: &Section, partial: Option<Partial>, out: &mut ResponseWriter) {
+pub fn section_name(section: &SectionSpec, partial: Option<Partial>, out: &mut ResponseWriter) {
     out.raw(b"BODY[");
     path(&section.part, out);
     let (word, names): (&[u8], &[String]) = match &section.text {
@@ -181,11 +181,11 @@ mod tests {
         Content-Type: message/rfc822\r\n\r\nSubject: inner\r\nx-a: 2\r\n 3\r\n\r\nbody\r\n--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n\
         --c\r\n\r\nthree.one\r\n--c--\r\n--b--\r\n";
 
-    fn section(part: &[u32], text: SectionText) -> Section {
-        Section { part: PartPath(part.to_vec()), text }
+    fn section(part: &[u32], text: SectionText) -> SectionSpec {
+        SectionSpec { part: PartPath(part.to_vec()), text }
     }
 
-    fn octets(raw: &str, section: &Section, partial: Option<Partial>) -> String {
+    fn octets(raw: &str, section: &SectionSpec, partial: Option<Partial>) -> String {
         let message = memory_message::Message::of(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
         let mut out = ResponseWriter::new();
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn section_names_repeat_the_request() {
-        let check = |section: Section, partial, expected: &str| {
+        let check = |section: SectionSpec, partial, expected: &str| {
             let mut out = ResponseWriter::new();
             section_name(&section, partial, &mut out);
             assert_eq!(String::from_utf8_lossy(&out.take()), expected);

@@ -22,7 +22,7 @@ pub enum FetchAttribute {
     /// BODY[...].
     BodySection {
         /// The section.
-        section: Section,
+        section: SectionSpec,
         /// The range of octets.
         partial: Option<Partial>,
         /// `true` if `\Seen` stays unchanged.
@@ -97,14 +97,14 @@ pub struct PartPath(pub Vec<u32>);
 
 /// The content of the brackets in `BODY[...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct SectionSpec {
     /// The part.
     pub part: PartPath,
     /// The portion of that part.
     pub text: SectionText,
 }
 
-impl Section {
+impl SectionSpec {
     /// Returns `true` if the section is the header of the message itself, or fields of it.
     #[must_use]
     pub fn is_of_message_header(&self) -> bool {

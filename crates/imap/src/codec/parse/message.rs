@@ -4,7 +4,7 @@ use base::time::days_since_epoch;
 
 use crate::codec::ast::{
     AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, FlagList, Numbering, PartPath, Partial,
-    ReplaceCommand, Section, SectionText, StoreAction, StoreCommand, TransferCommand,
+    ReplaceCommand, SectionSpec, SectionText, StoreAction, StoreCommand, TransferCommand,
 };
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -229,10 +229,10 @@ fn bracketed_part(scanner: &mut Scanner<'_>) -> Parsed<PartPath> {
     Ok(part)
 }
 
-fn section(scanner: &mut Scanner<'_>) -> Parsed<Section> {
+fn section(scanner: &mut Scanner<'_>) -> Parsed<SectionSpec> {
     let (part, text_follows) = part_path(scanner)?;
     if scanner.peek() == Some(b']') && !text_follows {
-        return Ok(Section { part, text: SectionText::Whole });
+        return Ok(SectionSpec { part, text: SectionText::Whole });
     }
     let text = match scanner.word().to_ascii_uppercase().as_slice() {
         b"HEADER" => SectionText::Header,
@@ -242,7 +242,7 @@ fn section(scanner: &mut Scanner<'_>) -> Parsed<Section> {
         b"MIME" if text_follows => SectionText::Mime,
         _ => return Err(SyntaxError::Expected("a section")),
     };
-    Ok(Section { part, text })
+    Ok(SectionSpec { part, text })
 }
 
 /// Parses `1.2.3`. The flag is `true` if the path ends with a dot, which must be followed by a section text.
