@@ -1,11 +1,15 @@
 //! CREATE (RFC 9051 §6.3.4) with special uses (RFC 6154) and MAILBOXID (RFC 8474).
 
-use crate::codec::ast::{MailboxName, SpecialUse};
+use crate::codec::ast::{MailboxName, SpecialUseAttribute};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
 
 /// Creates a mailbox and any missing levels above it.
-pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[SpecialUse]) -> Result<CommandOutcome> {
+pub fn create(
+    session: &mut Session,
+    mailbox: &MailboxName,
+    special_use: &[SpecialUseAttribute],
+) -> Result<CommandOutcome> {
     let special_use = match special_use {
         [] => None,
         [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),
@@ -22,6 +26,6 @@ pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[Speci
 
 const UNKNOWN_USE: Error = Error::No("[USEATTR] this special use is not supported");
 
-fn mail_use(special_use: SpecialUse) -> Option<mail::mailbox::SpecialUse> {
+fn mail_use(special_use: SpecialUseAttribute) -> Option<mail::mailbox::SpecialUse> {
     mail::mailbox::SpecialUse::from_name(special_use.name())
 }

@@ -17,7 +17,7 @@ pub use base::civil::Date;
 pub use fetch::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 pub use flag::{FlagList, StoreAction, SystemFlags};
 pub use mailbox::{
-    ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUse, StatusItem, StatusItems,
+    ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUseAttribute, StatusItem, StatusItems,
 };
 pub use notify::{EventGroup, Events, MailboxFilter, NotifyCommand};
 pub use search::{
@@ -80,7 +80,7 @@ pub enum CommandBody {
         /// The new mailbox.
         mailbox: MailboxName,
         /// The USE parameter.
-        special_use: Vec<SpecialUse>,
+        special_use: Vec<SpecialUseAttribute>,
     },
     /// DELETE.
     Delete(MailboxName),

@@ -168,13 +168,13 @@ fn select_and_its_parameters() {
 
 #[test]
 fn mailbox_verbs_and_names() {
-    let create = |name: &str, special_use: &[SpecialUse]| CommandBody::Create {
+    let create = |name: &str, special_use: &[SpecialUseAttribute]| CommandBody::Create {
         mailbox: MailboxName::new(name),
         special_use: special_use.to_vec(),
     };
     check("CREATE Entw&APw-rfe", create("Entw\u{fc}rfe", &[]));
     check("CREATE inbox/x", create("INBOX/x", &[]));
-    check("CREATE s (USE (\\Sent \\drafts))", create("s", &[SpecialUse::Sent, SpecialUse::Drafts]));
+    check("CREATE s (USE (\\Sent \\drafts))", create("s", &[SpecialUseAttribute::Sent, SpecialUseAttribute::Drafts]));
     check_refused("CREATE s (USE (\\Frob))", SyntaxError::UnknownSpecialUse);
     check_refused("CREATE a&b", SyntaxError::MailboxName);
     check_refused(&format!("CREATE {}", "x".repeat(2_000)), SyntaxError::MailboxName);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use mail::mailbox::canonical_name;
 
-use crate::codec::ast::{ListReturns, ListSelection, SpecialUse};
+use crate::codec::ast::{ListReturns, ListSelection, SpecialUseAttribute};
 use crate::limits::LIST_STEPS_MAX;
 
 /// The separator between levels.
@@ -24,7 +24,7 @@ pub struct ListedMailbox {
     /// `true` if the client has subscribed to the name.
     pub subscribed: bool,
     /// The special use of the mailbox.
-    pub special_use: Option<SpecialUse>,
+    pub special_use: Option<SpecialUseAttribute>,
     /// `true` if there is an existing mailbox below the name.
     pub has_children: bool,
     /// `true` if there is a subscribed name below the name.
@@ -173,7 +173,7 @@ impl ListEntry<'_> {
             (false, true) => Some("\\HasNoChildren"),
             (false, false) => None,
         };
-        let special_use = mailbox.special_use.map(SpecialUse::name);
+        let special_use = mailbox.special_use.map(SpecialUseAttribute::name);
         [missing, noselect, subscribed, children, special_use].into_iter().flatten()
     }
 }
@@ -271,7 +271,7 @@ mod tests {
             ..ListedMailbox::default()
         };
         Hierarchy::of([
-            ("Sent".into(), mailbox(true, true, Some(SpecialUse::Sent))),
+            ("Sent".into(), mailbox(true, true, Some(SpecialUseAttribute::Sent))),
             ("INBOX".into(), mailbox(true, true, None)),
             ("Work/2026/Old".into(), mailbox(true, true, None)),
             ("Work/Plan".into(), mailbox(true, false, None)),
@@ -346,7 +346,7 @@ mod tests {
             let listed = ListedMailbox {
                 exists: !name.contains('?'),
                 subscribed: name.contains('!'),
-                special_use: name.contains('*').then_some(SpecialUse::Archive),
+                special_use: name.contains('*').then_some(SpecialUseAttribute::Archive),
                 ..ListedMailbox::default()
             };
             (name.trim_end_matches(['!', '*', '?']).to_owned(), listed)

@@ -4,7 +4,7 @@ use mail::mailbox::MailSnapshot;
 
 use super::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::SpecialUse;
+use crate::codec::ast::SpecialUseAttribute;
 use crate::error::Result;
 
 /// Collects the mailboxes and subscribed names that the client can see.
@@ -15,7 +15,7 @@ pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
     let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
     mailboxes.extend(subscriptions.iter().map(|name| (name.clone(), subscribed_only.clone())));
     for folder in folders {
-        let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
+        let special_use = folder.special_use.and_then(|known| SpecialUseAttribute::from_name(known.name().as_bytes()));
         let exists = folder.selectable;
         let subscribed = subscriptions.contains(&folder.name);
         mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));

@@ -70,7 +70,7 @@ pub struct ListReturns {
 
 /// A special use of a mailbox (RFC 6154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpecialUse {
+pub enum SpecialUseAttribute {
     /// `\All`.
     All,
     /// `\Archive`.
@@ -89,7 +89,7 @@ pub enum SpecialUse {
     Trash,
 }
 
-impl SpecialUse {
+impl SpecialUseAttribute {
     const ALL: [Self; 8] =
         [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Important, Self::Junk, Self::Sent, Self::Trash];
 

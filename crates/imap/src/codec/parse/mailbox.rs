@@ -2,7 +2,7 @@
 
 use crate::codec::ast::{
     CommandBody, ListCommand, ListReturns, ListSelection, Numbering, Qresync, QuotaLimit, SelectCommand, SelectMode,
-    SpecialUse, StatusItem, StatusItems,
+    SpecialUseAttribute, StatusItem, StatusItems,
 };
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -65,7 +65,7 @@ pub fn create(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
             }
             scanner.space()?;
             special_use = scanner.list(limits::LIST_ITEMS_MAX, "attributes", |scanner| {
-                SpecialUse::from_name(scanner.word()).ok_or(SyntaxError::UnknownSpecialUse)
+                SpecialUseAttribute::from_name(scanner.word()).ok_or(SyntaxError::UnknownSpecialUse)
             })?;
             Ok(())
         })?;
