@@ -6,7 +6,7 @@ use notes::Marks;
 
 use super::content::SYSTEM_FLAGS;
 use super::copy;
-use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlags};
+use crate::codec::ast::{AppendMessage, MailboxName, RequestedFlags, SystemFlags};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Reply, Session};
 
@@ -32,7 +32,7 @@ pub fn new_message(message: AppendMessage) -> Result<NewMessage> {
 }
 
 /// Converts the client's flags to the flags of the `mail` crate.
-pub fn flags_of(list: &FlagList) -> Flags {
+pub fn flags_of(list: &RequestedFlags) -> Flags {
     let is_set = |(_, flag): &&(Marks, SystemFlags)| list.system.contains(*flag);
     let marks = SYSTEM_FLAGS.iter().filter(is_set).fold(Marks::NONE, |marks, (mark, _)| marks.union(*mark));
     Flags { marks, keywords: list.keywords.clone() }

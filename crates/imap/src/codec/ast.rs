@@ -15,7 +15,7 @@ mod set;
 
 pub use base::civil::Date;
 pub use fetch::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
-pub use flag::{FlagList, StoreAction, SystemFlags};
+pub use flag::{RequestedFlags, StoreAction, SystemFlags};
 pub use mailbox::{
     ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUseAttribute, StatusItem, StatusItems,
 };
@@ -202,7 +202,7 @@ pub struct Qresync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendMessage {
     /// The flags to set.
-    pub flags: FlagList,
+    pub flags: RequestedFlags,
     /// The internal date, in seconds since the epoch. `None` means the current time.
     pub received_seconds: Option<i64>,
     /// The message.
@@ -236,7 +236,7 @@ pub struct StoreCommand {
     /// `true` if the new flags need not be sent back (`.SILENT`).
     pub silent: bool,
     /// The flags.
-    pub flags: FlagList,
+    pub flags: RequestedFlags,
     /// If set, only messages not changed after this mod-sequence are changed.
     pub unchanged_since: Option<u64>,
 }

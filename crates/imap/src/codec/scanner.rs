@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::ast::{Bound, FlagList, MailboxName, MessageSet, SequenceRange, SequenceSet, SystemFlags};
+use super::ast::{Bound, MailboxName, MessageSet, RequestedFlags, SequenceRange, SequenceSet, SystemFlags};
 use super::decoder::{Frame, SyntaxMode};
 use super::error::SyntaxError;
 use super::{utf7, writer};
@@ -253,13 +253,13 @@ impl<'f> Scanner<'f> {
     }
 
     /// Consumes flags in parentheses.
-    pub fn flag_list(&mut self) -> Parsed<FlagList> {
+    pub fn flag_list(&mut self) -> Parsed<RequestedFlags> {
         let flags = self.list(limits::FLAGS_MAX, "flags", Self::flag)?;
         Ok(flag_list_of(flags))
     }
 
     /// Consumes flags that are separated by spaces, without parentheses.
-    pub fn bare_flags(&mut self) -> Parsed<FlagList> {
+    pub fn bare_flags(&mut self) -> Parsed<RequestedFlags> {
         let mut flags = vec![self.flag()?];
         while !self.is_at_end() {
             self.space()?;
@@ -358,8 +358,8 @@ enum FlagName {
 }
 
 /// Collects flags. `\Recent` is left out, because only the server sets it.
-fn flag_list_of(flags: Vec<FlagName>) -> FlagList {
-    let mut list = FlagList { system: SystemFlags::NONE, keywords: Vec::new() };
+fn flag_list_of(flags: Vec<FlagName>) -> RequestedFlags {
+    let mut list = RequestedFlags { system: SystemFlags::NONE, keywords: Vec::new() };
     for flag in flags {
         match flag {
             FlagName::System(flag) => list.system.insert(flag),

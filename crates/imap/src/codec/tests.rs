@@ -324,13 +324,13 @@ fn store_in_all_its_forms() {
             unchanged_since,
         })
     };
-    let seen = || FlagList { system: SystemFlags::SEEN, keywords: vec!["$Junk".into()] };
+    let seen = || RequestedFlags { system: SystemFlags::SEEN, keywords: vec!["$Junk".into()] };
     use Numbering::{Sequence, Uid};
     check("STORE 1,3:5 +FLAGS (\\Seen $Junk $junk)", store(Sequence, StoreAction::Add, false, seen(), None));
     check("UID STORE 1,3:5 -flags.silent \\seen $Junk", store(Uid, StoreAction::Remove, true, seen(), None));
     check(
         "STORE 1,3:5 (UNCHANGEDSINCE 9) FLAGS ()",
-        store(Sequence, StoreAction::Replace, false, FlagList::default(), Some(9)),
+        store(Sequence, StoreAction::Replace, false, RequestedFlags::default(), Some(9)),
     );
     check_refused("STORE 1 +FLAGS (\\Frob)", SyntaxError::Expected("a known system flag"));
     check_refused("STORE 0 +FLAGS (x)", SyntaxError::Expected("a number greater than zero"));
@@ -345,7 +345,7 @@ fn transfer_expunge_and_replace() {
     check("UID MOVE 2:4 \"a b\"", CommandBody::Move(transfer(Numbering::Uid)));
     check("UID EXPUNGE 7", CommandBody::Expunge(Some(messages(&[(7, 7)]))));
     let message = AppendMessage {
-        flags: FlagList { system: SystemFlags::DRAFT, keywords: vec![] },
+        flags: RequestedFlags { system: SystemFlags::DRAFT, keywords: vec![] },
         received_seconds: None,
         raw: b"x\r\n\0".to_vec(),
     };
@@ -367,15 +367,15 @@ fn append_accepts_several_messages() {
         "APPEND INBOX (\\Seen) \" 7-Feb-1994 21:52:25 -0800\" {{3}}\r\nabc {{10000+}}\r\n{large} UTF8 (~{{2}}\r\n\u{fc})"
     );
     let message = |flags, received_seconds, raw: &[u8]| AppendMessage { flags, received_seconds, raw: raw.to_vec() };
-    let seen = FlagList { system: SystemFlags::SEEN, keywords: vec![] };
+    let seen = RequestedFlags { system: SystemFlags::SEEN, keywords: vec![] };
     check(
         &text,
         CommandBody::Append {
             mailbox: inbox(),
             messages: vec![
                 message(seen, Some(760_686_745), b"abc"),
-                message(FlagList::default(), None, large.as_bytes()),
-                message(FlagList::default(), None, "\u{fc}".as_bytes()),
+                message(RequestedFlags::default(), None, large.as_bytes()),
+                message(RequestedFlags::default(), None, "\u{fc}".as_bytes()),
             ],
         },
     );

@@ -48,7 +48,7 @@ impl SystemFlags {
 
 /// The flags that a client sets, removes or replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FlagList {
+pub struct RequestedFlags {
     /// The system flags.
     pub system: SystemFlags,
     /// The keywords in the client's spelling, without duplicates.

@@ -3,8 +3,8 @@
 use base::time::days_since_epoch;
 
 use crate::codec::ast::{
-    AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, FlagList, Numbering, PartPath, Partial,
-    ReplaceCommand, SectionSpec, SectionText, StoreAction, StoreCommand, TransferCommand,
+    AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, Numbering, PartPath, Partial, ReplaceCommand,
+    RequestedFlags, SectionSpec, SectionText, StoreAction, StoreCommand, TransferCommand,
 };
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -28,7 +28,7 @@ pub fn append(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
 
 /// Parses `[(flags)] [date-time] literal`.
 fn append_message(scanner: &mut Scanner<'_>) -> Parsed<AppendMessage> {
-    let mut flags = FlagList::default();
+    let mut flags = RequestedFlags::default();
     if scanner.peek() == Some(b'(') {
         flags = scanner.flag_list()?;
         scanner.space()?;
