@@ -11,7 +11,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
-use imap::session::{Effect, Options, Session, SessionContext};
+use imap::session::{ConnectionAction, Options, Session, SessionContext};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
@@ -49,7 +49,7 @@ impl Client {
         while let DecodeResult::Command(verb, command) = self.decoder.decode() {
             let mut effect = self.session.execute(verb, command, &mut self.out);
             bytes += self.out.take().len();
-            while effect == Effect::Unfinished {
+            while effect == ConnectionAction::Unfinished {
                 effect = self.session.resume(&mut self.out);
                 bytes += self.out.take().len();
             }

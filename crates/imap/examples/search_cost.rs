@@ -15,7 +15,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
-use imap::session::{Effect, Options, Session, SessionContext};
+use imap::session::{ConnectionAction, Options, Session, SessionContext};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
@@ -73,7 +73,7 @@ impl Client {
         while let DecodeResult::Command(verb, command) = self.decoder.decode() {
             let mut effect = self.session.execute(verb, command, &mut self.out);
             answer.extend(self.out.take());
-            while effect == Effect::Unfinished {
+            while effect == ConnectionAction::Unfinished {
                 effect = self.session.resume(&mut self.out);
                 answer.extend(self.out.take());
             }

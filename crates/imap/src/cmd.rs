@@ -41,7 +41,7 @@ pub mod thread;
 use crate::codec::ast::{Command, CommandBody};
 use crate::codec::{ResponseStatus, ResponseWriter, SyntaxError, Verb};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Effect, Reply, Session, Task};
+use crate::session::{CommandOutcome, ConnectionAction, Reply, Session, Task};
 
 impl Session {
     /// Writes the greeting.
@@ -52,15 +52,15 @@ impl Session {
     }
 
     /// Executes a command.
-    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut ResponseWriter) -> Effect {
+    pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut ResponseWriter) -> ConnectionAction {
         let started = self.begin_command(verb, command.tag, out).and_then(|()| start(self, command.body, out));
         self.proceed(started, out)
     }
 
     /// Processes the line that the client sent after a continuation request.
-    pub fn answer(&mut self, line: &[u8], out: &mut ResponseWriter) -> Effect {
+    pub fn answer(&mut self, line: &[u8], out: &mut ResponseWriter) -> ConnectionAction {
         let next = match self.task.take() {
-            None => return Effect::Ready,
+            None => return ConnectionAction::Ready,
             Some(Task::Sasl(exchange)) => Ok(authenticate::continue_exchange(self, exchange, line, out)),
             Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
             Some(Task::Idle) => Err(Error::Bad("expected DONE")),
@@ -77,9 +77,9 @@ impl Session {
                 let failed = authenticate::refuse_line(self, exchange, out);
                 self.proceed(Ok(failed), out)
             }
-            _ => Effect::Ready,
+            _ => ConnectionAction::Ready,
         };
-        if effect != Effect::Close {
+        if effect != ConnectionAction::Close {
             out.untagged_status(ResponseStatus::Bye, &SyntaxError::LineTooLong.to_string());
         }
     }

@@ -25,7 +25,7 @@ use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
 use crate::codec::ast::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
 use crate::limits;
-use crate::session::{Effect, Session, SessionContext};
+use crate::session::{ConnectionAction, Session, SessionContext};
 
 /// Data that the connections of one listener share.
 pub struct Service {
@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// Waits for the client between commands, and meanwhile reports the events that the client watches.
-    async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<Effect, WaitEnd>> {
+    async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<ConnectionAction, WaitEnd>> {
         self.flush().await?;
         let listener = match self.work.decoder.is_empty() {
             true => self.work.session.listen_between_commands(),
@@ -141,45 +141,45 @@ impl Connection {
             }
         };
         match self.read(shutdown, woken).await? {
-            Ok(()) | Err(WaitEnd::Woken) => Ok(Ok(Effect::Ready)),
+            Ok(()) | Err(WaitEnd::Woken) => Ok(Ok(ConnectionAction::Ready)),
             Err(silence) => Ok(Err(silence)),
         }
     }
 
     /// Performs an effect. Returns `false` at the end of the connection.
-    async fn perform_effect(&mut self, mut effect: Effect, shutdown: &Shutdown) -> io::Result<bool> {
+    async fn perform_effect(&mut self, mut effect: ConnectionAction, shutdown: &Shutdown) -> io::Result<bool> {
         loop {
             effect = match effect {
-                Effect::Ready => return Ok(true),
-                Effect::Unfinished => {
+                ConnectionAction::Ready => return Ok(true),
+                ConnectionAction::Unfinished => {
                     self.flush().await?;
                     self.run_task(WorkerTask::Resume).await?
                 }
-                Effect::Line => match self.line(shutdown).await? {
+                ConnectionAction::Line => match self.line(shutdown).await? {
                     Some(effect) => effect,
                     None => return Ok(false),
                 },
-                Effect::Idle => match self.idle(shutdown).await? {
+                ConnectionAction::Idle => match self.idle(shutdown).await? {
                     Some(effect) => effect,
                     None => return Ok(false),
                 },
-                Effect::StartTls => {
+                ConnectionAction::StartTls => {
                     self.start_tls().await?;
-                    Effect::Ready
+                    ConnectionAction::Ready
                 }
-                Effect::Compress => {
+                ConnectionAction::Compress => {
                     self.flush().await?;
                     self.work.decoder.discard_input();
                     self.stream()?.start_deflate();
-                    Effect::Ready
+                    ConnectionAction::Ready
                 }
-                Effect::Close => return Ok(false),
+                ConnectionAction::Close => return Ok(false),
             }
         }
     }
 
     /// Passes the session the line that it asked for. Returns `None` if the connection must end.
-    async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
+    async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<ConnectionAction>> {
         loop {
             match self.work.decoder.decode_line() {
                 Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
@@ -199,7 +199,7 @@ impl Connection {
 
     /// Waits, while the client is idle, for a line from it or for something to report. Returns `None` if the connection
     /// must end.
-    async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
+    async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<ConnectionAction>> {
         loop {
             match self.work.decoder.decode_line() {
                 Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
@@ -212,7 +212,7 @@ impl Connection {
             let listener = self.work.session.listen();
             if !self.work.session.has_nothing_to_report() {
                 let effect = self.run_task(WorkerTask::Resume).await?;
-                if effect != Effect::Idle {
+                if effect != ConnectionAction::Idle {
                     return Ok(Some(effect));
                 }
             }
@@ -234,7 +234,7 @@ impl Connection {
     }
 
     /// Runs a task on a worker, or on the current task if it needs no disk access.
-    async fn run_task(&mut self, task: WorkerTask) -> io::Result<Effect> {
+    async fn run_task(&mut self, task: WorkerTask) -> io::Result<ConnectionAction> {
         if task.is_light(&self.work.session) {
             return Ok(self.work.perform(task));
         }
@@ -258,7 +258,7 @@ impl Connection {
                     tracing::error!(fault = text, "a command panicked");
                 }
                 self.work.out.untagged_status(ResponseStatus::Bye, "[SERVERBUG] internal error, closing connection");
-                Ok(Effect::Close)
+                Ok(ConnectionAction::Close)
             }
         }
     }
@@ -348,7 +348,7 @@ impl ConnectionState {
         self.decoder.decode()
     }
 
-    fn perform(&mut self, task: WorkerTask) -> Effect {
+    fn perform(&mut self, task: WorkerTask) -> ConnectionAction {
         match task {
             WorkerTask::Execute(verb, command) => self.session.execute(verb, command, &mut self.out),
             WorkerTask::Resume => self.session.resume(&mut self.out),
@@ -357,8 +357,8 @@ impl ConnectionState {
     }
 
     /// Executes the other commands that have arrived, until there is enough output to send.
-    fn execute_pipelined(&mut self, mut effect: Effect) -> Effect {
-        while effect == Effect::Ready && self.out.len() < limits::SLICE_BYTES {
+    fn execute_pipelined(&mut self, mut effect: ConnectionAction) -> ConnectionAction {
+        while effect == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES {
             effect = match self.decode() {
                 DecodeResult::Incomplete => break,
                 DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
@@ -369,18 +369,18 @@ impl ConnectionState {
     }
 
     /// Handles decoded input that is not a command.
-    fn handle_non_command(&mut self, decoded: DecodeResult) -> Effect {
+    fn handle_non_command(&mut self, decoded: DecodeResult) -> ConnectionAction {
         match decoded {
             DecodeResult::Continue => {
                 self.out.continuation("go on");
-                Effect::Ready
+                ConnectionAction::Ready
             }
             DecodeResult::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
             DecodeResult::Fatal(error) => {
                 self.out.untagged_status(ResponseStatus::Bye, &error.to_string());
-                Effect::Close
+                ConnectionAction::Close
             }
-            DecodeResult::Incomplete | DecodeResult::Command(..) => Effect::Ready,
+            DecodeResult::Incomplete | DecodeResult::Command(..) => ConnectionAction::Ready,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The state of one connection, and the effect of its commands. Pure: no sockets, no tokio, no clock of its own.
 //!
-//! A [`Session`] takes commands one after the other, writes the output for the client, and returns an [`Effect`] that
-//! states the connection's next action. Long responses are produced in slices. After each slice the connection sends
-//! the output, waits until the client has received it, and calls [`Session::resume`] on any free worker. A slow client
-//! therefore occupies neither memory nor a worker. No snapshot of the store lives longer than a slice.
+//! A [`Session`] takes commands one after the other, writes the output for the client, and returns an
+//! [`ConnectionAction`] that states the connection's next action. Long responses are produced in slices. After each
+//! slice the connection sends the output, waits until the client has received it, and calls [`Session::resume`] on any
+//! free worker. A slow client therefore occupies neither memory nor a worker. No snapshot of the store lives longer
+//! than a slice.
 //!
 //! Before any output is sent, the future from [`Session::take_durability_wait`] must be ready, because a client must
 //! not learn of a change that a power failure can undo.
@@ -51,7 +52,7 @@ use debug_events::CommandStart;
 
 /// The connection's next action after a session has processed a command or a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum ConnectionAction {
     /// Sends the output and passes the next command to the session.
     Ready,
     /// Sends the output and calls [`Session::resume`].
@@ -163,7 +164,7 @@ impl Session {
     }
 
     /// Answers a command that the decoder refused.
-    pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut ResponseWriter) -> Effect {
+    pub fn refuse(&mut self, refusal: &RefusedCommand, out: &mut ResponseWriter) -> ConnectionAction {
         let status = refusal.tag.as_ref().map_or(ResponseStatus::Bad, |_| refusal.error.status());
         if let Some(selected) =
             self.selected.as_deref_mut().filter(|_| refusal.requested_save && status == ResponseStatus::No)
@@ -182,14 +183,14 @@ impl Session {
 
     /// Continues an unfinished command. Without one, reports changes to an idle client, or watched events to a client
     /// between commands.
-    pub fn resume(&mut self, out: &mut ResponseWriter) -> Effect {
+    pub fn resume(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
         match self.task.take() {
             None => self.push(out),
             Some(Task::Job(mut job)) => {
                 let next = match job.step(self, out) {
                     Ok(None) => {
                         self.task = Some(Task::Job(job));
-                        return Effect::Unfinished;
+                        return ConnectionAction::Unfinished;
                     }
                     Ok(Some(reply)) => Ok(CommandOutcome::Reply(reply)),
                     Err(error) => Err(error),
@@ -199,7 +200,7 @@ impl Session {
             Some(Task::Finish(reply)) => self.finish(reply, out),
             Some(Task::Sasl(exchange)) => {
                 self.task = Some(Task::Sasl(exchange));
-                Effect::Line
+                ConnectionAction::Line
             }
             Some(Task::Idle) => self.idle(out),
         }
@@ -311,7 +312,7 @@ impl Session {
     }
 
     /// Continues a command after its first step: keeps the remaining work, or ends the command.
-    pub(crate) fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut ResponseWriter) -> Effect {
+    pub(crate) fn proceed(&mut self, next: Result<CommandOutcome>, out: &mut ResponseWriter) -> ConnectionAction {
         let task = match next {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.end_with_error(&error, out),
@@ -326,24 +327,24 @@ impl Session {
             Ok(CommandOutcome::Idle) => Task::Idle,
         };
         self.task = Some(task);
-        if is_full(out) { Effect::Unfinished } else { self.resume(out) }
+        if is_full(out) { ConnectionAction::Unfinished } else { self.resume(out) }
     }
 
     /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
-    fn finish(&mut self, reply: Reply, out: &mut ResponseWriter) -> Effect {
+    fn finish(&mut self, reply: Reply, out: &mut ResponseWriter) -> ConnectionAction {
         match self.report(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
                 self.report_highest_modseq(out);
                 let effect = self.count_failure(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
-                let effect = if effect == Effect::Close { effect } else { reply.effect };
+                let effect = if effect == ConnectionAction::Close { effect } else { reply.effect };
                 self.log_completed(&reply, effect);
                 effect
             }
             Ok(updates::ReportProgress::Partial) => {
                 self.task = Some(Task::Finish(reply));
-                Effect::Unfinished
+                ConnectionAction::Unfinished
             }
             Err(error) => self.end_with_error(&error, out),
         }
@@ -351,7 +352,7 @@ impl Session {
 
     /// Counts commands answered with BAD; a success after login resets the count. Sends BYE if there are too many of
     /// them, or too many failed logins.
-    fn count_failure(&mut self, status: ResponseStatus, out: &mut ResponseWriter) -> Effect {
+    fn count_failure(&mut self, status: ResponseStatus, out: &mut ResponseWriter) -> ConnectionAction {
         match status {
             ResponseStatus::Bad => self.errors = self.errors.saturating_add(1),
             ResponseStatus::Ok if self.account.is_some() => self.errors = 0,
@@ -363,13 +364,13 @@ impl Session {
         } else if self.account.is_none() && self.login_failures >= options.login_failures_max {
             "too many failed logins"
         } else {
-            return Effect::Ready;
+            return ConnectionAction::Ready;
         };
         out.untagged_status(ResponseStatus::Bye, why);
-        Effect::Close
+        ConnectionAction::Close
     }
 
-    fn idle(&mut self, out: &mut ResponseWriter) -> Effect {
+    fn idle(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
         let outcome = if self.reports_selected() {
             self.report(Updates::All, out)
         } else {
@@ -377,25 +378,25 @@ impl Session {
         };
         self.task = Some(Task::Idle);
         match outcome {
-            Ok(updates::ReportProgress::All) => Effect::Idle,
-            Ok(updates::ReportProgress::Partial) => Effect::Unfinished,
+            Ok(updates::ReportProgress::All) => ConnectionAction::Idle,
+            Ok(updates::ReportProgress::Partial) => ConnectionAction::Unfinished,
             Err(error) => self.end_with_error(&error, out),
         }
     }
 
     /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
     /// unfinished.
-    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut ResponseWriter) -> Effect {
+    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut ResponseWriter) -> ConnectionAction {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }
         self.log_ended(error);
         self.task = None;
         if matches!(error, Error::ContentsGone) {
-            return Effect::Close;
+            return ConnectionAction::Close;
         }
         out.untagged_status(ResponseStatus::Bye, error.reply().1);
-        Effect::Close
+        ConnectionAction::Close
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
-use imap::session::{Effect, Session, SessionContext};
+use imap::session::{ConnectionAction, Session, SessionContext};
 use sasl::ChannelBinding;
 use wire::Peer;
 
@@ -15,7 +15,7 @@ pub struct Connection {
     session: Session,
     decoder: CommandDecoder,
     out: ResponseWriter,
-    effect: Effect,
+    effect: ConnectionAction,
     /// Number of times that an unfinished command was resumed.
     pub resumed: usize,
     /// Lines from the server that have not been consumed yet.
@@ -32,7 +32,14 @@ impl Connection {
     pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(site), peer);
         let decoder = CommandDecoder::new(session.mode());
-        Self { session, decoder, out: ResponseWriter::new(), effect: Effect::Ready, resumed: 0, lines: VecDeque::new() }
+        Self {
+            session,
+            decoder,
+            out: ResponseWriter::new(),
+            effect: ConnectionAction::Ready,
+            resumed: 0,
+            lines: VecDeque::new(),
+        }
     }
 
     /// Returns an error if there are lines that have not been consumed.
@@ -46,7 +53,7 @@ impl Connection {
         self.decoder.feed(bytes);
         loop {
             self.decoder.set_mode(self.session.mode());
-            if matches!(self.effect, Effect::Line | Effect::Idle) {
+            if matches!(self.effect, ConnectionAction::Line | ConnectionAction::Idle) {
                 let Some(line) = self.decoder.decode_line() else { break };
                 let line = line.expect("lines of dialogues are short");
                 let effect = self.session.answer(&line, &mut self.out);
@@ -57,13 +64,13 @@ impl Connection {
                 DecodeResult::Incomplete => break,
                 DecodeResult::Continue => {
                     self.out.continuation("go on");
-                    Effect::Ready
+                    ConnectionAction::Ready
                 }
                 DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
                 DecodeResult::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
                 DecodeResult::Fatal(error) => {
                     self.out.untagged_line(&format!("BYE {error}"));
-                    Effect::Close
+                    ConnectionAction::Close
                 }
             };
             self.settle(effect);
@@ -72,13 +79,13 @@ impl Connection {
     }
 
     /// Performs an effect as the connection's task would.
-    fn settle(&mut self, mut effect: Effect) {
-        while effect == Effect::Unfinished {
+    fn settle(&mut self, mut effect: ConnectionAction) {
+        while effect == ConnectionAction::Unfinished {
             self.collect();
             self.resumed += 1;
             effect = self.session.resume(&mut self.out);
         }
-        if effect == Effect::StartTls {
+        if effect == ConnectionAction::StartTls {
             self.session.set_encrypted(vec![ChannelBinding::TlsExporter([b'e'; 32])]);
         }
         self.effect = effect;
@@ -86,8 +93,8 @@ impl Connection {
 
     /// Reports the changes of other clients to a client that is idle or that watches mailboxes.
     pub fn wake(&mut self) {
-        let between = self.effect == Effect::Ready && self.session.listen_between_commands().is_some();
-        if self.effect == Effect::Idle || (between && self.session.has_unreported_changes()) {
+        let between = self.effect == ConnectionAction::Ready && self.session.listen_between_commands().is_some();
+        if self.effect == ConnectionAction::Idle || (between && self.session.has_unreported_changes()) {
             let effect = self.session.resume(&mut self.out);
             self.settle(effect);
             self.collect();

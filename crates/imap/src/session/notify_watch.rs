@@ -19,7 +19,7 @@ use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 use super::hierarchy::{Hierarchy, ListEntry, ListForm};
 use super::list_response;
 use super::updates::ReportProgress;
-use super::{Effect, Session, SlicedCommand, Updates};
+use super::{ConnectionAction, Session, SlicedCommand, Updates};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
 use crate::error::{Error, Result};
@@ -241,8 +241,8 @@ impl Session {
     }
 
     /// Reports watched events between commands.
-    pub(crate) fn push(&mut self, out: &mut ResponseWriter) -> Effect {
-        let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Effect::Ready };
+    pub(crate) fn push(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
+        let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return ConnectionAction::Ready };
         watch.pushed_modseq = account.file.database().modseq();
         let updates = match watch.selected_events() {
             Some((MailboxFilter::Selected, _)) => Updates::All,
@@ -255,8 +255,8 @@ impl Session {
             updates => self.report(updates, out),
         };
         match outcome {
-            Ok(ReportProgress::All) => Effect::Ready,
-            Ok(ReportProgress::Partial) => Effect::Unfinished,
+            Ok(ReportProgress::All) => ConnectionAction::Ready,
+            Ok(ReportProgress::Partial) => ConnectionAction::Unfinished,
             Err(error) => self.end_with_error(&error, out),
         }
     }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use sasl::Exchange;
 
 use super::updates::Updates;
-use super::{Effect, Session};
+use super::{ConnectionAction, Session};
 use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ pub struct Reply {
     /// The updates from other sessions that may be sent before the reply.
     pub updates: Updates,
     /// The connection's next action after the reply.
-    pub effect: Effect,
+    pub effect: ConnectionAction,
 }
 
 impl Reply {
@@ -52,7 +52,7 @@ impl Reply {
             code: None,
             text: Cow::Borrowed(text),
             updates: Updates::All,
-            effect: Effect::Ready,
+            effect: ConnectionAction::Ready,
         }
     }
 
@@ -83,7 +83,7 @@ impl Reply {
 
     /// Sets the connection's next action after the reply.
     #[must_use]
-    pub fn with_effect(self, effect: Effect) -> Self {
+    pub fn with_effect(self, effect: ConnectionAction) -> Self {
         Self { effect, ..self }
     }
 
