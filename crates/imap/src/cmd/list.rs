@@ -4,7 +4,7 @@ use super::status;
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{ListCommand, ListSelection};
 use crate::error::Result;
-use crate::session::hierarchy::{ListEntry, ListForm, Pattern};
+use crate::session::hierarchy::{ListEntry, ListForm, MailboxPattern};
 use crate::session::list_response::{hierarchy, write_name};
 use crate::session::{CommandOutcome, Reply, Session};
 
@@ -18,8 +18,8 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter)
     let view = file.view()?;
     session.wait_for(view.ticket());
     let hierarchy = hierarchy(&view)?;
-    let patterns: Vec<Pattern> =
-        list.patterns.iter().map(|pattern| Pattern::new(list.reference.as_str(), pattern)).collect();
+    let patterns: Vec<MailboxPattern> =
+        list.patterns.iter().map(|pattern| MailboxPattern::new(list.reference.as_str(), pattern)).collect();
     let form = ListForm {
         selection: list.selection,
         returns: &list.returns,

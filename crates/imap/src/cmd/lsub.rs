@@ -3,7 +3,7 @@
 use crate::codec::ResponseWriter;
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
-use crate::session::hierarchy::Pattern;
+use crate::session::hierarchy::MailboxPattern;
 use crate::session::{CommandOutcome, Reply, Session, list_response};
 
 /// Lists subscribed names.
@@ -17,7 +17,7 @@ pub fn lsub(
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
-    let pattern = Pattern::new(reference.as_str(), pattern);
+    let pattern = MailboxPattern::new(reference.as_str(), pattern);
     for (name, subscribed) in list_response::hierarchy(&view)?.subscribed(&pattern) {
         out.untagged().text(if subscribed { "LSUB () \"/\" " } else { "LSUB (\\Noselect) \"/\" " });
         out.mailbox(name).crlf();

@@ -84,7 +84,7 @@ impl Hierarchy {
     /// response.
     pub fn list<'h>(
         &'h self,
-        patterns: &'h [Pattern],
+        patterns: &'h [MailboxPattern],
         selection: ListSelection,
     ) -> impl Iterator<Item = ListEntry<'h>> + 'h {
         let parents = if selection.recursive_match { self.parents(patterns, selection) } else { HashMap::new() };
@@ -99,7 +99,7 @@ impl Hierarchy {
     ///
     /// A parent that does not meet them itself is not listed if all such names below it are listed anyway (RFC 5258
     /// §3.5).
-    fn parents(&self, patterns: &[Pattern], selection: ListSelection) -> HashMap<&str, SelectedDescendants> {
+    fn parents(&self, patterns: &[MailboxPattern], selection: ListSelection) -> HashMap<&str, SelectedDescendants> {
         let mut parents = HashMap::new();
         for (name, _) in self.names.iter().filter(|(_, mailbox)| is_selected(mailbox, selection)) {
             let is_listed = matches_any(patterns, name);
@@ -117,7 +117,7 @@ impl Hierarchy {
     /// name.
     ///
     /// The flag is `true` if the name itself is subscribed. Otherwise the name is sent as `\Noselect`.
-    pub fn subscribed<'h>(&'h self, pattern: &'h Pattern) -> impl Iterator<Item = (&'h str, bool)> + 'h {
+    pub fn subscribed<'h>(&'h self, pattern: &'h MailboxPattern) -> impl Iterator<Item = (&'h str, bool)> + 'h {
         self.in_order().filter_map(move |(name, mailbox)| {
             let parent = mailbox.has_subscribed_children && pattern.ends_with_percent();
             let chosen = (mailbox.subscribed || parent) && pattern.matches(name);
@@ -156,7 +156,7 @@ fn is_selected(mailbox: &ListedMailbox, selection: ListSelection) -> bool {
     (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
 }
 
-fn matches_any(patterns: &[Pattern], name: &str) -> bool {
+fn matches_any(patterns: &[MailboxPattern], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(name))
 }
 
@@ -180,11 +180,11 @@ impl ListEntry<'_> {
 
 /// A pattern for mailbox names: `*` matches any text, `%` matches any text within one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub struct MailboxPattern {
     text: String,
 }
 
-impl Pattern {
+impl MailboxPattern {
     /// Joins the reference name and a pattern of LIST.
     #[must_use]
     pub fn new(reference: &str, pattern: &str) -> Self {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     fn listed(pattern: &str, selection: ListSelection) -> Vec<String> {
-        let patterns = [Pattern::new("", pattern)];
+        let patterns = [MailboxPattern::new("", pattern)];
         let returns = ListReturns::default();
         let form = ListForm { selection, returns: &returns, knows_nonexistent: selection != ListSelection::default() };
         let describe = |listed: ListEntry<'_>| {
@@ -352,7 +352,7 @@ mod tests {
             (name.trim_end_matches(['!', '*', '?']).to_owned(), listed)
         };
         let hierarchy = Hierarchy::of(names.iter().map(mailbox));
-        let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new("", pattern)).collect();
+        let patterns: Vec<MailboxPattern> = patterns.iter().map(|pattern| MailboxPattern::new("", pattern)).collect();
         let selection = ListSelection { recursive_match: true, ..selection };
         let listed = hierarchy.list(&patterns, selection);
         let found: Vec<String> =
@@ -406,7 +406,7 @@ mod tests {
     fn lsub_lists_the_parent_level_of_a_subscription() {
         let check = |pattern: &str, expected: &[(&str, bool)]| {
             let hierarchy = hierarchy();
-            let pattern = Pattern::new("", pattern);
+            let pattern = MailboxPattern::new("", pattern);
             assert_eq!(hierarchy.subscribed(&pattern).collect::<Vec<_>>(), expected);
         };
         check("*", &[("INBOX", true), ("Gone/Deep", true), ("Sent", true), ("Work/2026/Old", true)]);
@@ -416,15 +416,15 @@ mod tests {
 
     #[test]
     fn reference_is_prepended_to_the_pattern() {
-        assert!(Pattern::new("Work/", "%").matches("Work/Plan"));
-        assert!(!Pattern::new("Work/", "%").matches("Work/2026/Old"));
-        assert!(Pattern::new("in", "BOX").matches("INBOX"));
-        assert!(Pattern::new("", "in%").matches("INBOX"));
+        assert!(MailboxPattern::new("Work/", "%").matches("Work/Plan"));
+        assert!(!MailboxPattern::new("Work/", "%").matches("Work/2026/Old"));
+        assert!(MailboxPattern::new("in", "BOX").matches("INBOX"));
+        assert!(MailboxPattern::new("", "in%").matches("INBOX"));
     }
 
     #[test]
     fn hostile_pattern_takes_bounded_time() {
-        let pattern = Pattern::new("", &"%*a".repeat(300));
+        let pattern = MailboxPattern::new("", &"%*a".repeat(300));
         let name = "a".repeat(1_000);
         assert!(!pattern.matches(&format!("{name}b")));
     }
@@ -445,7 +445,7 @@ mod tests {
     proptest! {
         #[test]
         fn matching_equals_the_naive_definition(pattern in "[ab/%*]{0,8}", name in "[ab/]{0,10}") {
-            prop_assert_eq!(Pattern { text: pattern.clone() }.matches(&name), naive(pattern.as_bytes(), name.as_bytes()));
+            prop_assert_eq!(MailboxPattern { text: pattern.clone() }.matches(&name), naive(pattern.as_bytes(), name.as_bytes()));
         }
     }
 }
