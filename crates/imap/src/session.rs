@@ -44,7 +44,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 
 pub use reply::{CommandOutcome, Reply, SlicedCommand};
-pub use selected::Selected;
+pub use selected::SelectedMailbox;
 pub use session_context::{Options, SessionContext};
 pub use updates::Updates;
 
@@ -97,7 +97,7 @@ pub struct Session {
     /// The channel bindings of the TLS connection.
     channel_bindings: Vec<ChannelBinding>,
     pub(crate) account: Option<Account>,
-    pub(crate) selected: Option<Box<Selected>>,
+    pub(crate) selected: Option<Box<SelectedMailbox>>,
     pub(crate) enabled: EnabledExtensions,
     /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
     pub(crate) watch: Option<Box<notify_watch::NotifyWatch>>,
@@ -283,12 +283,12 @@ impl Session {
     }
 
     /// Returns the selected mailbox.
-    pub(crate) fn selected(&mut self) -> Result<&mut Selected> {
+    pub(crate) fn selected(&mut self) -> Result<&mut SelectedMailbox> {
         self.selected.as_deref_mut().ok_or(Error::Bad("select a mailbox first"))
     }
 
     /// Returns the selected mailbox if it is writable.
-    pub(crate) fn selected_writable(&mut self) -> Result<&mut Selected> {
+    pub(crate) fn selected_writable(&mut self) -> Result<&mut SelectedMailbox> {
         let selected = self.selected()?;
         if selected.is_writable() {
             Ok(selected)

@@ -11,7 +11,7 @@ use search::ExcludedNotes;
 
 use crate::codec::ast::SystemFlags;
 use crate::message;
-use crate::session::Selected;
+use crate::session::SelectedMailbox;
 
 /// Data about a message that is available without opening it.
 pub struct MessageEntry<'e> {
@@ -20,7 +20,7 @@ pub struct MessageEntry<'e> {
     /// The snapshot, which resolves keyword names.
     pub view: &'e MailSnapshot<'e>,
     /// The session's view of the mailbox, which records the recent messages.
-    pub selected: &'e Selected,
+    pub selected: &'e SelectedMailbox,
     /// For each searched text, by its number, the messages that are known to lack it.
     pub lacking: &'e [ExcludedNotes],
 }

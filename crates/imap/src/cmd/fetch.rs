@@ -24,7 +24,7 @@ use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{mailbox_gone, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, Updates, is_full};
+use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session, SlicedCommand, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -75,7 +75,7 @@ pub fn synchronize(
 /// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
 /// exists.
 fn write_vanished(
-    selected: &Selected,
+    selected: &SelectedMailbox,
     view: &MailSnapshot<'_>,
     (set, changes): (&MessageSet, &Changes),
     out: &mut ResponseWriter,
@@ -213,7 +213,12 @@ impl FetchJob {
     }
 
     /// Writes attributes from folder entries while the index is scanned.
-    fn write_entries(&mut self, selected: &Selected, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+    fn write_entries(
+        &mut self,
+        selected: &SelectedMailbox,
+        view: &MailSnapshot<'_>,
+        out: &mut ResponseWriter,
+    ) -> Result<()> {
         self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {

@@ -10,7 +10,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, Reply, Selected, Session};
+use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session};
 
 /// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -35,7 +35,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Respons
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
 /// the range down to UID 1.
-fn last_existing(view: &MailSnapshot<'_>, selected: &Selected, uids: &UidSet) -> Result<Option<Uid>> {
+fn last_existing(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<Option<Uid>> {
     let Some(range) = uids.ranges().next() else { return Ok(None) };
     let mut found = None;
     view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {

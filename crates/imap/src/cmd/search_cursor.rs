@@ -22,7 +22,7 @@ use crate::message::Plan;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::uids_of_ranges;
 use crate::session::sequence_numbers::UidRange;
-use crate::session::{Selected, Session};
+use crate::session::{SelectedMailbox, Session};
 
 /// A search in progress.
 pub struct SearchCursor {
@@ -149,7 +149,7 @@ pub fn contains_modseq(key: &SearchKey) -> bool {
 
 /// Replaces sequence numbers and saved results by UIDs. The recursion is bounded because the decoder limits the depth
 /// of keys.
-fn resolve_key(key: &SearchKey, selected: &Selected, view: &MailSnapshot<'_>) -> Result<SearchKey> {
+fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolve_key(key, selected, view);
     Ok(match key {
         SearchKey::Sequence(set) => uids(selected.resolve_existing(view, set, Numbering::Sequence)?),

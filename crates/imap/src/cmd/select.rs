@@ -12,7 +12,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::session::selected::Selected;
+use crate::session::selected::SelectedMailbox;
 use crate::session::sequence_numbers::FolderPositions;
 use crate::session::{CommandOutcome, Reply, Session, updates};
 
@@ -35,7 +35,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
         return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
     let status = view.status(folder.id)?;
-    let mut selected = Selected::new(&folder, select.mode, &status);
+    let mut selected = SelectedMailbox::new(&folder, select.mode, &status);
     selected.mark_up_to_date(&view);
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.site.recent;
@@ -58,7 +58,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
 fn write(
     session: &Session,
     view: &MailSnapshot<'_>,
-    (selected, status): (&Selected, &FolderStatus),
+    (selected, status): (&SelectedMailbox, &FolderStatus),
     out: &mut ResponseWriter,
 ) -> Result<()> {
     updates::write_flag_lists(selected.is_writable(), view, out);
@@ -81,7 +81,7 @@ fn write(
 
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
 fn resynchronize(
-    selected: &mut Selected,
+    selected: &mut SelectedMailbox,
     view: &MailSnapshot<'_>,
     qresync: &Qresync,
     out: &mut ResponseWriter,
@@ -107,7 +107,7 @@ fn resynchronize(
 
 /// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
 /// 7162 §3.2.5.2). Returns 0 if nothing is certain.
-fn unchanged_until_uid(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
+fn unchanged_until_uid(selected: &SelectedMailbox, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
     let mut sure = 0;
@@ -122,7 +122,7 @@ fn unchanged_until_uid(selected: &Selected, view: &MailSnapshot<'_>, qresync: &Q
 }
 
 /// Returns the UIDs in a set that belong to no message.
-pub fn missing_uids(view: &MailSnapshot<'_>, selected: &Selected, uids: &UidSet) -> Result<UidSet> {
+pub fn missing_uids(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<UidSet> {
     let mut missing = UidSet::new();
     for range in uids.ranges() {
         let mut expected = u64::from(*range.start());

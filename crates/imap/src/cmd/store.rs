@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::mailbox_gone;
-use crate::session::{CommandOutcome, Reply, Selected, Session, SlicedCommand, fetch_response, is_full};
+use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session, SlicedCommand, fetch_response, is_full};
 
 /// Begins a STORE.
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -117,7 +117,7 @@ impl StoreJob {
     }
 
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
-    fn take_batch(&mut self, selected: &Selected, view: &MailSnapshot<'_>) -> Result<UidSet> {
+    fn take_batch(&mut self, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<UidSet> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
         if let Some(few) = self.walk.take_remaining_up_to(selected, count_max) {
             return Ok(few);

@@ -10,7 +10,7 @@ use base::{Modseq, Uid, UidSet};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
-use super::selected::{Selected, mailbox_gone};
+use super::selected::{SelectedMailbox, mailbox_gone};
 use super::sequence_numbers::{FolderPositions, UidRange};
 use crate::error::Result;
 
@@ -39,7 +39,7 @@ impl MessageCursor {
     }
 
     /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
-    pub fn take_remaining_up_to(&mut self, selected: &Selected, count_max: usize) -> Option<UidSet> {
+    pub fn take_remaining_up_to(&mut self, selected: &SelectedMailbox, count_max: usize) -> Option<UidSet> {
         let span = |stretch: &UidRange| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
         let count: u64 = self.remaining.iter().map(span).sum();
         if count > count_max as u64 {
@@ -59,7 +59,7 @@ impl MessageCursor {
     /// `count_max` times. A message at which it breaks counts as visited.
     pub fn visit(
         &mut self,
-        selected: &Selected,
+        selected: &SelectedMailbox,
         view: &MailSnapshot<'_>,
         count_max: usize,
         each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
@@ -92,7 +92,7 @@ impl SliceState {
     /// Visits a range. Returns the rest of the range if it was not finished.
     fn visit_stretch(
         &mut self,
-        selected: &Selected,
+        selected: &SelectedMailbox,
         view: &MailSnapshot<'_>,
         UidRange { uids, rank }: UidRange,
         each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
@@ -135,7 +135,7 @@ impl SliceState {
     }
 }
 
-fn has_gone(selected: &Selected, range: &RangeInclusive<u32>) -> bool {
+fn has_gone(selected: &SelectedMailbox, range: &RangeInclusive<u32>) -> bool {
     let gone = selected.sequence_numbers.gone();
     gone.get(gone.partition_point(|uid| uid < range.start())).is_some_and(|uid| range.contains(uid))
 }

@@ -5,7 +5,7 @@
 use mail::mailbox::{MailSnapshot, flags};
 use notes::FolderEntry;
 
-use super::{Selected, Session};
+use super::{SelectedMailbox, Session};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, Numbering};
 use crate::error::Result;
@@ -61,7 +61,7 @@ pub fn write_head(number: u32, out: &mut ResponseWriter) {
 /// Writes an attribute that the folder's entry holds.
 pub fn write_of_entry(
     attribute: &FetchAttribute,
-    (selected, view, entry): (&Selected, &MailSnapshot<'_>, &FolderEntry),
+    (selected, view, entry): (&SelectedMailbox, &MailSnapshot<'_>, &FolderEntry),
     out: &mut ResponseWriter,
 ) {
     match attribute {
@@ -88,7 +88,7 @@ pub fn write_of_entry(
     }
 }
 
-fn write_flag_list(selected: &Selected, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut ResponseWriter) {
+fn write_flag_list(selected: &SelectedMailbox, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut ResponseWriter) {
     out.text("FLAGS (");
     let mut separate = false;
     let mut write = |name: &str| {

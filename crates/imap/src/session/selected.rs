@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// The selected mailbox of a session.
 #[derive(Debug)]
-pub struct Selected {
+pub struct SelectedMailbox {
     /// The folder.
     pub folder: ViewId,
     /// The name of the folder when it was selected.
@@ -60,7 +60,7 @@ impl FolderPositions for FolderSnapshot<'_, '_> {
     }
 }
 
-impl Selected {
+impl SelectedMailbox {
     /// Creates the state of a newly selected folder from a snapshot's status.
     #[must_use]
     pub fn new(folder: &Folder, mode: SelectMode, status: &FolderStatus) -> Self {
@@ -219,7 +219,8 @@ impl Selected {
         }
     }
 
-    /// Resolves as [`Selected::resolve`] does, but silently omits numbers without a message, as searches require.
+    /// Resolves as [`SelectedMailbox::resolve`] does, but silently omits numbers without a message, as searches
+    /// require.
     pub fn resolve_existing(
         &self,
         view: &MailSnapshot<'_>,
