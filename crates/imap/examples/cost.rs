@@ -11,7 +11,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
-use imap::session::{ConnectionAction, Options, Session, SessionContext};
+use imap::session::{ConnectionAction, Session, SessionContext, SessionOptions};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Identity, Notes};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
@@ -80,7 +80,7 @@ fn main() {
         MailOptions::default(),
     );
     mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
-    let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, Options::default()));
+    let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, SessionOptions::default()));
     let session = Session::new(site, Peer::local());
     let decoder = CommandDecoder::new(session.mode());
     let mut client = Client { session, decoder, out: ResponseWriter::new() };

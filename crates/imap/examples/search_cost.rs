@@ -15,7 +15,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
-use imap::session::{ConnectionAction, Options, Session, SessionContext};
+use imap::session::{ConnectionAction, Session, SessionContext, SessionOptions};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Identity, Notes, level};
@@ -99,8 +99,9 @@ fn main() {
     let index =
         Arc::new(FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
-    let site =
-        || SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
+    let site = || {
+        SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, SessionOptions::default())
+    };
     let mut without = Client::new(site());
     let mut with = Client::new(site().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
     let figures: Vec<Measurement> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();

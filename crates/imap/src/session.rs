@@ -45,7 +45,7 @@ use crate::limits;
 
 pub use reply::{CommandOutcome, Reply, SlicedCommand};
 pub use selected::SelectedMailbox;
-pub use session_context::{Options, SessionContext};
+pub use session_context::{SessionContext, SessionOptions};
 pub use updates::Updates;
 
 use debug_events::CommandStart;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Accounts, FullTextProvider};
-use imap::session::{Options, SessionContext};
+use imap::session::{SessionContext, SessionOptions};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{AuthenticationMethod, Identity, Notes};
@@ -42,7 +42,7 @@ impl TestServer {
     }
 
     /// Creates an empty world with changed options.
-    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with(change: impl FnOnce(&mut SessionOptions)) -> Self {
         let options = store::StoreOptions { sync: SyncMode::Each, ..store::StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
@@ -55,7 +55,7 @@ impl TestServer {
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
         }
-        let mut options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
+        let mut options = SessionOptions { starttls: true, append_bytes_max: 1 << 20, ..SessionOptions::default() };
         change(&mut options);
         let accounts: Arc<dyn Accounts> = Arc::new(accounts);
         let site = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());

@@ -12,7 +12,7 @@ use crate::limits;
 
 /// The options that the operator can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct SessionOptions {
     /// Maximum size of a message in APPEND. Sent as APPENDLIMIT.
     pub append_bytes_max: usize,
     /// `true` if STARTTLS is offered on unencrypted connections.
@@ -33,7 +33,7 @@ pub struct Options {
     pub identification: Vec<(String, String)>,
 }
 
-impl Default for Options {
+impl Default for SessionOptions {
     fn default() -> Self {
         let identification = vec![
             ("name".to_owned(), "Doublet".to_owned()),
@@ -60,7 +60,7 @@ pub struct SessionContext {
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The options.
-    pub options: Options,
+    pub options: SessionOptions,
     /// The recent messages.
     pub recent: RecentMessages,
     /// Access to the full-text index, which excludes messages from a search without reading them.
@@ -70,7 +70,7 @@ pub struct SessionContext {
 impl SessionContext {
     /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
-    pub fn new(accounts: Arc<dyn Accounts>, clock: Arc<dyn Clock>, options: Options) -> Self {
+    pub fn new(accounts: Arc<dyn Accounts>, clock: Arc<dyn Clock>, options: SessionOptions) -> Self {
         Self { accounts, clock, options, recent: RecentMessages::default(), full_text: Arc::new(|| Ok(None)) }
     }
 

@@ -133,9 +133,9 @@ fn mechanisms(config: &Config, supported: &[Mechanism]) -> Vec<Mechanism> {
     supported.iter().copied().filter(is_enabled).collect()
 }
 
-fn imap_options(config: &Config) -> imap::session::Options {
+fn imap_options(config: &Config) -> imap::session::SessionOptions {
     let keys = &config.imap;
-    imap::session::Options {
+    imap::session::SessionOptions {
         append_bytes_max: config.limits.message_size.as_usize(),
         starttls: true,
         compression: keys.compression,
@@ -144,7 +144,7 @@ fn imap_options(config: &Config) -> imap::session::Options {
         login_time_max: keys.login_timeout.0,
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
         login_failures_max: u32::try_from(keys.login_failures).unwrap_or(u32::MAX),
-        ..imap::session::Options::default()
+        ..imap::session::SessionOptions::default()
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn configured_limits_apply_to_imap_sessions() {
         let options = imap_options(&Sample::new().instance.config);
-        let defaults = imap::session::Options::default();
+        let defaults = imap::session::SessionOptions::default();
         assert_eq!(
             (options.errors_max, options.login_failures_max),
             (defaults.errors_max, defaults.login_failures_max)
