@@ -26,7 +26,7 @@ pub mod thread;
 mod fuzzing;
 mod memory_message;
 
-pub use attribute::{Outcome, octets, octets_name, write_attribute, write_entry_attribute};
+pub use attribute::{AttributeOutcome, octets, octets_name, write_attribute, write_entry_attribute};
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{Plan, RequiredData};

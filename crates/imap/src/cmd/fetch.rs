@@ -18,7 +18,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::message::{self, Octets, Outcome};
+use crate::message::{self, AttributeOutcome, Octets};
 use crate::session::cursor::MessageCursor;
 use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{mailbox_gone, uids_of_ranges};
@@ -314,7 +314,7 @@ impl FetchJob {
                         return Ok(WriteProgress::Part);
                     }
                 }
-                _ if message::write_attribute(attribute, &message, out)? != Outcome::Written => {
+                _ if message::write_attribute(attribute, &message, out)? != AttributeOutcome::Written => {
                     self.unknown_encoding = true;
                     out.truncate(before);
                     is_empty = was_empty;

@@ -15,7 +15,7 @@ use crate::codec::ast::{FetchAttribute, PartPath, Partial, SectionSpec, SectionT
 
 /// Result of writing an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttributeOutcome {
     /// The attribute was written.
     Written,
     /// Nothing was written, because the attribute is not handled by the function that was called.
@@ -25,7 +25,11 @@ pub enum Outcome {
 }
 
 /// Appends an attribute that the folder's entry holds.
-pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData, out: &mut ResponseWriter) -> Outcome {
+pub fn write_entry_attribute(
+    attribute: &FetchAttribute,
+    entry: &impl EntryData,
+    out: &mut ResponseWriter,
+) -> AttributeOutcome {
     match attribute {
         FetchAttribute::InternalDate => out.raw(b"INTERNALDATE ").date_time(entry.received().seconds()),
         FetchAttribute::Rfc822Size => out.raw(b"RFC822.SIZE ").number(entry.size()),
@@ -33,9 +37,9 @@ pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl EntryData,
             Some(saved) => out.raw(b"SAVEDATE ").date_time(saved.seconds()),
             None => out.raw(b"SAVEDATE NIL"),
         },
-        _ => return Outcome::NotHandled,
+        _ => return AttributeOutcome::NotHandled,
     };
-    Outcome::Written
+    AttributeOutcome::Written
 }
 
 /// Appends an attribute that needs the message.
@@ -47,7 +51,7 @@ pub fn write_attribute<M: MessageSource>(
     attribute: &FetchAttribute,
     message: &M,
     out: &mut ResponseWriter,
-) -> Result<Outcome, M::Error> {
+) -> Result<AttributeOutcome, M::Error> {
     match attribute {
         FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
         FetchAttribute::BinarySize(part) => return write_binary_size(message, part, out),
@@ -85,10 +89,10 @@ pub fn write_attribute<M: MessageSource>(
                 octets_name(attribute, out);
                 octets.write(message, out.space())?;
             }
-            None => return Ok(Outcome::NotHandled),
+            None => return Ok(AttributeOutcome::NotHandled),
         },
     }
-    Ok(Outcome::Written)
+    Ok(AttributeOutcome::Written)
 }
 
 /// Appends a text of the message's head as it was kept, or writes and keeps it.
@@ -157,27 +161,31 @@ fn write_binary<M: MessageSource>(
     part: &PartPath,
     partial: Option<Partial>,
     out: &mut ResponseWriter,
-) -> Result<Outcome, M::Error> {
-    let DecodedPart::Octets(octets) = binary(message, part, partial)? else { return Ok(Outcome::UnknownEncoding) };
+) -> Result<AttributeOutcome, M::Error> {
+    let DecodedPart::Octets(octets) = binary(message, part, partial)? else {
+        return Ok(AttributeOutcome::UnknownEncoding);
+    };
     out.raw(b"BINARY[");
     path(part, out);
     out.byte(b']');
     origin(partial, out);
     let bytes = octets.read(message, 0..octets.length())?;
     out.space().literal8(&bytes);
-    Ok(Outcome::Written)
+    Ok(AttributeOutcome::Written)
 }
 
 fn write_binary_size<M: MessageSource>(
     message: &M,
     part: &PartPath,
     out: &mut ResponseWriter,
-) -> Result<Outcome, M::Error> {
-    let DecodedPart::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
+) -> Result<AttributeOutcome, M::Error> {
+    let DecodedPart::Octets(octets) = binary(message, part, None)? else {
+        return Ok(AttributeOutcome::UnknownEncoding);
+    };
     out.raw(b"BINARY.SIZE[");
     path(part, out);
     out.raw(b"] ").number(octets.length());
-    Ok(Outcome::Written)
+    Ok(AttributeOutcome::Written)
 }
 
 #[cfg(test)]
@@ -196,13 +204,13 @@ mod tests {
         let message = memory_message::Message::of(raw.as_bytes());
         let mut out = ResponseWriter::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
-            Outcome::NotHandled => {
+            AttributeOutcome::NotHandled => {
                 let Ok(outcome) = write_attribute(attribute, &message, &mut out);
                 outcome
             }
             outcome => outcome,
         };
-        assert_eq!(outcome == Outcome::Written, !out.is_empty());
+        assert_eq!(outcome == AttributeOutcome::Written, !out.is_empty());
         String::from_utf8_lossy(&out.take()).into_owned()
     }
 

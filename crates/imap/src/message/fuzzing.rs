@@ -4,7 +4,7 @@ use base::Timestamp;
 use mail::mime::Source;
 
 use super::memory_message::Message;
-use super::{Octets, Outcome, Plan, Sorter, Threader, attribute, section};
+use super::{AttributeOutcome, Octets, Plan, Sorter, Threader, attribute, section};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, SectionSpec, SectionText, SortCriterion, SortKey,
@@ -18,7 +18,7 @@ pub fn fuzz(data: &[u8]) {
     for attribute in attributes() {
         let mut out = ResponseWriter::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);
-        assert!(outcome != Outcome::NotHandled, "{attribute:?} can be derived from the message");
+        assert!(outcome != AttributeOutcome::NotHandled, "{attribute:?} can be derived from the message");
         let is_binary = matches!(attribute, FetchAttribute::Binary { .. });
         assert!(is_binary || !out.as_bytes().contains(&0), "{attribute:?} gives NUL");
         assert!(is_balanced(out.as_bytes()), "{attribute:?} gives {}", String::from_utf8_lossy(out.as_bytes()));
