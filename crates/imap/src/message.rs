@@ -31,5 +31,5 @@ pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{Plan, RequiredData};
 pub use section::Octets;
-pub use sort::Sorter;
+pub use sort::MessageSorter;
 pub use thread::{Forest, Threader};

@@ -10,12 +10,12 @@ use super::search_cursor::{OpenPolicy, SearchCursor, contains_modseq};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
-use crate::message::{Sorter, sort::Record};
+use crate::message::{MessageSorter, sort::SortRecord};
 use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
 
 /// Begins a SORT.
 pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
-    let sorter = Sorter::new(&sort.criteria);
+    let sorter = MessageSorter::new(&sort.criteria);
     let opens = if sorter.needs_header() { OpenPolicy::Matching } else { OpenPolicy::WhenNeeded };
     let matching = SearchCursor::begin(session, (&sort.key, opens), sort.numbering, out);
     let matching = search::clear_saved_result(session, sort.returns, matching)?;
@@ -40,9 +40,9 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) 
 struct SortJob {
     matching: SearchCursor,
     answer: SearchResponse,
-    sorter: Sorter,
+    sorter: MessageSorter,
     found: SearchResult,
-    records: Vec<Record>,
+    records: Vec<SortRecord>,
     /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
 }

@@ -4,7 +4,7 @@ use base::Timestamp;
 use mail::mime::Source;
 
 use super::memory_message::Message;
-use super::{AttributeOutcome, Octets, Plan, Sorter, Threader, attribute, section};
+use super::{AttributeOutcome, MessageSorter, Octets, Plan, Threader, attribute, section};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, SectionSpec, SectionText, SortCriterion, SortKey,
@@ -96,7 +96,7 @@ fn check_search(message: &Message<'_>, data: &[u8]) {
 
 fn check_order(message: &Message<'_>) {
     let keys = [SortKey::Date, SortKey::Subject, SortKey::From, SortKey::DisplayFrom, SortKey::To, SortKey::DisplayTo];
-    let sorter = Sorter::new(&keys.map(|key| SortCriterion { key, reverse: false }));
+    let sorter = MessageSorter::new(&keys.map(|key| SortCriterion { key, reverse: false }));
     assert_eq!(sorter.sort(vec![sorter.record(&message.entry, message.header())]), [1], "a single message is sorted");
     for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
         let mut threader = Threader::new(algorithm);

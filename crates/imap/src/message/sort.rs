@@ -1,9 +1,9 @@
 //! SORT (RFC 5256, RFC 5957): orders messages by criteria.
 //!
-//! Each message is reduced to a [`Record`] with one key per criterion, and then the records are sorted. Messages with
-//! equal keys are ordered by UID, which is the order of the mailbox. Texts are compared in folded form. An address is
-//! compared by its mailbox, without the domain. If the Date field is missing or invalid, the sent date is the internal
-//! date.
+//! Each message is reduced to a [`SortRecord`] with one key per criterion, and then the records are sorted. Messages
+//! with equal keys are ordered by UID, which is the order of the mailbox. Texts are compared in folded form. An address
+//! is compared by its mailbox, without the domain. If the Date field is missing or invalid, the sent date is the
+//! internal date.
 
 use std::cmp::Ordering;
 
@@ -18,13 +18,13 @@ use crate::codec::ast::{SortCriterion, SortKey};
 
 /// Criteria in executable form.
 #[derive(Debug, Clone)]
-pub struct Sorter {
+pub struct MessageSorter {
     criteria: Vec<SortCriterion>,
 }
 
 /// The sort keys of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct SortRecord {
     uid: u32,
     keys: Vec<Key>,
 }
@@ -35,7 +35,7 @@ enum Key {
     Text(Box<str>),
 }
 
-impl Sorter {
+impl MessageSorter {
     /// Creates a sorter. The most important criterion comes first.
     #[must_use]
     pub fn new(criteria: &[SortCriterion]) -> Self {
@@ -48,20 +48,20 @@ impl Sorter {
         self.criteria.iter().any(|criterion| !matches!(criterion.key, SortKey::Arrival | SortKey::Size))
     }
 
-    /// Returns the sort keys of a message. If [`Sorter::needs_header`] returns `false`, the header may be empty.
-    pub fn record(&self, entry: &impl EntryData, header: &[u8]) -> Record {
+    /// Returns the sort keys of a message. If [`MessageSorter::needs_header`] returns `false`, the header may be empty.
+    pub fn record(&self, entry: &impl EntryData, header: &[u8]) -> SortRecord {
         let keys = self.criteria.iter().map(|criterion| key(criterion.key, entry, header)).collect();
-        Record { uid: entry.uid(), keys }
+        SortRecord { uid: entry.uid(), keys }
     }
 
     /// Sorts records and returns the UIDs in the resulting order.
     #[must_use]
-    pub fn sort(&self, mut records: Vec<Record>) -> Vec<u32> {
+    pub fn sort(&self, mut records: Vec<SortRecord>) -> Vec<u32> {
         records.sort_unstable_by(|a, b| self.compare(a, b));
         records.into_iter().map(|record| record.uid).collect()
     }
 
-    fn compare(&self, a: &Record, b: &Record) -> Ordering {
+    fn compare(&self, a: &SortRecord, b: &SortRecord) -> Ordering {
         let keys = a.keys.iter().zip(&b.keys).zip(&self.criteria);
         keys.map(|((a, b), criterion)| if criterion.reverse { b.cmp(a) } else { a.cmp(b) })
             .find(|ordering| ordering.is_ne())
@@ -121,7 +121,7 @@ mod tests {
     /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
         let criteria: Vec<_> = criteria.iter().map(|&(key, reverse)| SortCriterion { key, reverse }).collect();
-        let sorter = Sorter::new(&criteria);
+        let sorter = MessageSorter::new(&criteria);
         let record = |(index, header): (usize, &&str)| {
             let uid = index as u32 + 1;
             let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn only_some_criteria_need_the_header() {
-        let needs = |key| Sorter::new(&[SortCriterion { key, reverse: false }]).needs_header();
+        let needs = |key| MessageSorter::new(&[SortCriterion { key, reverse: false }]).needs_header();
         assert!(!needs(SortKey::Arrival) && !needs(SortKey::Size) && needs(SortKey::Date) && needs(SortKey::DisplayTo));
     }
 }
