@@ -29,7 +29,7 @@ mod memory_message;
 pub use attribute::{AttributeOutcome, octets, octets_name, write_attribute, write_entry_attribute};
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
-pub use search::{Plan, RequiredData};
+pub use search::{RequiredData, SearchPlan};
 pub use section::Octets;
 pub use sort::MessageSorter;
 pub use thread::{Forest, Threader};

@@ -18,7 +18,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
-use crate::message::Plan;
+use crate::message::SearchPlan;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::uids_of_ranges;
 use crate::session::sequence_numbers::UidRange;
@@ -26,7 +26,7 @@ use crate::session::{SelectedMailbox, Session};
 
 /// A search in progress.
 pub struct SearchCursor {
-    plan: Plan,
+    plan: SearchPlan,
     walk: MessageCursor,
     /// Which messages are opened.
     opens: OpenPolicy,
@@ -71,7 +71,7 @@ impl SearchCursor {
         let now = session.site.clock.now();
         let full_text = Arc::clone(&session.site.full_text);
         let selected = session.selected()?;
-        let plan = Plan::new(&resolve_key(key, selected, &view)?, now);
+        let plan = SearchPlan::new(&resolve_key(key, selected, &view)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
         let lacking = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
@@ -120,7 +120,7 @@ impl SearchCursor {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn lacking(plan: &Plan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
+fn lacking(plan: &SearchPlan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
     let mut sought = plan.sought();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {

@@ -4,7 +4,7 @@ use base::Timestamp;
 use mail::mime::Source;
 
 use super::memory_message::Message;
-use super::{AttributeOutcome, MessageSorter, Octets, Plan, Threader, attribute, section};
+use super::{AttributeOutcome, MessageSorter, Octets, SearchPlan, Threader, attribute, section};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, SectionSpec, SectionText, SortCriterion, SortKey,
@@ -88,7 +88,7 @@ fn check_search(message: &Message<'_>, data: &[u8]) {
         SearchKey::Not(Box::new(SearchKey::Larger(100))),
     ];
     for key in keys.iter().cloned().chain([SearchKey::And(keys.clone())]) {
-        let plan = Plan::new(&key, Timestamp::default());
+        let plan = SearchPlan::new(&key, Timestamp::default());
         let Ok(matches) = plan.matches(&message.entry, message);
         assert!(plan.decide(&message.entry).is_none_or(|decided| decided == matches), "{key:?}");
     }

@@ -1,9 +1,9 @@
 //! SEARCH (RFC 9051 §6.4.4): decides which messages match.
 //!
-//! A [`Plan`] is created once from the client's keys. [`Plan::decide`] answers from the folder's entry alone if the
-//! entry is sufficient. Only otherwise the message is opened and [`Plan::matches`] is called. It examines the header
-//! before the body, and the body only as far as necessary. Keys are ordered by their cost, and a key that cannot change
-//! the result is not evaluated. An index can state in advance which texts a message lacks
+//! A [`SearchPlan`] is created once from the client's keys. [`SearchPlan::decide`] answers from the folder's entry
+//! alone if the entry is sufficient. Only otherwise the message is opened and [`SearchPlan::matches`] is called. It
+//! examines the header before the body, and the body only as far as necessary. Keys are ordered by their cost, and a
+//! key that cannot change the result is not evaluated. An index can state in advance which texts a message lacks
 //! ([`EntryData::is_known_to_lack`]).
 //!
 //! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
@@ -32,7 +32,7 @@ const DAY_SECONDS: i64 = 86_400;
 
 /// The keys of a search in executable form.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct SearchPlan {
     root: Node,
     /// Number of keys that examine bodies.
     body_keys: usize,
@@ -116,7 +116,7 @@ impl Days {
     }
 }
 
-impl Plan {
+impl SearchPlan {
     /// Creates a plan from keys. OLDER and YOUNGER count from `now`.
     ///
     /// Sequence numbers and `$` must have been replaced by UIDs. A key that still contains them matches no message.

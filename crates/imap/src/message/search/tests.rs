@@ -17,13 +17,13 @@ fn boxed(key: SearchKey) -> Box<SearchKey> {
 
 fn matches(key: &SearchKey) -> bool {
     let message = Message::of(RAW.as_bytes());
-    let plan = Plan::new(key, Timestamp::default());
+    let plan = SearchPlan::new(key, Timestamp::default());
     let Ok(found) = plan.matches(&message.entry, &message);
     if let Some(decided) = plan.decide(&message.entry) {
         assert_eq!(decided, found, "{key:?}");
     }
     // If the same key occurs twice, the texts are kept, which must not change the result.
-    let twice = Plan::new(&SearchKey::Or(boxed(key.clone()), boxed(key.clone())), Timestamp::default());
+    let twice = SearchPlan::new(&SearchKey::Or(boxed(key.clone()), boxed(key.clone())), Timestamp::default());
     assert_eq!(twice.matches(&message.entry, &message), Ok(found), "{key:?}");
     found
 }
@@ -62,7 +62,7 @@ fn addresses_match_as_written_and_as_in_envelope() {
         To: Friends(of mine): \"a\\b\" @ c . test (Ann), =?utf-8?q?J=C3=B6rg?=\r\n <j@x>;\r\n\r\n";
     let message = Message::of(RAW.as_bytes());
     let check = |key: SearchKey, expected: bool| {
-        let Ok(found) = Plan::new(&key, Timestamp::default()).matches(&message.entry, &message);
+        let Ok(found) = SearchPlan::new(&key, Timestamp::default()).matches(&message.entry, &message);
         assert_eq!(found, expected, "{key:?}");
     };
     let from = |text: &str| SearchKey::Address(AddressField::From, text.into());
@@ -98,7 +98,7 @@ fn sent_dates_use_the_senders_day() {
     assert!(matches(&SearchKey::SentBefore(date(22))) && !matches(&SearchKey::SentBefore(date(21))));
     assert!(matches(&SearchKey::SentSince(date(21))) && !matches(&SearchKey::SentSince(date(22))));
     let undated = Message::of(b"Date: never\r\n\r\n");
-    let plan = Plan::new(&SearchKey::SentSince(date(1)), Timestamp::default());
+    let plan = SearchPlan::new(&SearchKey::SentSince(date(1)), Timestamp::default());
     assert_eq!(plan.matches(&undated.entry, &undated), Ok(false));
 }
 
@@ -120,7 +120,7 @@ fn entry() -> MemoryEntry {
 fn entry_data_decides_keys_without_the_message() {
     let now = Timestamp::from_seconds(86_400 * 100 + 59);
     let check = |key: SearchKey, expected: bool| {
-        let plan = Plan::new(&key, now);
+        let plan = SearchPlan::new(&key, now);
         assert_eq!(plan.decide(&entry()), Some(expected), "{key:?}");
         assert!(plan.needs() <= RequiredData::Entry, "{key:?}");
     };
@@ -166,7 +166,7 @@ fn message_is_opened_only_if_the_entry_is_undecided() {
     let unseen = || SearchKey::Not(boxed(seen()));
     let body = || SearchKey::Body("x".into());
     let check = |key: SearchKey, expected: Option<bool>| {
-        assert_eq!(Plan::new(&key, Timestamp::default()).decide(&entry()), expected)
+        assert_eq!(SearchPlan::new(&key, Timestamp::default()).decide(&entry()), expected)
     };
     check(SearchKey::And(vec![body(), unseen()]), Some(false));
     check(SearchKey::And(vec![body(), seen()]), None);
@@ -180,7 +180,7 @@ fn body_is_read_only_if_the_header_is_undecided() {
     let message = Message::of(RAW.as_bytes());
     let check = |key: SearchKey, expected: bool, reads: bool| {
         message.reads.set(0);
-        let plan = Plan::new(&key, Timestamp::default());
+        let plan = SearchPlan::new(&key, Timestamp::default());
         assert_eq!(plan.matches(&message.entry, &message), Ok(expected), "{key:?}");
         assert_eq!(message.reads.get() > 0, reads, "{key:?}");
     };
@@ -199,7 +199,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let body = || SearchKey::Body("Inside".into());
     let subject = || SearchKey::Subject(" afar".into());
     let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
-    let sought = Plan::new(&keys, Timestamp::default()).sought();
+    let sought = SearchPlan::new(&keys, Timestamp::default()).sought();
     let substrings = |substrings: &Vec<SubstringKey>| {
         substrings.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
     };
@@ -210,13 +210,13 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let check = |key: SearchKey, lacking: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
         let mut message = Message::of(RAW.as_bytes());
         message.entry.lacking = lacking.to_vec();
-        let plan = Plan::new(&key, Timestamp::default());
+        let plan = SearchPlan::new(&key, Timestamp::default());
         assert_eq!(plan.decide(&message.entry), decided, "{key:?}");
         assert_eq!(plan.matches(&message.entry, &message), Ok(matches), "{key:?}");
         assert_eq!(message.reads.get() > 0, reads, "{key:?}");
     };
     let other = SearchKey::Header { name: "Date".into(), value: "x".into() };
-    assert_eq!(Plan::new(&other, Timestamp::default()).sought(), [Vec::new()]);
+    assert_eq!(SearchPlan::new(&other, Timestamp::default()).sought(), [Vec::new()]);
     check(SearchKey::Text("inside".into()), &[], None, true, true);
     check(SearchKey::Text("inside".into()), &[0], None, false, false);
     check(SearchKey::Text("subject: ".into()), &[0], None, true, false);
@@ -233,7 +233,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
 fn each_part_is_read_once_for_many_keys() {
     let message = Message::of(RAW.as_bytes());
     let keys = (0..20).map(|number| SearchKey::Not(boxed(SearchKey::Body(format!("nowhere{number}"))))).collect();
-    let plan = Plan::new(&SearchKey::And(keys), Timestamp::default());
+    let plan = SearchPlan::new(&SearchKey::And(keys), Timestamp::default());
     assert_eq!(plan.matches(&message.entry, &message), Ok(true));
     assert!(message.reads.get() <= message_parts(&message), "{} reads", message.reads.get());
 }
@@ -245,7 +245,7 @@ fn message_parts(message: &Message<'_>) -> usize {
 #[test]
 fn plan_limits_the_uids_that_can_match() {
     let check = |key: SearchKey, expected: Option<&str>| {
-        let plan = Plan::new(&key, Timestamp::default());
+        let plan = SearchPlan::new(&key, Timestamp::default());
         assert_eq!(plan.uids().map(ToString::to_string).as_deref(), expected);
     };
     let set = || SearchKey::Uid(uids(&[(9, 9), (5, 7)]));
