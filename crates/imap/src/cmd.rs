@@ -41,7 +41,7 @@ pub mod thread;
 use crate::codec::ast::{Command, CommandBody};
 use crate::codec::{ResponseStatus, ResponseWriter, SyntaxError, Verb};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, ConnectionAction, Reply, Session, Task};
+use crate::session::{CommandOutcome, ConnectionAction, Session, TaggedReply, Task};
 
 impl Session {
     /// Writes the greeting.
@@ -62,7 +62,9 @@ impl Session {
         let next = match self.task.take() {
             None => return ConnectionAction::Ready,
             Some(Task::Sasl(exchange)) => Ok(authenticate::continue_exchange(self, exchange, line, out)),
-            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => Ok(CommandOutcome::Reply(Reply::completed())),
+            Some(Task::Idle) if line.eq_ignore_ascii_case(b"DONE") => {
+                Ok(CommandOutcome::Reply(TaggedReply::completed()))
+            }
             Some(Task::Idle) => Err(Error::Bad("expected DONE")),
             Some(Task::Job(_) | Task::Finish(_)) => Err(Error::Bad("unexpected line, no continuation was requested")),
         };

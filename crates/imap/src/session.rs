@@ -43,7 +43,7 @@ use crate::codec::{PermittedState, RefusedCommand, ResponseStatus, ResponseWrite
 use crate::error::{Error, Result};
 use crate::limits;
 
-pub use reply::{CommandOutcome, Reply, SlicedCommand};
+pub use reply::{CommandOutcome, SlicedCommand, TaggedReply};
 pub use selected::SelectedMailbox;
 pub use session_context::{SessionContext, SessionOptions};
 pub use updates::Updates;
@@ -125,7 +125,7 @@ pub(crate) enum Task {
     /// A command that produces its response in slices.
     Job(Box<dyn SlicedCommand>),
     /// The response is complete. The updates from other sessions and the tagged line remain.
-    Finish(Reply),
+    Finish(TaggedReply),
     Sasl(Exchange),
     Idle,
 }
@@ -320,7 +320,7 @@ impl Session {
                 if error.is_server_fault() {
                     self.fault = Some(error.to_string());
                 }
-                return self.finish(Reply::error(&error), out);
+                return self.finish(TaggedReply::error(&error), out);
             }
             Ok(CommandOutcome::Job(job)) => Task::Job(job),
             Ok(CommandOutcome::Sasl(exchange)) => Task::Sasl(exchange),
@@ -331,7 +331,7 @@ impl Session {
     }
 
     /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
-    fn finish(&mut self, reply: Reply, out: &mut ResponseWriter) -> ConnectionAction {
+    fn finish(&mut self, reply: TaggedReply, out: &mut ResponseWriter) -> ConnectionAction {
         match self.report(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
                 self.report_highest_modseq(out);

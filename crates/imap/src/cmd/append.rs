@@ -8,7 +8,7 @@ use super::content::SYSTEM_FLAGS;
 use super::copy;
 use crate::codec::ast::{AppendMessage, MailboxName, RequestedFlags, SystemFlags};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Stores messages in one transaction: all or none.
 pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<AppendMessage>) -> Result<CommandOutcome> {
@@ -18,7 +18,7 @@ pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<Append
     let (uid_validity, uids, ticket) = file.append(target, &messages)?;
     session.wait_for(ticket);
     let uids: UidSet = uids.into_iter().collect();
-    Ok(Reply::completed().with_code(format!("APPENDUID {uid_validity} {uids}")).into())
+    Ok(TaggedReply::completed().with_code(format!("APPENDUID {uid_validity} {uids}")).into())
 }
 
 /// Converts a message from the client to the form that the `mail` crate takes. Returns an error if the message is

@@ -6,14 +6,14 @@
 
 use crate::codec::{ResponseWriter, VERBS};
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Answers CAPABILITY.
 pub fn capability(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged();
     write(session, out);
     out.crlf();
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Writes `CAPABILITY` and the list. Used for the response, the greeting and the response code of LOGIN.

@@ -1,7 +1,7 @@
 //! CLOSE (RFC 9051 §6.4.1) and UNSELECT (RFC 3691).
 
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
 
 /// Expunges silently, unless the mailbox is read-only, and deselects the mailbox. The reply must not contain
 /// HIGHESTMODSEQ (RFC 7162 §3.2.8).
@@ -13,11 +13,11 @@ pub fn close(session: &mut Session) -> Result<CommandOutcome> {
         session.wait_for(outcome.ticket);
     }
     session.selected = None;
-    Ok(Reply::completed().with_updates(Updates::None).into())
+    Ok(TaggedReply::completed().with_updates(Updates::None).into())
 }
 
 /// Deselects the mailbox.
 pub fn unselect(session: &mut Session) -> Result<CommandOutcome> {
     session.selected = None;
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

@@ -8,7 +8,7 @@ use mail::mailbox::{CopyOutcome, MailFile};
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
 
 /// Copies messages in one transaction: all or none.
 pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutcome> {
@@ -16,10 +16,10 @@ pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutc
     let folder = session.selected()?.folder;
     let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
     session.wait_for(outcome.ticket);
-    let reply = Reply::completed().with_updates(permitted_updates(copy.numbering));
+    let reply = TaggedReply::completed().with_updates(permitted_updates(copy.numbering));
     match code(&outcome) {
         Some(code) => Ok(reply.with_code(code).into()),
-        None => Ok(Reply { text: "no message was copied".into(), ..reply }.into()),
+        None => Ok(TaggedReply { text: "no message was copied".into(), ..reply }.into()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::codec::ast::{MailboxName, SpecialUseAttribute};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Creates a mailbox and any missing levels above it.
 pub fn create(
@@ -21,7 +21,7 @@ pub fn create(
     let (folder, ticket) = file.folder_create(name, special_use)?;
     session.wait_for(ticket);
     let id = file.view()?.status(folder)?.mailbox_id;
-    Ok(Reply::completed().with_code(format!("MAILBOXID ({id})")).into())
+    Ok(TaggedReply::completed().with_code(format!("MAILBOXID ({id})")).into())
 }
 
 const UNKNOWN_USE: Error = Error::No("[USEATTR] this special use is not supported");

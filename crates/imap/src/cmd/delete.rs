@@ -2,7 +2,7 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Removes a mailbox and its messages. If there are mailboxes below it, its name remains as a level of the hierarchy.
 pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
@@ -16,7 +16,7 @@ pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOut
     let was_selected = session.selected.as_ref().is_some_and(|selected| Some(selected.folder) == folder);
     if was_selected {
         session.selected = None;
-        return Ok(Reply::completed().with_code("CLOSED").into());
+        return Ok(TaggedReply::completed().with_code("CLOSED").into());
     }
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

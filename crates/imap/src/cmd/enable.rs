@@ -2,7 +2,7 @@
 
 use crate::codec::ResponseWriter;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Enables extensions and lists those that were not enabled before.
 pub fn enable(session: &mut Session, names: &[String], out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -30,5 +30,5 @@ pub fn enable(session: &mut Session, names: &[String], out: &mut ResponseWriter)
     session.enabled.utf8 |= requested("UTF8=ACCEPT");
     session.enabled.rev2 |= requested("IMAP4REV2");
     out.set_encoding(session.encoding());
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

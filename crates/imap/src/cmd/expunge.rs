@@ -4,7 +4,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Removes the messages with `\Deleted`, or only those of them that are in the set.
 ///
@@ -23,7 +23,7 @@ pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Respo
     };
     let outcome = file.expunge(selected.folder, uids.as_ref())?;
     session.wait_for(outcome.ticket);
-    let mut reply = Reply::completed();
+    let mut reply = TaggedReply::completed();
     if session.enabled.qresync {
         reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
     }

@@ -24,7 +24,7 @@ use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{mailbox_gone, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session, SlicedCommand, Updates, is_full};
+use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply, Updates, is_full};
 
 /// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -139,7 +139,7 @@ enum WriteProgress {
 }
 
 impl SlicedCommand for FetchJob {
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
@@ -191,7 +191,7 @@ impl FetchJob {
         file: &MailFile,
         view: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
-    ) -> Result<Option<Reply>> {
+    ) -> Result<Option<TaggedReply>> {
         // The messages in the batch have been picked from an earlier snapshot, and the first of them may be unfinished.
         if self.sends_flags && self.batch.is_empty() {
             session.report_keywords(view, out)?;
@@ -207,7 +207,7 @@ impl FetchJob {
         if self.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
-        let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
+        let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
         let missed = self.numbering == Numbering::Sequence && self.walk.passed_vanished();
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }

@@ -2,7 +2,7 @@
 
 use crate::codec::ResponseWriter;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Sends the identification of the server. The identification that the client sends has no effect.
 pub fn id(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -14,5 +14,5 @@ pub fn id(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome>
         out.string(name.as_bytes()).space().string(value.as_bytes());
     }
     out.byte(b')').crlf();
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

@@ -6,13 +6,13 @@ use crate::codec::ast::{ListCommand, ListSelection};
 use crate::error::Result;
 use crate::session::hierarchy::{ListEntry, ListForm, MailboxPattern};
 use crate::session::list_response::{hierarchy, write_name};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Lists mailboxes.
 pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     if !list.extended && matches!(list.patterns.as_slice(), [pattern] if pattern.is_empty()) {
         out.untagged_line("LIST (\\Noselect) \"/\" \"\"");
-        return Ok(Reply::completed().into());
+        return Ok(TaggedReply::completed().into());
     }
     let file = session.file()?;
     let view = file.view()?;
@@ -31,7 +31,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter)
             status::write(session, &view, (listed.name, items), out)?;
         }
     }
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 fn write(listed: &ListEntry<'_>, form: ListForm<'_>, out: &mut ResponseWriter) {

@@ -6,7 +6,7 @@ use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
 
 use super::capability;
 use crate::codec::ResponseStatus;
-use crate::session::{Account, CommandOutcome, Reply, Session};
+use crate::session::{Account, CommandOutcome, Session, TaggedReply};
 
 /// Logs in with a password.
 pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
@@ -22,7 +22,7 @@ pub fn logged_in(session: &mut Session, login: Login) -> CommandOutcome {
     match session.site.accounts.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
-            Reply::ok("logged in").with_code(capability::code(session)).into()
+            TaggedReply::ok("logged in").with_code(capability::code(session)).into()
         }
         Err(error) => login_failed(session, error),
     }
@@ -34,7 +34,7 @@ pub fn login_failed(session: &mut Session, error: LoginError) -> CommandOutcome 
         session.login_failures = session.login_failures.saturating_add(1);
     }
     let (status, text) = reply(error);
-    Reply { status, ..Reply::ok(text) }.into()
+    TaggedReply { status, ..TaggedReply::ok(text) }.into()
 }
 
 /// Checks a password. Returns [`LoginError::TlsRequired`] if others could read it on this connection.

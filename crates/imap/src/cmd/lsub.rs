@@ -4,7 +4,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::hierarchy::MailboxPattern;
-use crate::session::{CommandOutcome, Reply, Session, list_response};
+use crate::session::{CommandOutcome, Session, TaggedReply, list_response};
 
 /// Lists subscribed names.
 pub fn lsub(
@@ -13,7 +13,7 @@ pub fn lsub(
     pattern: Option<&str>,
     out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
-    let Some(pattern) = pattern else { return Ok(Reply::completed().into()) };
+    let Some(pattern) = pattern else { return Ok(TaggedReply::completed().into()) };
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
@@ -22,5 +22,5 @@ pub fn lsub(
         out.untagged().text(if subscribed { "LSUB () \"/\" " } else { "LSUB (\\Noselect) \"/\" " });
         out.mailbox(name).crlf();
     }
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

@@ -4,7 +4,7 @@ use super::copy::{self, Transfer};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::TransferCommand;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Moves messages in one transaction: all or none.
 pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -16,7 +16,7 @@ pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Respon
     if let Some(code) = copy::code(&outcome) {
         out.untagged().text("OK [").text(&code).text("] moved").crlf();
     }
-    let mut reply = Reply::completed();
+    let mut reply = TaggedReply::completed();
     if session.enabled.qresync && !outcome.pairs.is_empty() {
         reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
     }

@@ -2,10 +2,10 @@
 
 use crate::codec::ResponseWriter;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply};
+use crate::session::{CommandOutcome, TaggedReply};
 
 /// Lists the namespaces.
 pub fn namespace(out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged_line("NAMESPACE ((\"\" \"/\")) NIL NIL");
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

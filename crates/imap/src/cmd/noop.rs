@@ -2,17 +2,17 @@
 
 use crate::codec::ResponseWriter;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Does nothing. Changes are reported before the tagged line.
 pub fn noop() -> Result<CommandOutcome> {
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Does nothing, because every acknowledged change is already durable.
 pub fn check(session: &mut Session) -> Result<CommandOutcome> {
     session.selected()?;
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Waits for changes until the client sends DONE.

@@ -5,7 +5,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
 use crate::session::notify_watch::NotifyWatch;
-use crate::session::{CommandOutcome, Reply, Session, Updates};
+use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
 pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -32,5 +32,5 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWr
         }
     }
     session.watch = Some(Box::new(watch));
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

@@ -8,7 +8,7 @@ use mail::mailbox::Quota;
 use crate::codec::ResponseWriter;
 use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// The name of the only quota root.
 const ROOT: &str = "";
@@ -18,7 +18,7 @@ pub fn get_quota(session: &mut Session, root: &str, out: &mut ResponseWriter) ->
     if root != ROOT || !write(&session.file()?.quota()?, out) {
         return Err(Error::No("[NONEXISTENT] there is no such quota root"));
     }
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Sends the quota roots of a mailbox and their quotas.
@@ -38,7 +38,7 @@ pub fn get_quota_root(
     }
     out.crlf();
     write(&quota, out);
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Returns an error, because users do not set their quotas.

@@ -2,7 +2,7 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Renames a mailbox and the mailboxes below it.
 pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Result<CommandOutcome> {
@@ -10,5 +10,5 @@ pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Re
     let to = to.as_str().strip_suffix('/').unwrap_or(to.as_str());
     let ticket = file.folder_rename(from.as_str(), to)?;
     session.wait_for(ticket);
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

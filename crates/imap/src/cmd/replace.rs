@@ -10,7 +10,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session};
+use crate::session::{CommandOutcome, SelectedMailbox, Session, TaggedReply};
 
 /// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -30,7 +30,7 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Respons
     session.wait_for(ticket);
     out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
     out.text("] the new message was stored").crlf();
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend

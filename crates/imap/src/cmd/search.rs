@@ -8,7 +8,7 @@ use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modse
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
+use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
 
 /// Begins a SEARCH.
 pub fn search(session: &mut Session, search: SearchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -43,7 +43,7 @@ struct SearchJob {
 }
 
 impl SlicedCommand for SearchJob {
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let found = &mut self.found;
         let numbering = self.answer.numbering;
         if !self.matching.slice(session, &mut |matched| found.add(matched, numbering))? {
@@ -51,7 +51,7 @@ impl SlicedCommand for SearchJob {
         }
         self.answer.save(session, &self.found)?;
         self.answer.write(&session.tag, &self.found, out);
-        Ok(Some(Reply::completed().with_updates(permitted_updates(numbering))))
+        Ok(Some(TaggedReply::completed().with_updates(permitted_updates(numbering))))
     }
 }
 

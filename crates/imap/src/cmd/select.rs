@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::selected::SelectedMailbox;
 use crate::session::sequence_numbers::FolderPositions;
-use crate::session::{CommandOutcome, Reply, Session, updates};
+use crate::session::{CommandOutcome, Session, TaggedReply, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
 pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -52,7 +52,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
     session.selected = Some(Box::new(selected));
     session.clear_new_messages();
-    Ok(Reply::completed().with_code(code).into())
+    Ok(TaggedReply::completed().with_code(code).into())
 }
 
 fn write(

@@ -11,7 +11,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, SortCommand};
 use crate::error::Result;
 use crate::message::{MessageSorter, sort::SortRecord};
-use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
+use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
 
 /// Begins a SORT.
 pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -48,7 +48,7 @@ struct SortJob {
 }
 
 impl SlicedCommand for SortJob {
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let numbering = self.answer.numbering;
         let Self { matching, found, sorter, records, numbers, .. } = self;
         let done = matching.slice(session, &mut |matched| {
@@ -68,6 +68,6 @@ impl SlicedCommand for SortJob {
             sorted.iter_mut().for_each(|uid| *uid = self.numbers.get(uid).copied().unwrap_or(*uid));
         }
         self.answer.write_sorted(&session.tag, &sorted, &self.found, out);
-        Ok(Some(Reply::completed().with_updates(permitted_updates(numbering))))
+        Ok(Some(TaggedReply::completed().with_updates(permitted_updates(numbering))))
     }
 }

@@ -1,7 +1,7 @@
 //! STARTTLS (RFC 9051 §6.2.1).
 
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, ConnectionAction, Reply, Session, Updates};
+use crate::session::{CommandOutcome, ConnectionAction, Session, TaggedReply, Updates};
 
 /// Starts TLS after the tagged line.
 pub fn starttls(session: &Session) -> Result<CommandOutcome> {
@@ -11,5 +11,5 @@ pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if !session.site.options.starttls {
         return Err(Error::Bad("STARTTLS is not available"));
     }
-    Ok(Reply::ok("begin TLS now").with_updates(Updates::None).with_effect(ConnectionAction::StartTls).into())
+    Ok(TaggedReply::ok("begin TLS now").with_updates(Updates::None).with_effect(ConnectionAction::StartTls).into())
 }

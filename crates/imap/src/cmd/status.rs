@@ -12,7 +12,7 @@ use notes::Marks;
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{MailboxName, StatusItem};
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Sends the requested counts and numbers of a mailbox.
 pub fn status(
@@ -28,7 +28,7 @@ pub fn status(
         session.enable_condstore(&view, out)?;
     }
     write(session, &view, (mailbox.as_str(), items), out)?;
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Writes the STATUS response of a mailbox with the requested items.

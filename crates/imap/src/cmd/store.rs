@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::mailbox_gone;
-use crate::session::{CommandOutcome, Reply, SelectedMailbox, Session, SlicedCommand, fetch_response, is_full};
+use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply, fetch_response, is_full};
 
 /// Begins a STORE.
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -70,7 +70,7 @@ struct StoreJob {
 }
 
 impl SlicedCommand for StoreJob {
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         if self.unreported.is_empty() && !self.walk.is_done() {
             let file = session.file()?;
             let view = file.view()?;
@@ -81,7 +81,7 @@ impl SlicedCommand for StoreJob {
         if !self.unreported.is_empty() || !self.walk.is_done() {
             return Ok(None);
         }
-        let reply = Reply::completed().with_updates(permitted_updates(self.numbering));
+        let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
         if self.modified.is_empty() {
             return Ok(Some(reply));
         }

@@ -2,18 +2,18 @@
 
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Reply, Session};
+use crate::session::{CommandOutcome, Session, TaggedReply};
 
 /// Adds a name to the subscriptions.
 pub fn subscribe(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
     let ticket = session.file()?.folder_subscribe(mailbox.as_str())?;
     session.wait_for(ticket);
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }
 
 /// Removes a name from the subscriptions.
 pub fn unsubscribe(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOutcome> {
     let ticket = session.file()?.folder_unsubscribe(mailbox.as_str())?;
     session.wait_for(ticket);
-    Ok(Reply::completed().into())
+    Ok(TaggedReply::completed().into())
 }

@@ -10,7 +10,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{Numbering, ThreadCommand};
 use crate::error::Result;
 use crate::message::Threader;
-use crate::session::{CommandOutcome, Reply, Session, SlicedCommand};
+use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
 
 /// Begins a THREAD.
 pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -34,7 +34,7 @@ struct ThreadJob {
 }
 
 impl SlicedCommand for ThreadJob {
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>> {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let Self { matching, numbering, threader, numbers } = self;
         let done = matching.slice(session, &mut |matched| {
             if let (Some(threader), Some(message)) = (threader.as_mut(), matched.message) {
@@ -53,6 +53,6 @@ impl SlicedCommand for ThreadJob {
             forest.write(out, |uid| self.numbers.get(&uid).copied().unwrap_or(uid));
         }
         out.crlf();
-        Ok(Some(Reply::completed().with_updates(permitted_updates(self.numbering))))
+        Ok(Some(TaggedReply::completed().with_updates(permitted_updates(self.numbering))))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{ConnectionAction, Reply, Session};
+use super::{ConnectionAction, Session, TaggedReply};
 use crate::codec::{RefusedCommand, SyntaxError};
 use crate::error::Error;
 
@@ -55,7 +55,7 @@ impl CommandStart {
 
 impl Session {
     /// Reports the end of a command, and the change of state that it caused.
-    pub(super) fn log_completed(&mut self, reply: &Reply, effect: ConnectionAction) {
+    pub(super) fn log_completed(&mut self, reply: &TaggedReply, effect: ConnectionAction) {
         let Some(start) = self.command_start.take() else { return };
         let duration = self.site.clock.monotonic().saturating_sub(start.at);
         tracing::debug!(

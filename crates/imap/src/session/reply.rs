@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// Result of executing a command.
 pub enum CommandOutcome {
     /// The command is complete.
-    Reply(Reply),
+    Reply(TaggedReply),
     /// The command produces its response in slices.
     Job(Box<dyn SlicedCommand>),
     /// The command asks for a line of AUTHENTICATE.
@@ -25,12 +25,12 @@ pub enum CommandOutcome {
 /// A command that produces its response in slices.
 pub trait SlicedCommand: Send {
     /// Produces a slice. Returns the reply if it was the last slice.
-    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<Reply>>;
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>>;
 }
 
 /// The end of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct TaggedReply {
     /// OK, NO or BAD.
     pub status: ResponseStatus,
     /// The response code in brackets.
@@ -43,7 +43,7 @@ pub struct Reply {
     pub effect: ConnectionAction,
 }
 
-impl Reply {
+impl TaggedReply {
     /// Creates an OK reply with a text.
     #[must_use]
     pub fn ok(text: &'static str) -> Self {
@@ -101,8 +101,8 @@ impl Reply {
     }
 }
 
-impl From<Reply> for CommandOutcome {
-    fn from(reply: Reply) -> Self {
+impl From<TaggedReply> for CommandOutcome {
+    fn from(reply: TaggedReply) -> Self {
         Self::Reply(reply)
     }
 }
