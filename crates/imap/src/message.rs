@@ -24,7 +24,7 @@ pub mod subject;
 pub mod thread;
 
 mod fuzzing;
-mod memory_message;
+mod message_fixture;
 
 pub use attribute::{AttributeOutcome, octets, octets_name, write_attribute, write_entry_attribute};
 pub use entry::{EntryData, MessageSource};

@@ -57,13 +57,13 @@ pub fn binary<S: Source + ?Sized>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory_message;
+    use crate::message::message_fixture;
 
     const RAW: &str = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Transfer-Encoding: base64\n\naGVs\nbG8=\n--b\n\
         Content-Transfer-Encoding: quoted-printable\n\na=3Db=\nc\n--b\n\nplain\n--b\nContent-Transfer-Encoding: x-uuencode\n\n#x\n--b--\n";
 
     fn check(path: &[u32], partial: Option<(u64, u64)>, expected: Option<&str>) {
-        let message = memory_message::Message::of(RAW.as_bytes());
+        let message = message_fixture::MessageFixture::of(RAW.as_bytes());
         let partial = partial.map(|(start, length)| Partial { start, length });
         let Ok(decoded) = binary(&message, &PartPath(path.to_vec()), partial);
         let found = match decoded {

@@ -3,7 +3,7 @@
 use base::Timestamp;
 use mail::mime::Source;
 
-use super::memory_message::Message;
+use super::message_fixture::MessageFixture;
 use super::{AttributeOutcome, MessageSorter, Octets, SearchPlan, Threader, attribute, section};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{
@@ -14,7 +14,7 @@ use crate::codec::ast::{
 /// Renders bytes as a message in every supported form and panics if a property is violated. This is the entry point of
 /// the fuzzers.
 pub fn fuzz(data: &[u8]) {
-    let message = Message::of(data);
+    let message = MessageFixture::of(data);
     for attribute in attributes() {
         let mut out = ResponseWriter::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);
@@ -55,7 +55,7 @@ fn attributes() -> Vec<FetchAttribute> {
 }
 
 /// Checks that sections have the expected bytes, whether they are read at once or in pieces.
-fn check_sections(message: &Message<'_>, data: &[u8]) {
+fn check_sections(message: &MessageFixture<'_>, data: &[u8]) {
     let whole = SectionSpec { part: PartPath::default(), text: SectionText::Whole };
     let Ok(octets) = Octets::of_section(message, &whole);
     let mut pieces = Vec::new();
@@ -76,7 +76,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
 }
 
 /// Checks that a match decided from the entry agrees with the match decided from the message.
-fn check_search(message: &Message<'_>, data: &[u8]) {
+fn check_search(message: &MessageFixture<'_>, data: &[u8]) {
     let word: String = String::from_utf8_lossy(data.get(..5).unwrap_or(data)).into_owned();
     let date = Date::constant(1997, 11, 21);
     let keys = vec![
@@ -94,7 +94,7 @@ fn check_search(message: &Message<'_>, data: &[u8]) {
     }
 }
 
-fn check_order(message: &Message<'_>) {
+fn check_order(message: &MessageFixture<'_>) {
     let keys = [SortKey::Date, SortKey::Subject, SortKey::From, SortKey::DisplayFrom, SortKey::To, SortKey::DisplayTo];
     let sorter = MessageSorter::new(&keys.map(|key| SortCriterion { key, reverse: false }));
     assert_eq!(sorter.sort(vec![sorter.record(&message.entry, message.header())]), [1], "a single message is sorted");

@@ -175,7 +175,7 @@ pub(super) fn origin(partial: Option<Partial>, out: &mut ResponseWriter) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory_message;
+    use crate::message::message_fixture;
 
     const RAW: &str = "Subject: outer\r\nX-A: 1\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\npre\r\n--b\r\nX-P: 1\r\n\r\none\r\n--b\r\n\
         Content-Type: message/rfc822\r\n\r\nSubject: inner\r\nx-a: 2\r\n 3\r\n\r\nbody\r\n--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n\
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn octets(raw: &str, section: &SectionSpec, partial: Option<Partial>) -> String {
-        let message = memory_message::Message::of(raw.as_bytes());
+        let message = message_fixture::MessageFixture::of(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
         let mut out = ResponseWriter::new();
         let Ok(()) = octets.cut_to_partial(partial).write(&message, &mut out);

@@ -116,7 +116,7 @@ fn first_address(header: &[u8], name: &str) -> Option<address::Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory_message::MemoryEntry;
+    use crate::message::message_fixture::EntryFixture;
 
     /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
@@ -126,7 +126,7 @@ mod tests {
             let uid = index as u32 + 1;
             let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
             sorter.record(
-                &MemoryEntry { uid, size: u64::from(uid) * 100, received, ..MemoryEntry::default() },
+                &EntryFixture { uid, size: u64::from(uid) * 100, received, ..EntryFixture::default() },
                 header.as_bytes(),
             )
         };

@@ -169,11 +169,11 @@ fn upper(text: &[u8], out: &mut ResponseWriter) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::memory_message;
+    use crate::message::message_fixture;
 
     fn check(raw: &str, detail: Detail, expected: &str) {
         let mut out = ResponseWriter::new();
-        let Ok(()) = body_structure(&memory_message::Message::of(raw.as_bytes()), detail, &mut out);
+        let Ok(()) = body_structure(&message_fixture::MessageFixture::of(raw.as_bytes()), detail, &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
     }
 
@@ -243,7 +243,7 @@ mod tests {
     fn deep_nesting_has_balanced_parentheses() {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
         let mut out = ResponseWriter::new();
-        let Ok(()) = body_structure(&memory_message::Message::of(deep.as_bytes()), Detail::Extended, &mut out);
+        let Ok(()) = body_structure(&message_fixture::MessageFixture::of(deep.as_bytes()), Detail::Extended, &mut out);
         let text = out.take();
         let count = |byte: u8| text.iter().filter(|found| **found == byte).count();
         assert_eq!(count(b'('), count(b')'));

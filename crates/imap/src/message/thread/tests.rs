@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::ResponseWriter;
-use crate::message::memory_message::MemoryEntry;
+use crate::message::message_fixture::EntryFixture;
 
 /// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
 fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
@@ -10,7 +10,7 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     for (index, header) in headers.iter().enumerate() {
         let uid = index as u32 + 1;
         let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
-        threader.add(&MemoryEntry { uid, received, ..MemoryEntry::default() }, header.as_bytes());
+        threader.add(&EntryFixture { uid, received, ..EntryFixture::default() }, header.as_bytes());
     }
     let mut out = ResponseWriter::new();
     threader.finish().write(&mut out, |uid| uid);

@@ -14,7 +14,7 @@ use crate::codec::ast::SystemFlags;
 
 /// The data that a folder would keep of a message.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryEntry {
+pub struct EntryFixture {
     pub uid: u32,
     pub flags: SystemFlags,
     pub keywords: Vec<&'static str>,
@@ -26,7 +26,7 @@ pub struct MemoryEntry {
     pub lacking: Vec<usize>,
 }
 
-impl EntryData for MemoryEntry {
+impl EntryData for EntryFixture {
     fn uid(&self) -> u32 {
         self.uid
     }
@@ -65,23 +65,23 @@ impl EntryData for MemoryEntry {
 }
 
 /// A message whose bytes are in memory. It counts how often they are read.
-pub struct Message<'a> {
+pub struct MessageFixture<'a> {
     raw: &'a [u8],
     structure: Structure,
-    pub entry: MemoryEntry,
+    pub entry: EntryFixture,
     pub reads: Cell<usize>,
     head_texts: [OnceCell<Vec<u8>>; 2],
 }
 
-impl<'a> Message<'a> {
+impl<'a> MessageFixture<'a> {
     /// Parses a message.
     pub fn of(raw: &'a [u8]) -> Self {
-        let entry = MemoryEntry { uid: 1, size: raw.len() as u64, ..MemoryEntry::default() };
+        let entry = EntryFixture { uid: 1, size: raw.len() as u64, ..EntryFixture::default() };
         Self { raw, structure: parse(raw), entry, reads: Cell::new(0), head_texts: Default::default() }
     }
 }
 
-impl Source for Message<'_> {
+impl Source for MessageFixture<'_> {
     type Error = Infallible;
 
     fn header(&self) -> &[u8] {
@@ -98,7 +98,7 @@ impl Source for Message<'_> {
     }
 }
 
-impl MessageSource for Message<'_> {
+impl MessageSource for MessageFixture<'_> {
     fn email_id(&self) -> Result<String, Infallible> {
         Ok(format!("M{}", self.entry.uid))
     }
