@@ -28,7 +28,7 @@ use crate::limits;
 use crate::session::{ConnectionAction, Session, SessionContext};
 
 /// Data that the connections of one listener share.
-pub struct Service {
+pub struct ListenerServices {
     /// Data that all sessions share. Its option `starttls` requires `tls`.
     pub site: Arc<SessionContext>,
     /// The server's certificate, for STARTTLS.
@@ -43,7 +43,7 @@ pub struct Service {
 pub async fn serve(
     stream: Stream,
     peer: Peer,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
     termination: SessionTermination,
 ) -> io::Result<()> {
     let mut session = Session::new(Arc::clone(&service.site), peer);
@@ -75,7 +75,7 @@ struct Connection {
     /// The stream. `None` only during a TLS handshake.
     stream: Option<Stream>,
     work: Box<ConnectionState>,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
     /// Signals that the account has been disabled, removed or given another password since login.
     termination: SessionTermination,
 }

@@ -19,4 +19,4 @@ pub mod limits;
 pub mod message;
 pub mod session;
 
-pub use conn::{Service, serve};
+pub use conn::{ListenerServices, serve};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::sim::SimClock;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
-use imap::Service;
+use imap::ListenerServices;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
@@ -27,7 +27,8 @@ async fn server() -> Server {
     let shutdown = Shutdown::new();
     let termination = SessionTermination::default();
     let all_sessions = termination.clone();
-    let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
+    let service =
+        Arc::new(ListenerServices { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {

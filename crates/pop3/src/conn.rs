@@ -19,7 +19,7 @@ use crate::session::{Features, Session, Step};
 use crate::work::{Outcome, Work};
 
 /// Data that all connections share.
-pub struct Service {
+pub struct ListenerServices {
     /// Access to passwords and mail files.
     pub accounts: Arc<dyn Accounts>,
     /// The pool that executes the work.
@@ -41,7 +41,7 @@ pub struct Service {
 pub async fn serve(
     stream: Stream,
     peer: Peer,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
     termination: SessionTermination,
 ) -> io::Result<()> {
     let mechanisms = service.mechanisms.clone();
@@ -76,7 +76,7 @@ pub async fn serve(
 struct Connection {
     stream: Stream,
     session: Session,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
     /// Signals that the account has been disabled, removed or given another password since login.
     termination: SessionTermination,
     /// Input that has not been processed.

@@ -25,4 +25,4 @@ pub mod limits;
 pub mod session;
 pub mod work;
 
-pub use conn::{Service, serve};
+pub use conn::{ListenerServices, serve};

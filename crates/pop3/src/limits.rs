@@ -1,4 +1,4 @@
-//! Named limits of the `pop3` crate. Settings of the operator are fields of [`crate::Service`].
+//! Named limits of the `pop3` crate. Settings of the operator are fields of [`crate::ListenerServices`].
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use base::{Name, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use notes::{Access, Acl, AclEntry, AclLevel, AuthenticationMethod, Identity, Notes};
 use pop3::backend::Accounts;
-use pop3::{Service, serve};
+use pop3::{ListenerServices, serve};
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, PROOF, SERVER_FINAL, SERVER_FIRST};
 use sasl::{
     ClientFirst, Credentials, Login, LoginError, LoginOrigin, Mechanism, PasswordRequest, ScramServer, encode_line,
@@ -57,14 +57,14 @@ impl Accounts for MemoryAccounts {
 
 struct World {
     mail: Arc<MailStore>,
-    service: Arc<Service>,
+    service: Arc<ListenerServices>,
 }
 
 fn world(letters: &[&str]) -> World {
     world_with(letters, |_| {})
 }
 
-fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
+fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> World {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
@@ -75,7 +75,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let certificate = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(certificate.cert.pem().as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
         .expect("a pair");
-    let mut service = Service {
+    let mut service = ListenerServices {
         accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
         pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
         tls: Some(Arc::new(tls)),

@@ -32,8 +32,8 @@ pub(super) struct ProtocolServices {
     reception: Arc<smtp::connection::ListenerServices>,
     submission: Arc<smtp::connection::ListenerServices>,
     lmtp: Arc<smtp::connection::ListenerServices>,
-    imap: Arc<imap::Service>,
-    pop3: Arc<pop3::Service>,
+    imap: Arc<imap::ListenerServices>,
+    pop3: Arc<pop3::ListenerServices>,
     native: Arc<rpc::Service>,
 }
 
@@ -66,7 +66,7 @@ impl ProtocolServices {
             submission: smtp(rules(config, ListenerRules::submission(hostname, domain)), None),
             lmtp: smtp(lmtp_rules(config, ListenerRules::lmtp(hostname, domain)), None),
             imap: imap_service(server, logins),
-            pop3: Arc::new(pop3::Service {
+            pop3: Arc::new(pop3::ListenerServices {
                 accounts: Arc::clone(logins) as Arc<dyn pop3::backend::Accounts>,
                 pool: server.pool.clone(),
                 tls: Some(Arc::clone(&server.tls)),
@@ -114,12 +114,12 @@ impl ProtocolServices {
     }
 }
 
-fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
+fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServices> {
     let options = imap_options(&server.instance.config);
     let accounts = Arc::clone(logins) as Arc<dyn imap::backend::Accounts>;
     let site = imap::session::SessionContext::new(accounts, Arc::clone(&server.instance.clock), options);
     let full_text = Arc::clone(&server.instance.full_text);
-    Arc::new(imap::Service {
+    Arc::new(imap::ListenerServices {
         site: Arc::new(site.with_full_text(Arc::new(move || full_text.open_existing()))),
         tls: Some(Arc::clone(&server.tls)),
         pool: server.pool.clone(),
@@ -206,7 +206,7 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
     })
 }
 
-fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
+fn serve_imap(service: &Arc<imap::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
@@ -226,7 +226,7 @@ fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<
     })
 }
 
-fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
+fn serve_pop3(service: &Arc<pop3::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
