@@ -28,7 +28,7 @@ pub mod tls;
 pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
 pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolStatistics};
-pub use shutdown::{Phase, Shutdown};
+pub use shutdown::{Shutdown, ShutdownPhase};
 pub use stream::Stream;
 pub use termination::SessionTermination;
 pub use tls::{ClientTls, Tls, TlsError, TlsInfo};

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// Phase of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// The server runs normally.
     Running,
     /// Current work is finished, and no new work is started.
@@ -21,54 +21,54 @@ pub enum Phase {
 /// Announces the shutdown and lets tasks wait for it.
 #[derive(Clone)]
 pub struct Shutdown {
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ShutdownPhase>,
 }
 
 impl Shutdown {
-    /// Creates a signal in [`Phase::Running`].
+    /// Creates a signal in [`ShutdownPhase::Running`].
     #[must_use]
     pub fn new() -> Self {
-        Self { phase: watch::Sender::new(Phase::Running) }
+        Self { phase: watch::Sender::new(ShutdownPhase::Running) }
     }
 
     /// Starts draining. A later phase stays as it is.
     pub fn drain(&self) {
-        self.advance(Phase::Draining);
+        self.advance(ShutdownPhase::Draining);
     }
 
-    /// Enters [`Phase::Closing`].
+    /// Enters [`ShutdownPhase::Closing`].
     pub fn close(&self) {
-        self.advance(Phase::Closing);
+        self.advance(ShutdownPhase::Closing);
     }
 
     /// Returns the current phase.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ShutdownPhase {
         *self.phase.borrow()
     }
 
     /// Returns `true` if the server is draining or closing.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.phase() >= Phase::Draining
+        self.phase() >= ShutdownPhase::Draining
     }
 
     /// Waits until the server drains or closes.
     pub async fn draining(&self) {
-        self.reached(Phase::Draining).await;
+        self.reached(ShutdownPhase::Draining).await;
     }
 
     /// Waits until the server closes.
     pub async fn closing(&self) {
-        self.reached(Phase::Closing).await;
+        self.reached(ShutdownPhase::Closing).await;
     }
 
-    async fn reached(&self, wanted: Phase) {
+    async fn reached(&self, wanted: ShutdownPhase) {
         // The sender lives as long as `self`, so waiting cannot fail.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
     }
 
-    fn advance(&self, to: Phase) {
+    fn advance(&self, to: ShutdownPhase) {
         self.phase.send_if_modified(|phase| {
             let rises = *phase < to;
             if rises {
@@ -121,7 +121,7 @@ mod tests {
         assert!(!shutdown.is_draining());
         shutdown.close();
         shutdown.drain();
-        assert_eq!(shutdown.phase(), Phase::Closing);
+        assert_eq!(shutdown.phase(), ShutdownPhase::Closing);
         shutdown.draining().await;
     }
 }
