@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use wire::{Peer, Pool, PoolError, SessionTermination, Shutdown, Stream, Tls};
+use wire::{Peer, PoolError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::codec::ast::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
@@ -34,7 +34,7 @@ pub struct ListenerServices {
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
     /// The pool that runs blocking work.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
 }

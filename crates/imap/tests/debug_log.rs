@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::sim::{EventRecorder, FieldForm};
 use tokio::io::AsyncWriteExt;
-use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::connection::Connection;
 use crate::world::TestServer;
@@ -120,7 +120,7 @@ async fn connection_open_and_close_are_logged() {
     let _recording = recorder.start();
     let world = TestServer::new();
     let clock = Arc::new(base::sim::SimClock::new());
-    let pool = Pool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock).expect("threads start");
+    let pool = WorkerPool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock).expect("threads start");
     let service = imap::ListenerServices { site: Arc::clone(&world.site), tls: None, pool, shutdown: Shutdown::new() };
     let (stream, mut client) = Stream::duplex(1_024);
     client.write_all(b"a LOGIN alice secret\r\nb LOGOUT\r\n").await.expect("the stream takes a few bytes");

@@ -8,7 +8,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use imap::ListenerServices;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::world::{TestServer, deliver};
 
@@ -23,7 +23,7 @@ struct Server {
 async fn server() -> Server {
     let world = TestServer::new();
     let clock = Arc::new(SimClock::new());
-    let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
+    let pool = WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
     let shutdown = Shutdown::new();
     let termination = SessionTermination::default();
     let all_sessions = termination.clone();

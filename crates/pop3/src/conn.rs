@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sasl::Mechanism;
 use tokio::io::AsyncWriteExt;
-use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
+use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::Accounts;
 use crate::codec::{MessageResponse, take_line};
@@ -23,7 +23,7 @@ pub struct ListenerServices {
     /// Access to passwords and mail files.
     pub accounts: Arc<dyn Accounts>,
     /// The pool that executes the work.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.

@@ -20,7 +20,7 @@ use store::Ticket;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
-use wire::{Pool, Shutdown};
+use wire::{Shutdown, WorkerPool};
 
 use crate::admission::Caller;
 use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
@@ -73,7 +73,7 @@ pub struct Services {
     /// The service that accepts mail.
     pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The random number generator for tokens.

@@ -23,7 +23,7 @@ use instance::system::processors;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ConnectionLimits, Connections, Peer, PoolOptions, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::admin_http::{self, AdminSources};
 use crate::counters::MailCounters;
@@ -131,7 +131,7 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
 /// The parts of a running server.
 struct Server {
     instance: Arc<Instance>,
-    pool: Pool,
+    pool: WorkerPool,
     tls: Arc<Tls>,
     files: CertificateFiles,
     shutdown: Shutdown,
@@ -159,7 +159,7 @@ impl Server {
             workers: keys.pool_tasks.unwrap_or_else(|| processors().saturating_mul(2).max(4)),
             queue_max: count(keys.pool_queue),
         };
-        let pool = Pool::new(&options, Arc::clone(&instance.clock))?;
+        let pool = WorkerPool::new(&options, Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {
             total_max: count(limits.connections),
             per_address_max: count(limits.connections_per_address),

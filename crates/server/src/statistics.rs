@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use instance::Instance;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use wire::{Connections, Pool, Shutdown};
+use wire::{Connections, Shutdown, WorkerPool};
 
 use crate::admin_http::StatusSource;
 use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
@@ -29,7 +29,7 @@ pub struct ServerStatistics {
     /// The services of the data folder.
     pub instance: Arc<Instance>,
     /// The worker pool.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// All connections.
     pub connections: Arc<Connections>,
     /// The counters of each listener.
@@ -296,7 +296,7 @@ mod tests {
         let statistics = ServerStatistics {
             updater: Arc::new(ViewUpdater::new(&instance)),
             instance,
-            pool: Pool::new(&options, clock).expect("threads can be started"),
+            pool: WorkerPool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
             traffic: BTreeMap::new(),
             mail_counters: Arc::default(),

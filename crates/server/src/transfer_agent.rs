@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
 use smtp::client::{DeliveryFailure, DeliveryOutcome, Outgoing, Route, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
-use wire::{Pool, Shutdown};
+use wire::{Shutdown, WorkerPool};
 
 use crate::counters::MailCounters;
 use crate::limits::QUEUE_POLL_INTERVAL;
@@ -30,7 +30,7 @@ pub struct TransferAgent {
     /// The configured smart host. If `None`, mail is routed by the DNS records of each domain.
     pub smart_host: Option<Route>,
     /// The worker pool for code that blocks.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// Notified when a message is added to the queue.
     pub queued: Arc<Notify>,
     /// The signal that ends the agent.

@@ -19,7 +19,7 @@ use smtp::dns::Resolver;
 use smtp::listener_rules::ListenerRules;
 use smtp::{NegativeReply, Result};
 use tokio::time::Instant;
-use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 struct AcceptAll;
 
@@ -99,7 +99,7 @@ async fn listen(address: &str, role: &str) -> Result<()> {
         acceptor: backend,
         verifier: None,
         tls: Some(Arc::new(tls)),
-        pool: Pool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
+        pool: WorkerPool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

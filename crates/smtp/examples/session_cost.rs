@@ -19,7 +19,7 @@ use smtp::NegativeReply;
 use smtp::backend::{Accepted, Acceptor, Recipients};
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::ListenerRules;
-use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 struct NullBackend;
 
@@ -88,7 +88,7 @@ fn start_server() -> SocketAddr {
         acceptor: backend,
         verifier: None,
         tls: None,
-        pool: Pool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock.clone()).expect("a thread"),
+        pool: WorkerPool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock.clone()).expect("a thread"),
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

@@ -19,7 +19,7 @@ use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::Credentials;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{Peer, Pool, SessionTermination, Shutdown, Stream, Tls};
+use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
@@ -46,7 +46,7 @@ pub struct ListenerServices {
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
     /// The worker pool for blocking work.
-    pub pool: Pool,
+    pub pool: WorkerPool,
     /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
     /// The clock.

@@ -1,9 +1,9 @@
 //! The socket layer shared by all protocols: streams, the worker pool, connection limits, TLS and shutdown.
 //!
 //! The core of Doublet is plain blocking code, and its edges are asynchronous. This crate connects the two. A protocol
-//! reads a command from a [`Stream`], passes the work to the [`Pool`] and awaits the result, waits for durability, and
-//! writes the reply. [`Shutdown`] and [`SessionTermination`] tell it when to send its closing reply, and
-//! [`Connections`] decides whether it may start at all.
+//! reads a command from a [`Stream`], passes the work to the [`WorkerPool`] and awaits the result, waits for
+//! durability, and writes the reply. [`Shutdown`] and [`SessionTermination`] tell it when to send its closing reply,
+//! and [`Connections`] decides whether it may start at all.
 //!
 //! Promises:
 //! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are
@@ -27,7 +27,7 @@ pub mod tls;
 
 pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
 pub use peer::Peer;
-pub use pool::{Pool, PoolError, PoolOptions, PoolStatistics};
+pub use pool::{PoolError, PoolOptions, PoolStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};
 pub use stream::Stream;
 pub use termination::SessionTermination;

@@ -1,15 +1,15 @@
 //! The pool of worker threads that runs all blocking work.
 //!
-//! A fixed number of threads takes jobs from one bounded queue, first come first served. [`Pool::run`] is for tasks: it
-//! waits asynchronously for space in the queue and then for the result. [`Pool::run_awaited`] does the same for work
-//! that is not needed once its task is gone. [`Pool::spawn`] is for code that does not wait; it fails if the queue is
-//! full.
+//! A fixed number of threads takes jobs from one bounded queue, first come first served. [`WorkerPool::run`] is for
+//! tasks: it waits asynchronously for space in the queue and then for the result. [`WorkerPool::run_awaited`] does the
+//! same for work that is not needed once its task is gone. [`WorkerPool::spawn`] is for code that does not wait; it
+//! fails if the queue is full.
 //!
 //! Invariants:
 //! - At most `queue_max` jobs wait. Space in the queue becomes free when a worker takes the job.
 //! - A panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker continues.
 //! - A queued job runs even if the task that waits for it is dropped, unless the pool closes first. Only a job of
-//!   [`Pool::run_awaited`] is discarded then, if no worker has started it. A started job always runs to its end.
+//!   [`WorkerPool::run_awaited`] is discarded then, if no worker has started it. A started job always runs to its end.
 //!
 //! The queue is a mutex and a condition variable. A worker is woken only if one is sleeping, so that a busy pool makes
 //! no system call per job. Spinning is deliberately not used, because processor time is what Doublet is measured by.
@@ -48,7 +48,7 @@ impl Default for PoolOptions {
 /// Reason why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full (only for [`Pool::spawn`]). The caller may try again later.
+    /// The queue is full (only for [`WorkerPool::spawn`]). The caller may try again later.
     #[error("the pool's queue is full")]
     Full,
     /// The pool is closed because the server ends.
@@ -89,14 +89,15 @@ pub struct PoolStatistics {
 
 /// A fixed number of worker threads with one queue. It is cheap to clone; dropping the last clone closes it.
 #[derive(Clone)]
-pub struct Pool {
+pub struct WorkerPool {
     owner: Arc<Owner>,
 }
 
 /// Owner of the queue, which closes it when the last clone of the pool is dropped. Workers hold only `Shared`.
 struct Owner {
     shared: Arc<Shared>,
-    /// The worker threads, which end when the queue is closed. [`Pool::close`] takes them and waits for their end.
+    /// The worker threads, which end when the queue is closed. [`WorkerPool::close`] takes them and waits for their
+    /// end.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -138,7 +139,7 @@ enum AbandonedJob {
     Discard,
 }
 
-impl Pool {
+impl WorkerPool {
     /// Starts the workers. Options out of range are clamped.
     pub fn new(options: &PoolOptions, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
         let workers = options.workers.clamp(1, POOL_WORKERS_MAX);
@@ -171,9 +172,9 @@ impl Pool {
 
     /// Runs a job on a worker and returns its result, as long as the caller waits for it.
     ///
-    /// This is the same as [`Pool::run`], except that dropping the returned future before a worker has started the job
-    /// makes the worker discard the job when its turn comes. A peer can therefore not keep the workers busy with
-    /// requests it has abandoned.
+    /// This is the same as [`WorkerPool::run`], except that dropping the returned future before a worker has started
+    /// the job makes the worker discard the job when its turn comes. A peer can therefore not keep the workers busy
+    /// with requests it has abandoned.
     pub async fn run_awaited<T, F>(&self, job: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -326,9 +327,9 @@ impl PoolStatistics {
     }
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pool").field(&self.report()).finish()
+        f.debug_tuple("WorkerPool").field(&self.report()).finish()
     }
 }
 

@@ -23,7 +23,7 @@ use sasl::{
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 use tokio::io::AsyncWriteExt;
-use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
+use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
@@ -77,7 +77,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
         .expect("a pair");
     let mut service = ListenerServices {
         accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
-        pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
+        pool: WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
         mechanisms: Mechanism::WITH_PASSWORD.to_vec(),

@@ -41,7 +41,7 @@ use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::codec::CompressionEncoding;
 use tonic::{Code, Status};
-use wire::{Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream};
+use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 pub const PASSWORD: &str = "sesame street";
 pub const PLAN: &str = "plan.nsf";
@@ -82,7 +82,7 @@ impl TestServer {
         let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
         let submissions = submissions(&directory, &mail);
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
-        let pool = Pool::new(&pool, Arc::clone(&ticks)).expect("two threads start");
+        let pool = WorkerPool::new(&pool, Arc::clone(&ticks)).expect("two threads start");
         let accounts = Arc::new(TestAccounts::default());
         let indexes = Arc::new(TestIndexer::default());
         let creator = TestCreator { notes: Arc::clone(&notes) };

@@ -20,7 +20,7 @@ use server::metrics::{MetricWriter, encode, registry};
 use server::session_registry::SessionRegistry;
 use server::statistics::ServerStatistics;
 use server::view_updater::ViewUpdater;
-use wire::{Peer, Pool, PoolOptions, Shutdown};
+use wire::{Peer, PoolOptions, Shutdown, WorkerPool};
 
 use crate::fixture::limited;
 
@@ -30,7 +30,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
     let sessions: Arc<SessionRegistry> = Arc::default();
     ServerStatistics {
         instance: Arc::clone(instance),
-        pool: Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
+        pool: WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
         traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
         logins: Logins::new(instance, Arc::clone(&sessions)),

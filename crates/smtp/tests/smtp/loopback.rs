@@ -16,7 +16,7 @@ use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{ClientTls, Peer, Pool, PoolOptions, SessionTermination, Shutdown, Stream, Tls};
+use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::MemoryBackend;
 use crate::dns::Zone;
@@ -80,7 +80,7 @@ pub fn service(
         acceptor: backend.clone(),
         verifier,
         tls: Some(Arc::new(tls)),
-        pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock.clone()).expect("threads"),
+        pool: WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock.clone()).expect("threads"),
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(5)),

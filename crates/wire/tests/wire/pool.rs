@@ -6,19 +6,19 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use base::sim::SimClock;
-use wire::{Pool, PoolError, PoolOptions};
+use wire::{PoolError, PoolOptions, WorkerPool};
 
-fn pool(workers: usize, queue_max: usize) -> Pool {
+fn pool(workers: usize, queue_max: usize) -> WorkerPool {
     pool_with_clock(workers, queue_max, &Arc::new(SimClock::new()))
 }
 
-fn pool_with_clock(workers: usize, queue_max: usize, clock: &Arc<SimClock>) -> Pool {
+fn pool_with_clock(workers: usize, queue_max: usize, clock: &Arc<SimClock>) -> WorkerPool {
     let options = PoolOptions { name: "test".to_owned(), workers, queue_max };
-    Pool::new(&options, Arc::clone(clock) as _).expect("threads can be started")
+    WorkerPool::new(&options, Arc::clone(clock) as _).expect("threads can be started")
 }
 
 /// Occupies a worker until the returned sender is dropped. Returns once the job is running.
-fn hold_worker(pool: &Pool) -> mpsc::Sender<()> {
+fn hold_worker(pool: &WorkerPool) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel::<()>();
     let (started, has_started) = mpsc::channel();
     pool.spawn(move || {
