@@ -16,7 +16,7 @@ use sasl::{ChannelBinding, ClientFirst, Credentials, Login, LoginError, LoginOri
 use wire::Peer;
 
 use crate::client::message_data::dot_stuff;
-use crate::client::reply::{ParseResult, Reply};
+use crate::client::reply::{ParsedReply, SmtpReply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::{parameters, path};
 use crate::listener_rules::{Authentication, ListenerRules, Role};
@@ -63,7 +63,7 @@ pub fn message(input: &[u8]) {
 
 /// Parses a server's replies.
 pub fn reply(input: &[u8]) {
-    if let ParseResult::Complete(reply, used) = Reply::parse(input) {
+    if let ParsedReply::Complete(reply, used) = SmtpReply::parse(input) {
         assert!(
             used <= input.len() && !reply.lines.is_empty(),
             "a reply has at least one line and ends within the input"

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use wire::{ClientTls, Stream};
 
-use crate::client::reply::{ParseResult, Reply};
+use crate::client::reply::{ParsedReply, SmtpReply};
 use crate::client::route::ServerAddress;
 use crate::client::{ClientProtocol, DeliveryFailure, DeliveryOutcome, Security, SmtpClientOptions};
 use crate::error::EnhancedStatus;
@@ -27,7 +27,7 @@ const LOGGED_VERBS: &[&str] = &["EHLO", "HELO", "LHLO", "STARTTLS", "AUTH", "MAI
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransferError {
     /// The server replied with a refusal.
-    Refused(Reply),
+    Refused(SmtpReply),
     /// The TLS handshake failed.
     TlsFailed(String),
     /// The connection failed or broke, or the server did not respond.
@@ -91,7 +91,7 @@ pub struct Extensions {
 impl Extensions {
     /// Parses the reply to EHLO. Its first line is the server's name.
     #[must_use]
-    pub fn parse(reply: &Reply) -> Self {
+    pub fn parse(reply: &SmtpReply) -> Self {
         let mut found = Self::default();
         for line in reply.lines.iter().skip(1) {
             // Some servers also write `AUTH=PLAIN` for obsolete clients.
@@ -178,7 +178,7 @@ impl Connection {
     }
 
     /// Sends a command (without CRLF) and waits for the reply. The command begins with its verb in upper case.
-    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<Reply, TransferError> {
+    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<SmtpReply, TransferError> {
         self.write(format!("{line}\r\n").as_bytes(), limit).await?;
         self.reply(logged_verb(line), limit).await
     }
@@ -197,7 +197,7 @@ impl Connection {
     }
 
     /// Waits for the next reply. `verb` is the verb of its command for the log; it is empty for the greeting.
-    pub(crate) async fn reply(&mut self, verb: &'static str, limit: Duration) -> Result<Reply, TransferError> {
+    pub(crate) async fn reply(&mut self, verb: &'static str, limit: Duration) -> Result<SmtpReply, TransferError> {
         let reply = timeout(limit, self.receive_reply())
             .await
             .unwrap_or_else(|_| Err(TransferError::broken("the server did not reply in time")))?;
@@ -212,15 +212,15 @@ impl Connection {
         let _ = timeout(limit, self.stream.shutdown()).await;
     }
 
-    async fn receive_reply(&mut self) -> Result<Reply, TransferError> {
+    async fn receive_reply(&mut self) -> Result<SmtpReply, TransferError> {
         loop {
-            match Reply::parse(&self.input) {
-                ParseResult::Complete(reply, used) => {
+            match SmtpReply::parse(&self.input) {
+                ParsedReply::Complete(reply, used) => {
                     self.input.drain(..used);
                     return Ok(reply);
                 }
-                ParseResult::Invalid => return Err(TransferError::broken("the server sent an invalid SMTP reply")),
-                ParseResult::Incomplete => {}
+                ParsedReply::Invalid => return Err(TransferError::broken("the server sent an invalid SMTP reply")),
+                ParsedReply::Incomplete => {}
             }
             match self.stream.receive(&mut self.input).await {
                 Ok(0) => return Err(TransferError::broken("the server closed the connection")),
@@ -331,7 +331,7 @@ impl Connection {
 
     /// Sends the response to a challenge of AUTH and waits for the reply. The line is not a command, so it must not be
     /// searched for a verb.
-    async fn answer_challenge(&mut self, response: &str, limit: Duration) -> Result<Reply, TransferError> {
+    async fn answer_challenge(&mut self, response: &str, limit: Duration) -> Result<SmtpReply, TransferError> {
         let line = format!("{}\r\n", STANDARD.encode(response.as_bytes()));
         self.write(line.as_bytes(), limit).await?;
         self.reply("AUTH", limit).await
@@ -352,7 +352,7 @@ mod tests {
     fn ehlo_extensions_are_parsed() {
         let lines =
             ["mx", "PIPELINING", "size 1000", "AUTH PLAIN login", "auth=XYZ", "LIMITS MAILMAX=5 RCPTMAX=20", "odd"];
-        let reply = Reply { code: 250, lines: lines.iter().map(|line| (*line).to_owned()).collect() };
+        let reply = SmtpReply { code: 250, lines: lines.iter().map(|line| (*line).to_owned()).collect() };
         let expected = Extensions {
             pipelining: true,
             size: Some(1000),
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn refusals_are_classified_as_permanent_or_temporary() {
         let check = |code: u16, text: &str, permanent: bool, status: EnhancedStatus| {
-            let outcome = TransferError::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
+            let outcome = TransferError::Refused(SmtpReply { code, lines: vec![text.to_owned()] }).outcome(None);
             let (DeliveryOutcome::Permanent(failure) | DeliveryOutcome::Temporary(failure)) = &outcome else {
                 panic!("{outcome:?}")
             };

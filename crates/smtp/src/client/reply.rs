@@ -12,7 +12,7 @@ use crate::limits::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, REPLY_TEXT_BYTES_MAX}
 
 /// A reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reply {
+pub struct SmtpReply {
     /// The code, 200 to 599.
     pub code: u16,
     /// The lines without their codes.
@@ -21,19 +21,19 @@ pub struct Reply {
 
 /// The result of parsing the beginning of the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ParseResult {
+pub enum ParsedReply {
     /// The reply is incomplete.
     Incomplete,
     /// A reply, and the number of bytes it occupies.
-    Complete(Reply, usize),
+    Complete(SmtpReply, usize),
     /// The input is not a reply.
     Invalid,
 }
 
-impl Reply {
+impl SmtpReply {
     /// Parses the reply at the beginning of the input.
     #[must_use]
-    pub fn parse(input: &[u8]) -> ParseResult {
+    pub fn parse(input: &[u8]) -> ParsedReply {
         let mut lines = Vec::new();
         let mut code = None;
         let mut position = 0;
@@ -41,18 +41,18 @@ impl Reply {
             let rest = input.get(position..).unwrap_or_default();
             let Some(end) = memchr(b'\n', rest).filter(|end| *end < REPLY_LINE_BYTES_MAX) else {
                 let too_long = rest.len() >= REPLY_LINE_BYTES_MAX;
-                return if too_long { ParseResult::Invalid } else { ParseResult::Incomplete };
+                return if too_long { ParsedReply::Invalid } else { ParsedReply::Incomplete };
             };
             let Some((line_code, is_last, text)) = parse_line(rest.get(..end).unwrap_or_default()) else {
-                return ParseResult::Invalid;
+                return ParsedReply::Invalid;
             };
             if *code.get_or_insert(line_code) != line_code || lines.len() >= REPLY_LINES_MAX {
-                return ParseResult::Invalid;
+                return ParsedReply::Invalid;
             }
             lines.push(text);
             position += end + 1;
             if is_last {
-                return ParseResult::Complete(Self { code: line_code, lines }, position);
+                return ParsedReply::Complete(Self { code: line_code, lines }, position);
             }
         }
     }
@@ -83,7 +83,7 @@ impl Reply {
     }
 }
 
-impl fmt::Display for Reply {
+impl fmt::Display for SmtpReply {
     /// Formats the reply in one shortened line, for reports and logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.lines.join(" ");
@@ -112,34 +112,38 @@ fn parse_line(line: &[u8]) -> Option<(u16, bool, String)> {
 mod tests {
     use super::*;
 
-    fn check(input: &str, expected: ParseResult) {
-        assert_eq!(Reply::parse(input.as_bytes()), expected, "{input:?}");
+    fn check(input: &str, expected: ParsedReply) {
+        assert_eq!(SmtpReply::parse(input.as_bytes()), expected, "{input:?}");
         for cut in 0..input.len() {
-            if matches!(expected, ParseResult::Complete(_, used) if cut < used) {
-                assert_eq!(Reply::parse(&input.as_bytes()[..cut]), ParseResult::Incomplete, "{input:?} up to {cut}");
+            if matches!(expected, ParsedReply::Complete(_, used) if cut < used) {
+                assert_eq!(
+                    SmtpReply::parse(&input.as_bytes()[..cut]),
+                    ParsedReply::Incomplete,
+                    "{input:?} up to {cut}"
+                );
             }
         }
     }
 
-    fn reply(code: u16, lines: &[&str]) -> Reply {
-        Reply { code, lines: lines.iter().map(|line| (*line).to_owned()).collect() }
+    fn reply(code: u16, lines: &[&str]) -> SmtpReply {
+        SmtpReply { code, lines: lines.iter().map(|line| (*line).to_owned()).collect() }
     }
 
     #[test]
     fn replies_of_one_or_several_lines_are_parsed() {
-        check("250 ok\r\n", ParseResult::Complete(reply(250, &["ok"]), 8));
-        check("250\r\n", ParseResult::Complete(reply(250, &[""]), 5));
-        check("250-a\r\n250-b\n250 c\r\n354 x\r\n", ParseResult::Complete(reply(250, &["a", "b", "c"]), 20));
-        check("220 a\tb\r\n", ParseResult::Complete(reply(220, &["a?b"]), 9));
+        check("250 ok\r\n", ParsedReply::Complete(reply(250, &["ok"]), 8));
+        check("250\r\n", ParsedReply::Complete(reply(250, &[""]), 5));
+        check("250-a\r\n250-b\n250 c\r\n354 x\r\n", ParsedReply::Complete(reply(250, &["a", "b", "c"]), 20));
+        check("220 a\tb\r\n", ParsedReply::Complete(reply(220, &["a?b"]), 9));
     }
 
     #[test]
     fn invalid_replies_are_rejected() {
         for input in ["abc\r\n", "25\r\n", "250:x\r\n", "250-a\r\n251 b\r\n", "150 x\r\n", "600 x\r\n", "\r\n"] {
-            check(input, ParseResult::Invalid);
+            check(input, ParsedReply::Invalid);
         }
-        check(&"2".repeat(REPLY_LINE_BYTES_MAX), ParseResult::Invalid);
-        check(&"250-x\r\n".repeat(REPLY_LINES_MAX + 1), ParseResult::Invalid);
+        check(&"2".repeat(REPLY_LINE_BYTES_MAX), ParsedReply::Invalid);
+        check(&"250-x\r\n".repeat(REPLY_LINES_MAX + 1), ParsedReply::Invalid);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use mail::router::{Recipient, ReturnContent};
 
 use crate::client::connection::{Connection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
-use crate::client::reply::Reply;
+use crate::client::reply::SmtpReply;
 use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, Outgoing, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
@@ -171,7 +171,7 @@ impl Transaction<'_> {
     async fn begin_pipelined(
         &mut self,
         sayable: &[(usize, &str)],
-    ) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    ) -> Result<(Vec<usize>, Option<SmtpReply>), TransferError> {
         let limits = &self.options.timeouts;
         let mut lines = format!("{}\r\n", self.plan.mail);
         sayable.iter().for_each(|(_, line)| {
@@ -203,7 +203,7 @@ impl Transaction<'_> {
     async fn begin_sequential(
         &mut self,
         sayable: &[(usize, &str)],
-    ) -> Result<(Vec<usize>, Option<Reply>), TransferError> {
+    ) -> Result<(Vec<usize>, Option<SmtpReply>), TransferError> {
         let limits = &self.options.timeouts;
         let mail = self.connection.command(&self.plan.mail, limits.command).await?;
         if !mail.is_positive() {
@@ -249,7 +249,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn settle_by_reply(&mut self, index: usize, reply: &Reply) {
+    fn settle_by_reply(&mut self, index: usize, reply: &SmtpReply) {
         if !reply.is_positive() {
             return self.settle(index, &TransferError::Refused(reply.clone()));
         }
