@@ -30,7 +30,7 @@ use mail::router::{Recipient, ReturnContent};
 use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
-use crate::client::connection::{Connection, TransferError};
+use crate::client::connection::{ClientConnection, TransferError};
 use crate::client::idle_pool::IdlePool;
 use crate::client::route::{ServerAddress, targets};
 use crate::dns::Resolver;
@@ -321,18 +321,21 @@ impl SmtpClient {
         self.idle.count()
     }
 
-    async fn reset_idle(&self, mut connection: Connection) -> std::result::Result<Connection, TransferError> {
+    async fn reset_idle(
+        &self,
+        mut connection: ClientConnection,
+    ) -> std::result::Result<ClientConnection, TransferError> {
         let reply = connection.command("RSET", self.options.timeouts.command).await?;
         if reply.is_positive() { Ok(connection) } else { Err(TransferError::Refused(reply)) }
     }
 
     /// Opens a session. If TLS is opportunistic and fails, a second attempt is made without TLS.
-    async fn open(&self, target: &ServerAddress) -> std::result::Result<Connection, TransferError> {
-        match Connection::open(target, &self.options, &self.anyone).await {
+    async fn open(&self, target: &ServerAddress) -> std::result::Result<ClientConnection, TransferError> {
+        match ClientConnection::open(target, &self.options, &self.anyone).await {
             Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
                 tracing::debug!(target: "smtp", server = %target.name, %why, "TLS failed, sending without TLS");
                 let in_clear = ServerAddress { security: Security::Clear, ..target.clone() };
-                Connection::open(&in_clear, &self.options, &self.anyone).await
+                ClientConnection::open(&in_clear, &self.options, &self.anyone).await
             }
             outcome => outcome,
         }
@@ -341,7 +344,7 @@ impl SmtpClient {
     /// Runs the transaction for the recipients without an outcome, and keeps the connection if it is still usable.
     ///
     /// Recipients remain without an outcome if the connection breaks before the server can have accepted the message.
-    async fn run(&self, mut connection: Connection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
+    async fn run(&self, mut connection: ClientConnection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
         let outcome = transaction::run(&mut connection, &self.options, outgoing, &mut attempt.outcomes).await;
         if let Err(problem) = outcome {
             return attempt.record_failure(&problem, &connection.name);

@@ -119,7 +119,7 @@ fn recipients_max(line: &str) -> Option<usize> {
 }
 
 /// A session with another server.
-pub struct Connection {
+pub struct ClientConnection {
     stream: Stream,
     /// Received bytes that are not processed yet.
     input: Vec<u8>,
@@ -133,7 +133,7 @@ pub struct Connection {
     pub messages: u32,
 }
 
-impl Connection {
+impl ClientConnection {
     /// Opens a session until it is ready for MAIL.
     pub(crate) async fn open(
         target: &ServerAddress,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use base::sync::{Mutex, MutexGuard};
 
-use crate::client::connection::Connection;
+use crate::client::connection::ClientConnection;
 use crate::client::{Route, Security};
 
 struct Entry {
     key: String,
-    connection: Connection,
+    connection: ClientConnection,
     /// The time of insertion, on the monotonic clock.
     idle_since: Duration,
 }
@@ -30,7 +30,7 @@ impl IdlePool {
     }
 
     /// Removes and returns the most recently used connection for this key, unless it was idle for too long.
-    pub(crate) fn take(&self, key: &str, now: Duration) -> Option<Connection> {
+    pub(crate) fn take(&self, key: &str, now: Duration) -> Option<ClientConnection> {
         let mut entries = self.lock();
         let fresh = |entry: &Entry| now.saturating_sub(entry.idle_since) < self.time_max;
         let index = entries.iter().rposition(|entry| entry.key == key && fresh(entry))?;
@@ -38,21 +38,21 @@ impl IdlePool {
     }
 
     /// Adds a connection. Returns the oldest one if there are too many.
-    pub(crate) fn put(&self, key: &str, connection: Connection, now: Duration) -> Option<Connection> {
+    pub(crate) fn put(&self, key: &str, connection: ClientConnection, now: Duration) -> Option<ClientConnection> {
         let mut entries = self.lock();
         entries.push(Entry { key: key.to_owned(), connection, idle_since: now });
         (entries.len() > self.count_max).then(|| entries.remove(0).connection)
     }
 
     /// Removes and returns the connections that were idle for too long.
-    pub(crate) fn expired(&self, now: Duration) -> Vec<Connection> {
+    pub(crate) fn expired(&self, now: Duration) -> Vec<ClientConnection> {
         let mut entries = self.lock();
         let count = entries.iter().take_while(|entry| now.saturating_sub(entry.idle_since) >= self.time_max).count();
         entries.drain(..count).map(|entry| entry.connection).collect()
     }
 
     /// Removes and returns all connections.
-    pub(crate) fn drain(&self) -> Vec<Connection> {
+    pub(crate) fn drain(&self) -> Vec<ClientConnection> {
         self.lock().drain(..).map(|entry| entry.connection).collect()
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use mail::router::{Recipient, ReturnContent};
 
-use crate::client::connection::{Connection, TransferError};
+use crate::client::connection::{ClientConnection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::SmtpReply;
 use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, Outgoing, SmtpClientOptions};
@@ -23,7 +23,7 @@ use crate::limits::TRANSFER_RECIPIENTS_MAX;
 ///
 /// After an error the connection is unusable. Recipients that still have no outcome may be tried with another server.
 pub(crate) async fn run(
-    connection: &mut Connection,
+    connection: &mut ClientConnection,
     options: &SmtpClientOptions,
     outgoing: &Outgoing<'_>,
     outcomes: &mut [Option<DeliveryOutcome>],
@@ -65,7 +65,7 @@ struct TransactionCommands {
 
 impl TransactionCommands {
     fn make(
-        connection: &Connection,
+        connection: &ClientConnection,
         options: &SmtpClientOptions,
         outgoing: &Outgoing<'_>,
     ) -> Result<Self, TransferError> {
@@ -129,7 +129,7 @@ impl From<TransferError> for SessionFailure {
 }
 
 struct Transaction<'a> {
-    connection: &'a mut Connection,
+    connection: &'a mut ClientConnection,
     options: &'a SmtpClientOptions,
     outgoing: &'a Outgoing<'a>,
     plan: &'a TransactionCommands,
@@ -280,7 +280,7 @@ fn settle_all(outcomes: &mut [Option<DeliveryOutcome>], outcome: &DeliveryOutcom
     }
 }
 
-fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, TransferError> {
+fn rcpt(recipient: &Recipient, connection: &ClientConnection) -> Result<String, TransferError> {
     let address = encode_address(&recipient.address, connection.extensions.smtputf8)?;
     let mut line = format!("RCPT TO:<{address}>");
     if connection.extensions.dsn {
