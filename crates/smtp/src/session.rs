@@ -33,7 +33,7 @@ use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
 mod debug_events;
 mod transaction;
 
-pub(crate) use transaction::{Chunk, Transaction};
+pub(crate) use transaction::{Chunk, MailTransaction};
 
 /// The next action of the caller.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ pub struct Session {
     pub(crate) cipher: Option<&'static str>,
     pub(crate) helo: Option<(String, Protocol)>,
     pub(crate) login: Option<String>,
-    pub(crate) transaction: Option<Transaction>,
+    pub(crate) transaction: Option<MailTransaction>,
     pub(crate) phase: Phase,
     pub(crate) counts: SessionCounters,
     /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.

@@ -11,7 +11,7 @@ use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::Authentication;
-use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session, Transaction};
+use crate::session::{BackendRequest, MailTransaction, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session) {
@@ -68,7 +68,7 @@ fn refusal_before(session: &Session) -> Option<NegativeReply> {
     }
 }
 
-fn parse(session: &Session, arguments: &str) -> Result<Transaction, NegativeReply> {
+fn parse(session: &Session, arguments: &str) -> Result<MailTransaction, NegativeReply> {
     let syntax = |text: &'static str| NegativeReply::new(501, EnhancedStatus(5, 5, 4), text);
     let input = ascii_case::strip_prefix(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
     let (path, rest) = path::parse(input).map_err(|error| {
@@ -84,7 +84,7 @@ fn parse(session: &Session, arguments: &str) -> Result<Transaction, NegativeRepl
     if parameters.size.is_some_and(|size| size > session.message_bytes_max()) {
         return Err(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
-    Ok(Transaction::new(path.address.to_owned(), parameters))
+    Ok(MailTransaction::new(path.address.to_owned(), parameters))
 }
 
 /// Returns the refusal for an error in the parameters.

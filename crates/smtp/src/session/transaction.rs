@@ -17,7 +17,7 @@ use crate::listener_rules::Role;
 use crate::session::Session;
 
 /// A transaction in progress.
-pub(crate) struct Transaction {
+pub(crate) struct MailTransaction {
     /// The reverse path, empty for `<>`.
     pub reverse_path: String,
     pub parameters: MailParameters,
@@ -44,7 +44,7 @@ pub(crate) struct Chunk {
     pub refused: Option<NegativeReply>,
 }
 
-impl Transaction {
+impl MailTransaction {
     pub(crate) fn new(reverse_path: String, parameters: MailParameters) -> Self {
         Self {
             reverse_path,
