@@ -17,7 +17,7 @@ pub(crate) mod rset;
 pub(crate) mod starttls;
 pub(crate) mod vrfy;
 
-use crate::listener_rules::Role;
+use crate::listener_rules::ListenerRole;
 use crate::session::{NextAction, Session};
 
 /// The context of a command besides the session.
@@ -86,16 +86,16 @@ pub(crate) const VERBS: &[Verb] = &[
 ];
 
 /// Returns the verb with a name if a listener with this role supports it.
-pub(crate) fn find(name: &str, role: Role) -> Option<&'static Verb> {
+pub(crate) fn find(name: &str, role: ListenerRole) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.name.eq_ignore_ascii_case(name)).filter(|verb| is_supported(verb, role))
 }
 
 /// Returns `true` if a listener with this role supports the verb. LMTP has LHLO instead of HELO and EHLO (RFC 2033
 /// §4.1).
-pub(crate) fn is_supported(verb: &Verb, role: Role) -> bool {
+pub(crate) fn is_supported(verb: &Verb, role: ListenerRole) -> bool {
     match verb.name {
-        "LHLO" => role == Role::Lmtp,
-        "HELO" | "EHLO" => role != Role::Lmtp,
+        "LHLO" => role == ListenerRole::Lmtp,
+        "HELO" | "EHLO" => role != ListenerRole::Lmtp,
         _ => true,
     }
 }

@@ -25,7 +25,7 @@ use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{Acceptor, Recipients};
 use crate::error::{Error, NegativeReply, Result};
-use crate::listener_rules::{ListenerRules, Pipelining};
+use crate::listener_rules::{ListenerRules, PipeliningPolicy};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
@@ -153,7 +153,7 @@ impl Connection {
             if early? == 0 {
                 return Err(Error::Connection(std::io::ErrorKind::UnexpectedEof.into()));
             }
-            if rules.pipelining == Pipelining::Strict {
+            if rules.pipelining == PipeliningPolicy::Strict {
                 self.session.refuse_early_talker(&mut self.out);
                 return Ok(false);
             }

@@ -19,7 +19,7 @@ use crate::client::message_data::dot_stuff;
 use crate::client::reply::{ParsedReply, SmtpReply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::{parameters, path};
-use crate::listener_rules::{Authentication, ListenerRules, Role};
+use crate::listener_rules::{AuthCommandPolicy, ListenerRole, ListenerRules};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 
 /// Parses paths and parameters. Accepted ones contain no control characters.
@@ -80,8 +80,8 @@ pub fn session(input: &[u8]) {
         [ListenerRules::reception("h.example", "b.example"), ListenerRules::submission("h.example", "b.example")];
     let mut rules =
         roles.into_iter().nth(usize::from(seed & 1)).unwrap_or_else(|| ListenerRules::lmtp("h.example", "b.example"));
-    rules.authentication = if seed & 2 == 0 { Authentication::Offered } else { rules.authentication };
-    rules.role = if seed & 12 == 12 { Role::Lmtp } else { rules.role };
+    rules.authentication = if seed & 2 == 0 { AuthCommandPolicy::Offered } else { rules.authentication };
+    rules.role = if seed & 12 == 12 { ListenerRole::Lmtp } else { rules.role };
     rules.message_bytes_max = 256;
     let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
     let mut session = Session::new(Arc::new(rules), clock, &SeededRandom::new(1), Peer::local());

@@ -12,7 +12,7 @@ use crate::limits;
 
 /// The purpose of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum ListenerRole {
     /// Mail from other servers, port 25.
     Reception,
     /// Mail from clients of local users, ports 587 and 465 (RFC 6409).
@@ -23,7 +23,7 @@ pub enum Role {
 
 /// The policy for authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Authentication {
+pub enum AuthCommandPolicy {
     /// AUTH is not offered.
     Off,
     /// AUTH is offered where passwords may be sent (TLS, or the same machine).
@@ -34,7 +34,7 @@ pub enum Authentication {
 
 /// The policy for encryption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Encryption {
+pub enum StartTlsPolicy {
     /// STARTTLS is not offered.
     Off,
     /// STARTTLS is offered.
@@ -45,7 +45,7 @@ pub enum Encryption {
 
 /// The handling of clients that send more than permitted before they have read the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pipelining {
+pub enum PipeliningPolicy {
     /// The session ends if a command that must end a group (RFC 2920) does not, or if the client sends data before the
     /// greeting.
     Strict,
@@ -55,7 +55,7 @@ pub enum Pipelining {
 
 /// The clients to which VRFY and EXPN disclose users and list members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Disclosure {
+pub enum DisclosurePolicy {
     /// No clients. VRFY replies with 252, and EXPN is not available.
     Nothing,
     /// Authenticated clients.
@@ -68,23 +68,23 @@ pub enum Disclosure {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListenerRules {
     /// The purpose of the listener.
-    pub role: Role,
+    pub role: ListenerRole,
     /// The server's name in the greeting, EHLO, `Received` and `Authentication-Results`.
     pub hostname: String,
     /// The domain of addresses without a domain (`Postmaster`).
     pub domain: String,
     /// The policy for authentication.
-    pub authentication: Authentication,
+    pub authentication: AuthCommandPolicy,
     /// The mechanisms of AUTH, as far as a connection can offer them.
     pub mechanisms: Vec<Mechanism>,
     /// The policy for encryption.
-    pub encryption: Encryption,
+    pub encryption: StartTlsPolicy,
     /// The handling of bare CR and bare LF.
     pub line_endings: BareLineEndPolicy,
     /// The handling of clients that do not wait for replies.
-    pub pipelining: Pipelining,
+    pub pipelining: PipeliningPolicy,
     /// The clients to which VRFY and EXPN disclose users and list members.
-    pub disclosure: Disclosure,
+    pub disclosure: DisclosurePolicy,
     /// Maximum size of a message in bytes.
     pub message_bytes_max: usize,
     /// Maximum number of recipients of a message.
@@ -112,15 +112,15 @@ impl ListenerRules {
     #[must_use]
     pub fn reception(hostname: &str, domain: &str) -> Self {
         Self {
-            role: Role::Reception,
+            role: ListenerRole::Reception,
             hostname: hostname.to_owned(),
             domain: domain.to_owned(),
-            authentication: Authentication::Off,
+            authentication: AuthCommandPolicy::Off,
             mechanisms: Mechanism::WITH_PASSWORD.to_vec(),
-            encryption: Encryption::Offered,
+            encryption: StartTlsPolicy::Offered,
             line_endings: BareLineEndPolicy::Reject,
-            pipelining: Pipelining::Strict,
-            disclosure: Disclosure::Nothing,
+            pipelining: PipeliningPolicy::Strict,
+            disclosure: DisclosurePolicy::Nothing,
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
             recipients_max: limits::RECIPIENTS_MAX,
             errors_max: limits::ERRORS_MAX,
@@ -138,10 +138,10 @@ impl ListenerRules {
     #[must_use]
     pub fn submission(hostname: &str, domain: &str) -> Self {
         Self {
-            role: Role::Submission,
-            authentication: Authentication::Required,
+            role: ListenerRole::Submission,
+            authentication: AuthCommandPolicy::Required,
             line_endings: BareLineEndPolicy::Normalize,
-            disclosure: Disclosure::Users,
+            disclosure: DisclosurePolicy::Users,
             greet_delay: Duration::ZERO,
             ..Self::reception(hostname, domain)
         }
@@ -151,10 +151,10 @@ impl ListenerRules {
     #[must_use]
     pub fn lmtp(hostname: &str, domain: &str) -> Self {
         Self {
-            role: Role::Lmtp,
-            encryption: Encryption::Off,
+            role: ListenerRole::Lmtp,
+            encryption: StartTlsPolicy::Off,
             line_endings: BareLineEndPolicy::Normalize,
-            pipelining: Pipelining::Lenient,
+            pipelining: PipeliningPolicy::Lenient,
             errors_max: u32::MAX,
             commands_max: u64::MAX,
             messages_max: u64::MAX,

@@ -28,7 +28,7 @@ use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
-use crate::listener_rules::{Encryption, ListenerRules, Pipelining, Role};
+use crate::listener_rules::{ListenerRole, ListenerRules, PipeliningPolicy, StartTlsPolicy};
 
 mod debug_events;
 mod transaction;
@@ -197,7 +197,7 @@ impl Session {
 
     /// Writes the greeting.
     pub fn greet(&self, out: &mut Vec<u8>) {
-        let protocol = if self.rules.role == Role::Lmtp { "LMTP" } else { "ESMTP" };
+        let protocol = if self.rules.role == ListenerRole::Lmtp { "LMTP" } else { "ESMTP" };
         let start = out.len();
         reply::write_lines(out, 220, &[&format!("{} {protocol} Doublet", self.rules.hostname)]);
         self.log_replies(out, start);
@@ -376,10 +376,10 @@ impl Session {
         if line.len() + 2 > COMMAND_LINE_BYTES_MAX && !verb.long_line {
             return self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Line too long");
         }
-        if self.rules.encryption == Encryption::Required && !self.peer.is_private() && !verb.allowed_in_clear {
+        if self.rules.encryption == StartTlsPolicy::Required && !self.peer.is_private() && !verb.allowed_in_clear {
             return self.refuse(out, 530, EnhancedStatus(5, 7, 0), "Must issue a STARTTLS command first");
         }
-        if verb.ends_group && !rest.is_empty() && self.rules.pipelining == Pipelining::Strict {
+        if verb.ends_group && !rest.is_empty() && self.rules.pipelining == PipeliningPolicy::Strict {
             self.end(out, 554, EnhancedStatus(5, 5, 0), "Protocol error: wait for the reply before sending more");
             return NextAction::Close;
         }
@@ -521,7 +521,7 @@ impl Session {
         };
         self.counts.messages = self.counts.messages.saturating_add(1);
         let text = format!("Ok: queued as {}", taken.id);
-        if self.rules.role != Role::Lmtp {
+        if self.rules.role != ListenerRole::Lmtp {
             reply::write(out, 250, EnhancedStatus(2, 0, 0), &text);
             return NextAction::Continue;
         }
@@ -536,7 +536,7 @@ impl Session {
 
     /// Refuses a message with one reply, or with one per recipient in LMTP.
     fn refuse_message(&mut self, recipients: usize, refusal: &NegativeReply, out: &mut Vec<u8>) -> NextAction {
-        if self.rules.role == Role::Lmtp {
+        if self.rules.role == ListenerRole::Lmtp {
             (1..recipients).for_each(|_| reply::write_refusal(out, refusal));
         }
         self.refuse_with(out, refusal)
@@ -544,6 +544,6 @@ impl Session {
 
     /// Returns `true` if this session may send to a recipient with this answer of the directory.
     pub(crate) fn may_send_to(&self, resolved: &ResolvedAddress) -> bool {
-        resolved.is_local() || (self.login.is_some() && self.rules.role != Role::Lmtp)
+        resolved.is_local() || (self.login.is_some() && self.rules.role != ListenerRole::Lmtp)
     }
 }

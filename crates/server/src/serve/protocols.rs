@@ -14,7 +14,7 @@ use sasl::Mechanism;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, Route, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::dns::Resolver;
-use smtp::listener_rules::{Encryption, ListenerRules};
+use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, tls_handshake};
@@ -45,7 +45,7 @@ impl ProtocolServices {
         let hostname = instance.hostname.as_str();
         let verifier = verifier(config)?;
         let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
-            let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
+            let tls = (rules.encryption != StartTlsPolicy::Off).then(|| Arc::clone(&server.tls));
             Arc::new(smtp::connection::ListenerServices {
                 rules: Arc::new(rules),
                 recipients: submissions.clone(),
@@ -286,7 +286,7 @@ fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
 fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let keys = &config.smtp;
-    let is_reception = rules.role == smtp::listener_rules::Role::Reception;
+    let is_reception = rules.role == smtp::listener_rules::ListenerRole::Reception;
     ListenerRules {
         mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
         message_bytes_max: config.limits.message_size.as_usize(),

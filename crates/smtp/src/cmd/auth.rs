@@ -11,11 +11,11 @@ use sasl::{Context, Exchange, LoginError, LoginProtocol, Step, encode_line};
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::EnhancedStatus;
-use crate::listener_rules::Authentication;
+use crate::listener_rules::AuthCommandPolicy;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    if session.rules.authentication == Authentication::Off {
+    if session.rules.authentication == AuthCommandPolicy::Off {
         return session.refuse(call.out, 502, EnhancedStatus(5, 5, 1), "AUTH is not available");
     }
     if session.helo.is_none() || session.login.is_some() || session.transaction.is_some() {
@@ -29,7 +29,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 
 /// Returns the context of logins, with the mechanisms that the connection offers.
 pub(crate) fn context(session: &Session) -> Context {
-    let is_offered = session.rules.authentication != Authentication::Off;
+    let is_offered = session.rules.authentication != AuthCommandPolicy::Off;
     let enabled = if is_offered { session.rules.mechanisms.as_slice() } else { &[] };
     session.peer.login_context(LoginProtocol::Submission, enabled, &session.channel_bindings)
 }

@@ -9,7 +9,7 @@ use crate::cmd::{CallContext, auth, starttls};
 use crate::codec::reply::write_lines;
 use crate::error::EnhancedStatus;
 use crate::limits::HELO_BYTES_MAX;
-use crate::listener_rules::Disclosure;
+use crate::listener_rules::DisclosurePolicy;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -58,7 +58,7 @@ fn write_extensions(session: &Session, out: &mut Vec<u8>) {
         lines.push(&mechanisms);
     }
     lines.extend(["ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8", "CHUNKING", "DSN"]);
-    if rules.disclosure != Disclosure::Nothing {
+    if rules.disclosure != DisclosurePolicy::Nothing {
         lines.push("EXPN");
     }
     lines.extend([limits.as_str(), "HELP"]);

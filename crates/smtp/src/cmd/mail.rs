@@ -10,7 +10,7 @@ use crate::cmd::CallContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::listener_rules::Authentication;
+use crate::listener_rules::AuthCommandPolicy;
 use crate::session::{BackendRequest, MailTransaction, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -53,7 +53,7 @@ fn refusal_before(session: &Session) -> Option<NegativeReply> {
     let rules = &session.rules;
     if session.helo.is_none() {
         Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Send EHLO or HELO first (LHLO in LMTP)"))
-    } else if rules.authentication == Authentication::Required && session.login.is_none() {
+    } else if rules.authentication == AuthCommandPolicy::Required && session.login.is_none() {
         Some(NegativeReply::new(530, EnhancedStatus(5, 7, 0), "Authentication required"))
     } else if session.transaction.is_some() {
         Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Sender already specified"))

@@ -5,7 +5,7 @@
 
 use crate::cmd::CallContext;
 use crate::error::EnhancedStatus;
-use crate::listener_rules::Encryption;
+use crate::listener_rules::StartTlsPolicy;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -24,5 +24,5 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
 
 /// Returns `true` if the client may switch to TLS.
 pub(crate) fn is_offered(session: &Session) -> bool {
-    session.rules.encryption != Encryption::Off && !session.peer.tls
+    session.rules.encryption != StartTlsPolicy::Off && !session.peer.tls
 }

@@ -8,7 +8,7 @@ use mail::submission::ResolvedAddress;
 use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::listener_rules::Disclosure;
+use crate::listener_rules::DisclosurePolicy;
 use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
@@ -48,8 +48,8 @@ pub(crate) fn on_verify_result(
 /// Returns `true` if the rules disclose users and list members to this client.
 pub(crate) fn is_disclosed(session: &Session) -> bool {
     match session.rules.disclosure {
-        Disclosure::Nothing => false,
-        Disclosure::Users => session.login.is_some(),
-        Disclosure::All => true,
+        DisclosurePolicy::Nothing => false,
+        DisclosurePolicy::Users => session.login.is_some(),
+        DisclosurePolicy::All => true,
     }
 }

@@ -13,7 +13,7 @@ use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
 use crate::codec::parameters::{Body, MailParameters};
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::listener_rules::Role;
+use crate::listener_rules::ListenerRole;
 use crate::session::Session;
 
 /// A transaction in progress.
@@ -82,7 +82,7 @@ impl MailTransaction {
             message = [trace, &normalize_line_ends(text)].concat();
         }
         check_hops(message.get(trace_bytes..).unwrap_or_default(), rules.hops_max)?;
-        if rules.role == Role::Submission || session.login.is_some() {
+        if rules.role == ListenerRole::Submission || session.login.is_some() {
             let mending = CompletionContext {
                 hostname: &rules.hostname,
                 id: &self.id,

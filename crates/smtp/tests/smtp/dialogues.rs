@@ -21,7 +21,7 @@ use sasl::{ChannelBinding, Mechanism};
 use smtp::backend::{Acceptor as _, Recipients as _};
 use smtp::codec::parameters::Body;
 use smtp::limits::AUTH_LINE_BYTES_MAX;
-use smtp::listener_rules::{Authentication, Disclosure, Encryption, ListenerRules, Pipelining};
+use smtp::listener_rules::{AuthCommandPolicy, DisclosurePolicy, ListenerRules, PipeliningPolicy, StartTlsPolicy};
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
 use wire::Peer;
 
@@ -217,11 +217,11 @@ fn begin(words: &str) -> SessionDriver {
         match word {
             "local" => peer = Peer::local(),
             "tls" => peer = peer.encrypted(),
-            "lenient" => rules.pipelining = Pipelining::Lenient,
-            "needs-tls" => rules.encryption = Encryption::Required,
-            "auth" => rules.authentication = Authentication::Offered,
+            "lenient" => rules.pipelining = PipeliningPolicy::Lenient,
+            "needs-tls" => rules.encryption = StartTlsPolicy::Required,
+            "auth" => rules.authentication = AuthCommandPolicy::Offered,
             "no-scram" => rules.mechanisms = vec![Mechanism::Plain, Mechanism::Login],
-            "disclose" => rules.disclosure = Disclosure::All,
+            "disclose" => rules.disclosure = DisclosurePolicy::All,
             "errors=3" => rules.errors_max = 3,
             "commands=2" => rules.commands_max = 2,
             "messages=1" => rules.messages_max = 1,

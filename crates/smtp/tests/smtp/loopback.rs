@@ -13,7 +13,7 @@ use smtp::client::{
     ClientProtocol, DeliveryOutcome, EightBit, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions,
 };
 use smtp::connection::{ListenerServices, serve};
-use smtp::listener_rules::{Authentication, Encryption, ListenerRules};
+use smtp::listener_rules::{AuthCommandPolicy, ListenerRules, StartTlsPolicy};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
@@ -233,7 +233,7 @@ async fn network_submission_requires_a_login() {
 
 #[tokio::test]
 async fn trusted_certificate_must_match_the_host_name() {
-    let site = start_tls_server(|rules| rules.authentication = Authentication::Offered).await;
+    let site = start_tls_server(|rules| rules.authentication = AuthCommandPolicy::Offered).await;
     let zone = zone().host("other.b.example", "127.0.0.1");
     let transfer = transfer(zone, 25, |_| {}).await;
     let trust = || Security::Implicit(ClientTls::trusting(site.certificate.as_bytes()).expect("a certificate"));
@@ -603,7 +603,7 @@ async fn failed_tls_falls_back_only_if_opportunistic() {
 
 #[tokio::test]
 async fn loopback_reception_does_not_require_tls() {
-    let site = start_server(|rules| rules.encryption = Encryption::Required).await;
+    let site = start_server(|rules| rules.encryption = StartTlsPolicy::Required).await;
     let transfer = transfer(zone(), site.address.port(), |options| options.security = Security::Clear).await;
     let to = recipients(&["alice@b.example"]);
     let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
