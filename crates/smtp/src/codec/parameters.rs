@@ -22,7 +22,7 @@ pub enum ParameterError {
 
 /// The encoding of a message body (RFC 6152).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Body {
+pub enum BodyType {
     /// Only ASCII.
     #[default]
     SevenBit,
@@ -36,7 +36,7 @@ pub struct MailParameters {
     /// `SIZE=`, the size of the message announced by the client.
     pub size: Option<u64>,
     /// `BODY=`.
-    pub body: Option<Body>,
+    pub body: Option<BodyType>,
     /// `SMTPUTF8`.
     pub smtputf8: bool,
     /// `RET=`.
@@ -157,10 +157,10 @@ fn size(value: Option<&str>) -> Result<u64, ParameterError> {
         .ok_or(ParameterError::Value("SIZE"))
 }
 
-fn body(value: Option<&str>) -> Result<Body, ParameterError> {
+fn body(value: Option<&str>) -> Result<BodyType, ParameterError> {
     match value.and_then(|value| known(value, &["7BIT", "8BITMIME"])) {
-        Some("7BIT") => Ok(Body::SevenBit),
-        Some(_) => Ok(Body::EightBitMime),
+        Some("7BIT") => Ok(BodyType::SevenBit),
+        Some(_) => Ok(BodyType::EightBitMime),
         None => Err(ParameterError::Value("BODY")),
     }
 }
@@ -224,7 +224,7 @@ mod tests {
             parsed,
             MailParameters {
                 size: Some(1000),
-                body: Some(Body::EightBitMime),
+                body: Some(BodyType::EightBitMime),
                 smtputf8: true,
                 ret: Some(ReturnContent::Headers),
                 envelope_id: Some("a b".into()),

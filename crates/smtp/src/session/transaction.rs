@@ -11,7 +11,7 @@ use mail::submission::{Origin, Protocol, ResolvedAddresses, Submission};
 
 use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
-use crate::codec::parameters::{Body, MailParameters};
+use crate::codec::parameters::{BodyType, MailParameters};
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::ListenerRole;
 use crate::session::Session;
@@ -104,7 +104,7 @@ impl MailTransaction {
             envelope_id: self.parameters.envelope_id,
             return_content: self.parameters.ret.unwrap_or_default(),
             smtputf8: self.parameters.smtputf8,
-            eight_bit: self.parameters.body == Some(Body::EightBitMime),
+            eight_bit: self.parameters.body == Some(BodyType::EightBitMime),
         };
         Submission { origin, envelope, resolved: self.resolved, message }
     }

@@ -19,7 +19,7 @@ use mail::router::ReturnContent;
 use mail::submission::Submission;
 use sasl::{ChannelBinding, Mechanism};
 use smtp::backend::{Acceptor as _, Recipients as _};
-use smtp::codec::parameters::Body;
+use smtp::codec::parameters::BodyType;
 use smtp::limits::AUTH_LINE_BYTES_MAX;
 use smtp::listener_rules::{AuthCommandPolicy, DisclosurePolicy, ListenerRules, PipeliningPolicy, StartTlsPolicy};
 use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
@@ -273,7 +273,7 @@ fn show(submission: &Submission) -> String {
     let id = envelope.envelope_id.as_ref().map(|id| format!(" envid={id}")).unwrap_or_default();
     let ret = Some(envelope.return_content).filter(|ret| *ret != ReturnContent::Unspecified);
     let ret = ret.map(|ret| format!(" ret={ret:?}")).unwrap_or_default();
-    let body = if envelope.eight_bit { Body::EightBitMime } else { Body::SevenBit };
+    let body = if envelope.eight_bit { BodyType::EightBitMime } else { BodyType::SevenBit };
     let utf8 = if envelope.smtputf8 { " smtputf8" } else { "" };
     let trace = leading_fields(message).next().map_or(0, |(range, _)| range.end);
     let text = message[trace..].escape_ascii().to_string();
