@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
-use smtp::client::{DeliveryFailure, DeliveryOutcome, Outgoing, Route, SmtpClient};
+use smtp::client::{DeliveryFailure, DeliveryOutcome, NextHop, Outgoing, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
 use wire::{Shutdown, WorkerPool};
 
@@ -28,7 +28,7 @@ pub struct TransferAgent {
     /// The transfer to other servers, or `None` while mail for other servers stays in the queue.
     pub transfer: Option<Arc<SmtpClient>>,
     /// The configured smart host. If `None`, mail is routed by the DNS records of each domain.
-    pub smart_host: Option<Route>,
+    pub smart_host: Option<NextHop>,
     /// The worker pool for code that blocks.
     pub pool: WorkerPool,
     /// Notified when a message is added to the queue.
@@ -134,7 +134,7 @@ impl TransferAgent {
         let recipients: Vec<Recipient> = job.recipients.iter().map(|queued| queued.recipient.clone()).collect();
         let route = match (&self.smart_host, &job.destination) {
             (Some(host), _) => host.clone(),
-            (None, Destination::Domain(domain)) => Route::Domain(domain.clone()),
+            (None, Destination::Domain(domain)) => NextHop::Domain(domain.clone()),
             (None, Destination::Local | Destination::SmartHost) => {
                 return temporary("451 4.3.5 no smart host is configured");
             }

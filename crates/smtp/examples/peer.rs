@@ -13,7 +13,7 @@ use mail::router::{Recipient, ReturnContent, Target};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::backend::{Accepted, Acceptor, Recipients};
-use smtp::client::{ClientProtocol, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions};
+use smtp::client::{ClientProtocol, NextHop, Outgoing, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::listener_rules::ListenerRules;
@@ -126,7 +126,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         login: None,
         dialect: if dialect == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
     };
-    let route = Route::Host(Arc::new(host));
+    let route = NextHop::Host(Arc::new(host));
     let clock = Arc::new(ElapsedClock(Instant::now()));
     let transfer = SmtpClient::new(
         SmtpClientOptions::new("out.c.example"),

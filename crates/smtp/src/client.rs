@@ -1,9 +1,9 @@
 //! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
-//! The router passes a [`Route`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a session
-//! or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns an
-//! [`DeliveryOutcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
-//! writes no bounces: retries and notifications are the responsibility of the router (`mail::router`).
+//! The router passes a [`NextHop`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a
+//! session or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns an
+//! [`DeliveryOutcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and writes
+//! no bounces: retries and notifications are the responsibility of the router (`mail::router`).
 //!
 //! Guarantees:
 //!
@@ -158,7 +158,7 @@ pub struct SmartHost {
 
 /// The next hop of a message.
 #[derive(Clone, Debug)]
-pub enum Route {
+pub enum NextHop {
     /// The mail exchangers of a domain, or the host of an address literal such as `[192.0.2.1]`.
     Domain(String),
     /// A host configured by the operator.
@@ -254,7 +254,7 @@ impl SmtpClient {
     }
 
     /// Sends a message and returns the outcome of each recipient. Every step may take as long as the options permit.
-    pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<DeliveryOutcome> {
+    pub async fn send(&self, route: &NextHop, outgoing: &Outgoing<'_>) -> Vec<DeliveryOutcome> {
         self.send_until(None, route, outgoing).await
     }
 
@@ -264,7 +264,7 @@ impl SmtpClient {
     pub async fn send_with_open_timeout(
         &self,
         limit: Duration,
-        route: &Route,
+        route: &NextHop,
         outgoing: &Outgoing<'_>,
     ) -> Vec<DeliveryOutcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
@@ -273,7 +273,7 @@ impl SmtpClient {
     async fn send_until(
         &self,
         deadline: Option<Instant>,
-        route: &Route,
+        route: &NextHop,
         outgoing: &Outgoing<'_>,
     ) -> Vec<DeliveryOutcome> {
         let targets = with_deadline(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;

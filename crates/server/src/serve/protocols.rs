@@ -12,7 +12,7 @@ use mail::router::Router;
 use mail::submission::SubmissionService;
 use sasl::Mechanism;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
-use smtp::client::{ClientProtocol, Route, Security, SmartHost, SmtpClient, SmtpClientOptions};
+use smtp::client::{ClientProtocol, NextHop, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::dns::Resolver;
 use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
@@ -340,7 +340,7 @@ fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
     .map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
-pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
+pub(super) fn smart_host(config: &Config) -> Result<Option<NextHop>, ServeError> {
     let keys = &config.router;
     let Some((name, port)) = keys.smart_host.0.clone() else {
         return Ok(None);
@@ -359,7 +359,7 @@ pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
         }
         _ => None,
     };
-    Ok(Some(Route::Host(Arc::new(SmartHost { name, port, security, login, dialect: ClientProtocol::Smtp }))))
+    Ok(Some(NextHop::Host(Arc::new(SmartHost { name, port, security, login, dialect: ClientProtocol::Smtp }))))
 }
 
 fn unverified_tls() -> Result<ClientTls, ServeError> {

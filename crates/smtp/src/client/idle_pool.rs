@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::sync::{Mutex, MutexGuard};
 
 use crate::client::connection::ClientConnection;
-use crate::client::{Route, Security};
+use crate::client::{NextHop, Security};
 
 struct Entry {
     key: String,
@@ -66,10 +66,10 @@ impl IdlePool {
 }
 
 /// Returns the key of a route. Connections with the same key are interchangeable.
-pub(crate) fn key(route: &Route) -> String {
+pub(crate) fn key(route: &NextHop) -> String {
     match route {
-        Route::Domain(domain) => domain.to_lowercase(),
-        Route::Host(host) => {
+        NextHop::Domain(domain) => domain.to_lowercase(),
+        NextHop::Host(host) => {
             let security = match host.security {
                 Security::Clear => "clear",
                 Security::Opportunistic => "opportunistic",

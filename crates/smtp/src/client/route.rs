@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use base::{Random, address_literal};
 
 use crate::client::connection::TransferError;
-use crate::client::{ClientProtocol, Route, Security, SmtpClientOptions};
+use crate::client::{ClientProtocol, NextHop, Security, SmtpClientOptions};
 use crate::dns::{LookupError, MailExchanger, Resolver};
 use crate::error::EnhancedStatus;
 use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
@@ -32,13 +32,13 @@ pub struct ServerAddress {
 
 /// Returns the addresses to try, best first. There is at least one.
 pub(crate) async fn targets(
-    route: &Route,
+    route: &NextHop,
     options: &SmtpClientOptions,
     resolver: &Resolver,
     random: &dyn Random,
 ) -> Result<Vec<ServerAddress>, TransferError> {
     match route {
-        Route::Host(host) => {
+        NextHop::Host(host) => {
             let addresses = match host.name.parse::<IpAddr>() {
                 Ok(address) => vec![address],
                 Err(_) => resolver.addresses(&host.name).await.map_err(unreachable)?,
@@ -52,7 +52,7 @@ pub(crate) async fn targets(
             };
             Ok(addresses.into_iter().map(target).collect())
         }
-        Route::Domain(domain) => match address_literal::parse(domain) {
+        NextHop::Domain(domain) => match address_literal::parse(domain) {
             Some(address) => Ok(vec![exchanger_target(&address.to_string(), address, options)]),
             None => domain_targets(domain, options, resolver, random).await,
         },

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::sim::{EventRecorder, FieldForm, assert_absent};
 use sasl::encode_line;
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST};
-use smtp::client::{ClientProtocol, Route, Security, SmartHost};
+use smtp::client::{ClientProtocol, NextHop, Security, SmartHost};
 use smtp::connection::serve;
 use smtp::listener_rules::ListenerRules;
 use tokio::io::AsyncWriteExt;
@@ -123,7 +123,7 @@ async fn check_client(script: &'static str, expected: &[&str]) {
     };
     let to = recipients(&["x@b.example"]);
     let message = b"From: a@c.example\r\nSubject: the words\r\n\r\nthe words\r\n";
-    transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, message)).await;
+    transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, message)).await;
     let logged = recorder.take();
     let event = |fields: &&str| format!(r#"reply received server="127.0.0.1" {fields}"#);
     assert_eq!(logged, expected.iter().map(event).collect::<Vec<_>>());

@@ -10,7 +10,7 @@ use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{
-    ClientProtocol, DeliveryOutcome, EightBit, Outgoing, Route, Security, SmartHost, SmtpClient, SmtpClientOptions,
+    ClientProtocol, DeliveryOutcome, EightBit, NextHop, Outgoing, Security, SmartHost, SmtpClient, SmtpClientOptions,
 };
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{AuthCommandPolicy, ListenerRules, StartTlsPolicy};
@@ -142,8 +142,8 @@ fn zone() -> Zone {
     Zone::default().mx("b.example", 10, "mx.b.example").host("mx.b.example", "127.0.0.1")
 }
 
-fn domain() -> Route {
-    Route::Domain("b.example".to_owned())
+fn domain() -> NextHop {
+    NextHop::Domain("b.example".to_owned())
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn network_submission_requires_a_login() {
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
     let to = recipients(&["x@elsewhere.example"]);
     let host = |password: &str, security: Security| {
-        Route::Host(Arc::new(SmartHost {
+        NextHop::Host(Arc::new(SmartHost {
             name: "127.0.0.1".to_owned(),
             port: site.address.port(),
             security,
@@ -243,7 +243,7 @@ async fn trusted_certificate_must_match_the_host_name() {
         let port = site.address.port();
         let dialect = ClientProtocol::Smtp;
         let host = SmartHost { name: name.to_owned(), port, security: trust(), login, dialect };
-        let outcomes = short(&transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
+        let outcomes = short(&transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");
     }
     let text = String::from_utf8_lossy(&site.backend.take()[0].message).into_owned();
@@ -303,7 +303,7 @@ async fn lmtp_returns_an_outcome_for_each_recipient() {
         dialect: ClientProtocol::Lmtp,
     };
     let to = recipients(&["alice@b.example", "late@b.example", "nobody@b.example"]);
-    let outcomes = transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
+    let outcomes = transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
     assert_eq!(
         short(&outcomes),
         ["+ 250 2.0.0 Ok: queued as Q1", "? 4.2.2 452 4.2.2 Mailbox full after all", "! 5.1.1 550 5.1.1 User unknown"]
@@ -336,7 +336,7 @@ async fn unreachable_domain_reports_reason() {
         ("[127.0.0.1]", "+ 250"),
         ("[127.0.0.77]", "? 4.4.1"),
     ] {
-        let outcomes = short(&transfer.send(&Route::Domain(domain.to_owned()), &outgoing(&to, MESSAGE)).await);
+        let outcomes = short(&transfer.send(&NextHop::Domain(domain.to_owned()), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{domain}: {outcomes:?}");
     }
 }
