@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
-use smtp::client::{DeliveryFailure, DeliveryOutcome, NextHop, Outgoing, SmtpClient};
+use smtp::client::{DeliveryFailure, DeliveryOutcome, NextHop, OutboundMessage, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
 use wire::{Shutdown, WorkerPool};
 
@@ -139,7 +139,7 @@ impl TransferAgent {
                 return temporary("451 4.3.5 no smart host is configured");
             }
         };
-        let outgoing = Outgoing {
+        let outgoing = OutboundMessage {
             reverse_path: &job.envelope.reverse_path,
             recipients: &recipients,
             envelope_id: job.envelope.envelope_id.as_deref(),

@@ -13,7 +13,7 @@ use mail::router::{Recipient, ReturnContent, Target};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::backend::{Accepted, Acceptor, Recipients};
-use smtp::client::{ClientProtocol, NextHop, Outgoing, Security, SmartHost, SmtpClient, SmtpClientOptions};
+use smtp::client::{ClientProtocol, NextHop, OutboundMessage, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
 use smtp::listener_rules::ListenerRules;
@@ -137,7 +137,7 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
     let recipients = ["alice@b.example", "bob@b.example"].map(Recipient::new);
     let message = b"From: a@c.example\r\nSubject: x\r\n\r\n.a line with a dot\nand a bare LF\r\n";
     for _ in 0..count {
-        let outgoing = Outgoing {
+        let outgoing = OutboundMessage {
             reverse_path: "a@c.example",
             recipients: &recipients,
             envelope_id: None,

@@ -1,9 +1,9 @@
 //! The SMTP client: sends one message to the servers of one destination and returns the outcome of each recipient.
 //!
-//! The router passes a [`NextHop`] and an [`Outgoing`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens a
-//! session or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns an
-//! [`DeliveryOutcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and writes
-//! no bounces: retries and notifications are the responsibility of the router (`mail::router`).
+//! The router passes a [`NextHop`] and an [`OutboundMessage`]. [`SmtpClient::send`] finds the hosts ([`route`]), opens
+//! a session or reuses an idle one ([`connection`], [`idle_pool`]), runs the transaction ([`transaction`]) and returns
+//! a [`DeliveryOutcome`] for each recipient, in their order. It stores nothing on disk, schedules no retries and
+//! writes no bounces: retries and notifications are the responsibility of the router (`mail::router`).
 //!
 //! Guarantees:
 //!
@@ -167,7 +167,7 @@ pub enum NextHop {
 
 /// An outgoing message.
 #[derive(Clone, Copy, Debug)]
-pub struct Outgoing<'a> {
+pub struct OutboundMessage<'a> {
     /// The reverse path, empty for `<>`.
     pub reverse_path: &'a str,
     /// The recipients. All of them have the same route.
@@ -254,7 +254,7 @@ impl SmtpClient {
     }
 
     /// Sends a message and returns the outcome of each recipient. Every step may take as long as the options permit.
-    pub async fn send(&self, route: &NextHop, outgoing: &Outgoing<'_>) -> Vec<DeliveryOutcome> {
+    pub async fn send(&self, route: &NextHop, outgoing: &OutboundMessage<'_>) -> Vec<DeliveryOutcome> {
         self.send_until(None, route, outgoing).await
     }
 
@@ -265,7 +265,7 @@ impl SmtpClient {
         &self,
         limit: Duration,
         route: &NextHop,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutboundMessage<'_>,
     ) -> Vec<DeliveryOutcome> {
         self.send_until(Instant::now().checked_add(limit), route, outgoing).await
     }
@@ -274,7 +274,7 @@ impl SmtpClient {
         &self,
         deadline: Option<Instant>,
         route: &NextHop,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutboundMessage<'_>,
     ) -> Vec<DeliveryOutcome> {
         let targets = with_deadline(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;
         let targets = match targets {
@@ -344,7 +344,13 @@ impl SmtpClient {
     /// Runs the transaction for the recipients without an outcome, and keeps the connection if it is still usable.
     ///
     /// Recipients remain without an outcome if the connection breaks before the server can have accepted the message.
-    async fn run(&self, mut connection: ClientConnection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
+    async fn run(
+        &self,
+        mut connection: ClientConnection,
+        key: &str,
+        outgoing: &OutboundMessage<'_>,
+        attempt: &mut Attempt,
+    ) {
         let outcome = transaction::run(&mut connection, &self.options, outgoing, &mut attempt.outcomes).await;
         if let Err(problem) = outcome {
             return attempt.record_failure(&problem, &connection.name);

@@ -12,7 +12,7 @@ use mail::router::{Recipient, ReturnContent};
 use crate::client::connection::{ClientConnection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::SmtpReply;
-use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, Outgoing, SmtpClientOptions};
+use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, OutboundMessage, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
@@ -25,7 +25,7 @@ use crate::limits::TRANSFER_RECIPIENTS_MAX;
 pub(crate) async fn run(
     connection: &mut ClientConnection,
     options: &SmtpClientOptions,
-    outgoing: &Outgoing<'_>,
+    outgoing: &OutboundMessage<'_>,
     outcomes: &mut [Option<DeliveryOutcome>],
 ) -> Result<(), TransferError> {
     let plan = match TransactionCommands::make(connection, options, outgoing) {
@@ -67,7 +67,7 @@ impl TransactionCommands {
     fn make(
         connection: &ClientConnection,
         options: &SmtpClientOptions,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutboundMessage<'_>,
     ) -> Result<Self, TransferError> {
         let extensions = &connection.extensions;
         let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
@@ -131,7 +131,7 @@ impl From<TransferError> for SessionFailure {
 struct Transaction<'a> {
     connection: &'a mut ClientConnection,
     options: &'a SmtpClientOptions,
-    outgoing: &'a Outgoing<'a>,
+    outgoing: &'a OutboundMessage<'a>,
     plan: &'a TransactionCommands,
     outcomes: &'a mut [Option<DeliveryOutcome>],
 }

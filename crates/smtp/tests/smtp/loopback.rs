@@ -10,7 +10,8 @@ use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{
-    ClientProtocol, DeliveryOutcome, EightBit, NextHop, Outgoing, Security, SmartHost, SmtpClient, SmtpClientOptions,
+    ClientProtocol, DeliveryOutcome, EightBit, NextHop, OutboundMessage, Security, SmartHost, SmtpClient,
+    SmtpClientOptions,
 };
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{AuthCommandPolicy, ListenerRules, StartTlsPolicy};
@@ -27,9 +28,16 @@ pub fn recipients(addresses: &[&str]) -> Vec<Recipient> {
     addresses.iter().map(|address| Recipient::new(address)).collect()
 }
 
-pub fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> {
+pub fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> OutboundMessage<'a> {
     let return_content = ReturnContent::Unspecified;
-    Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, return_content, smtputf8: false, message }
+    OutboundMessage {
+        reverse_path: "a@c.example",
+        recipients,
+        envelope_id: None,
+        return_content,
+        smtputf8: false,
+        message,
+    }
 }
 
 /// Returns the outcomes in short form: `+` and the reply, or `?` (temporary) or `!` (permanent) with the status and the
@@ -154,7 +162,7 @@ async fn client_sends_a_message_to_the_server() {
     to[0].notify = Some(Notify { success: true, failure: true, delay: false });
     to[0].original = Some("rfc822;a+b@c.example".to_owned());
     let message =
-        Outgoing { return_content: ReturnContent::Headers, envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
+        OutboundMessage { return_content: ReturnContent::Headers, envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
     let outcomes = transfer.send(&domain(), &message).await;
     assert_eq!(
         short(&outcomes),
@@ -256,7 +264,7 @@ async fn message_that_is_not_durable_is_not_accepted() {
     let site = start_server(|_| {}).await;
     let transfer = transfer(zone(), site.address.port(), |_| {}).await;
     let to = recipients(&["alice@b.example"]);
-    let lost = Outgoing { reverse_path: "lost@c.example", ..outgoing(&to, MESSAGE) };
+    let lost = OutboundMessage { reverse_path: "lost@c.example", ..outgoing(&to, MESSAGE) };
     let outcomes = transfer.send(&domain(), &lost).await;
     assert_eq!(short(&outcomes), ["? 4.3.0 451 4.3.0 Local error, try again later"]);
 }
@@ -473,7 +481,7 @@ async fn send_to(
     })
     .await;
     let to = recipients(to);
-    let utf8 = Outgoing { smtputf8: true, ..outgoing(&to, message) };
+    let utf8 = OutboundMessage { smtputf8: true, ..outgoing(&to, message) };
     let outcomes = short(&transfer.send(&domain(), &utf8).await);
     let received = received.lock().expect("no panic").clone();
     (outcomes, received)
