@@ -79,7 +79,7 @@ pub struct SmtpClientOptions {
     /// The security of connections to mail exchangers.
     pub security: Security,
     /// The handling of 8-bit data if the next server does not offer 8BITMIME.
-    pub eight_bit: EightBit,
+    pub eight_bit: EightBitPolicy,
     /// The timeouts.
     pub timeouts: Timeouts,
     /// Maximum time for which a connection may be idle before it is reused. Zero disables reuse.
@@ -99,7 +99,7 @@ impl SmtpClientOptions {
             own_names: Vec::new(),
             port: 25,
             security: Security::Opportunistic,
-            eight_bit: EightBit::Bounce,
+            eight_bit: EightBitPolicy::Bounce,
             timeouts: Timeouts::default(),
             reuse: Duration::from_secs(20),
             reuse_messages_max: REUSE_MESSAGES_MAX,
@@ -110,7 +110,7 @@ impl SmtpClientOptions {
 
 /// The handling of 8-bit data for a server without 8BITMIME. Converting the message would break its signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EightBit {
+pub enum EightBitPolicy {
     /// The message bounces, as RFC 6152 §3 requires.
     Bounce,
     /// The message is sent anyway. Nearly every current server accepts it.

@@ -12,7 +12,7 @@ use mail::router::{Recipient, ReturnContent};
 use crate::client::connection::{ClientConnection, TransferError};
 use crate::client::message_data::{dot_stuff, eight_bit};
 use crate::client::reply::SmtpReply;
-use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBit, OutboundMessage, SmtpClientOptions};
+use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBitPolicy, OutboundMessage, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
 use crate::codec::path::split_address;
 use crate::dns::ascii_domain;
@@ -78,7 +78,7 @@ impl TransactionCommands {
                 "the message exceeds the size limit of the server",
             ));
         }
-        if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBit::Bounce {
+        if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBitPolicy::Bounce {
             return Err(TransferError::permanent(EnhancedStatus(5, 6, 3), "the server does not accept 8-bit text"));
         }
         let utf8_header = outgoing.smtputf8 && header_is_eight_bit;

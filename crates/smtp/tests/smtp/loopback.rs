@@ -10,7 +10,7 @@ use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
 use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{
-    ClientProtocol, DeliveryOutcome, EightBit, NextHop, OutboundMessage, Security, SmartHost, SmtpClient,
+    ClientProtocol, DeliveryOutcome, EightBitPolicy, NextHop, OutboundMessage, Security, SmartHost, SmtpClient,
     SmtpClientOptions,
 };
 use smtp::connection::{ListenerServices, serve};
@@ -541,7 +541,7 @@ async fn message_beyond_the_servers_extensions_is_not_sent() {
     assert_eq!(outcomes, ["+ 250 "]);
     let anyway = "> 220 x\n< EHLO\n> 250 x\n< MAIL FROM:<a@c.example>\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\n> 250\n< QUIT\n> 221";
     let (outcomes, _) =
-        send_to(&[anyway], &["x@b.example"], utf8_body, |options| options.eight_bit = EightBit::Send).await;
+        send_to(&[anyway], &["x@b.example"], utf8_body, |options| options.eight_bit = EightBitPolicy::Send).await;
     assert_eq!(outcomes, ["+ 250 "]);
 }
 
