@@ -12,7 +12,7 @@ use base::{Clock, Timestamp};
 use mail::router::{Recipient, ReturnContent, Target};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
-use smtp::backend::{Accepted, Acceptor, Recipients};
+use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
 use smtp::client::{ClientProtocol, NextHop, OutboundMessage, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
@@ -23,7 +23,7 @@ use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerP
 
 struct AcceptAll;
 
-impl Recipients for AcceptAll {
+impl RecipientLookup for AcceptAll {
     fn resolve(&self, address: &str) -> std::result::Result<ResolvedAddress, NegativeReply> {
         let address = address.to_lowercase();
         Ok(if address.ends_with("@b.example") {
@@ -43,7 +43,7 @@ impl Credentials for AcceptAll {
     }
 }
 
-impl Acceptor for AcceptAll {
+impl MessageAcceptor for AcceptAll {
     fn check_sender(&self, _login: &str, _reverse_path: &str) -> std::result::Result<(), NegativeReply> {
         Ok(())
     }

@@ -16,14 +16,14 @@ use mail::router::Target;
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::NegativeReply;
-use smtp::backend::{Accepted, Acceptor, Recipients};
+use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::ListenerRules;
 use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 struct NullBackend;
 
-impl Recipients for NullBackend {
+impl RecipientLookup for NullBackend {
     fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         Ok(ResolvedAddress::local(vec![Target::Remote(address.to_owned())], 0))
     }
@@ -39,7 +39,7 @@ impl Credentials for NullBackend {
     }
 }
 
-impl Acceptor for NullBackend {
+impl MessageAcceptor for NullBackend {
     fn check_sender(&self, _login: &str, _reverse_path: &str) -> Result<(), NegativeReply> {
         Ok(())
     }

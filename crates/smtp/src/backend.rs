@@ -2,8 +2,8 @@
 //! [`sasl::Credentials`].
 //!
 //! `mail::submission` provides both, and the tests implement them in memory. All methods may block and are called on
-//! worker threads, except [`Recipients::resolve_cached`] and [`Acceptor::check_capacity`], which must return
-//! immediately.
+//! worker threads, except [`RecipientLookup::resolve_cached`] and [`MessageAcceptor::check_capacity`], which must
+//! return immediately.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::error::NegativeReply;
 pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), NegativeReply>> + Send>>;
 
 /// Provides the lookup of recipients.
-pub trait Recipients: Send + Sync {
+pub trait RecipientLookup: Send + Sync {
     /// Returns the directory's answer about an address, or the refusal of the recipient. An address of a domain that is
     /// not local has an answer, too. Only clients that may relay can send to it.
     fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply>;
 
-    /// Resolves as [`Recipients::resolve`] does, but returns `None` if the answer would have to wait for anything. An
-    /// answer saves the call on a worker thread.
+    /// Resolves as [`RecipientLookup::resolve`] does, but returns `None` if the answer would have to wait for anything.
+    /// An answer saves the call on a worker thread.
     fn resolve_cached(&self, _address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
         None
     }
@@ -45,7 +45,7 @@ pub struct Accepted {
 }
 
 /// Accepts messages.
-pub trait Acceptor: Send + Sync {
+pub trait MessageAcceptor: Send + Sync {
     /// Checks whether a user may send with this reverse path. It is never `<>`, which every user may use.
     fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply>;
 
@@ -59,7 +59,7 @@ pub trait Acceptor: Send + Sync {
     }
 }
 
-impl Recipients for SubmissionService {
+impl RecipientLookup for SubmissionService {
     fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         Ok(self.resolve(address)?)
     }
@@ -73,7 +73,7 @@ impl Recipients for SubmissionService {
     }
 }
 
-impl Acceptor for SubmissionService {
+impl MessageAcceptor for SubmissionService {
     fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply> {
         Ok(self.check_sender(login, reverse_path)?)
     }

@@ -23,7 +23,7 @@ use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
-use crate::backend::{Acceptor, Recipients};
+use crate::backend::{MessageAcceptor, RecipientLookup};
 use crate::error::{Error, NegativeReply, Result};
 use crate::listener_rules::{ListenerRules, PipeliningPolicy};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
@@ -36,11 +36,11 @@ pub struct ListenerServices {
     /// The rules of the listener. Without `tls`, its encryption must be off.
     pub rules: Arc<ListenerRules>,
     /// The lookup of recipients.
-    pub recipients: Arc<dyn Recipients>,
+    pub recipients: Arc<dyn RecipientLookup>,
     /// The check of logins.
     pub credentials: Arc<dyn Credentials>,
     /// The acceptor of messages.
-    pub acceptor: Arc<dyn Acceptor>,
+    pub acceptor: Arc<dyn MessageAcceptor>,
     /// The verifier of messages from other servers. `None` disables verification.
     pub verifier: Option<Arc<Verifier>>,
     /// The server's certificate, for STARTTLS.

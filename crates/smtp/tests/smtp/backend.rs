@@ -11,7 +11,7 @@ use mail::router::Target;
 use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
-use smtp::backend::{Accepted, Acceptor, Recipients};
+use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
 use smtp::{EnhancedStatus, NegativeReply};
 
 /// The backend.
@@ -27,7 +27,7 @@ impl MemoryBackend {
     }
 }
 
-impl Recipients for MemoryBackend {
+impl RecipientLookup for MemoryBackend {
     fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
         use mail::submission::Refusal as Refused;
         let address = address.to_lowercase();
@@ -67,7 +67,7 @@ impl Credentials for MemoryBackend {
     }
 }
 
-impl Acceptor for MemoryBackend {
+impl MessageAcceptor for MemoryBackend {
     fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply> {
         let is_own = reverse_path.split('@').next() == Some(login);
         if is_own {

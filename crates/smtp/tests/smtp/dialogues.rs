@@ -18,7 +18,7 @@ use mail::mime::header::leading_fields;
 use mail::router::ReturnContent;
 use mail::submission::Submission;
 use sasl::{ChannelBinding, Mechanism};
-use smtp::backend::{Acceptor as _, Recipients as _};
+use smtp::backend::{MessageAcceptor as _, RecipientLookup as _};
 use smtp::codec::parameters::BodyType;
 use smtp::limits::AUTH_LINE_BYTES_MAX;
 use smtp::listener_rules::{AuthCommandPolicy, DisclosurePolicy, ListenerRules, PipeliningPolicy, StartTlsPolicy};
