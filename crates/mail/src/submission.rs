@@ -165,7 +165,7 @@ impl From<Refusal> for RefusedRequest {
 pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
 /// An accepted message.
-pub struct Accepted {
+pub struct AcceptedSubmission {
     /// The server's identifier of the message.
     pub id: String,
     /// Completes when the message is durable. The client gets its reply after that.
@@ -203,7 +203,7 @@ impl SubmissionService {
     }
 
     /// Performs all steps for a user's request, unless the same request was accepted before.
-    pub fn submit(&self, request: SubmissionRequest) -> Result<Accepted, RefusedRequest> {
+    pub fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
         if request.request_id.is_empty() {
             return Ok(self.accepted(self.carry_out(request)?));
         }
@@ -291,7 +291,7 @@ impl SubmissionService {
     }
 
     /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
-    pub fn accept(&self, submission: Submission) -> Result<Accepted, Refusal> {
+    pub fn accept(&self, submission: Submission) -> Result<AcceptedSubmission, Refusal> {
         Ok(self.accepted(self.take(submission)?))
     }
 
@@ -303,11 +303,11 @@ impl SubmissionService {
         Ok(RequestResult { id: envelope.id, ticket: outcome.ticket })
     }
 
-    fn accepted(&self, result: RequestResult) -> Accepted {
+    fn accepted(&self, result: RequestResult) -> AcceptedSubmission {
         let durable = self.mail.notes().store().durable(result.ticket);
         let hooks = Arc::clone(&self.hooks);
         let durable = async move { durable.await.map_err(|error| failure(hooks.as_ref(), error.into())) };
-        Accepted { id: result.id, durable: Box::pin(durable) }
+        AcceptedSubmission { id: result.id, durable: Box::pin(durable) }
     }
 
     /// Checks the author, signs, and passes the message to the router. Returns the size of the deposited message.

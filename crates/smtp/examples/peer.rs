@@ -12,7 +12,7 @@ use base::{Clock, Timestamp};
 use mail::router::{Recipient, ReturnContent, Target};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
-use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
+use smtp::backend::{MessageAcceptor, PendingAcceptance, RecipientLookup};
 use smtp::client::{ClientProtocol, NextHop, OutboundMessage, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::connection::{ListenerServices, serve};
 use smtp::dns::Resolver;
@@ -48,9 +48,9 @@ impl MessageAcceptor for AcceptAll {
         Ok(())
     }
 
-    fn accept(&self, submission: Submission) -> std::result::Result<Accepted, NegativeReply> {
+    fn accept(&self, submission: Submission) -> std::result::Result<PendingAcceptance, NegativeReply> {
         println!("{:?}\n{}", submission.envelope, String::from_utf8_lossy(&submission.message));
-        Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+        Ok(PendingAcceptance { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 

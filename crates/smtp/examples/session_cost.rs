@@ -16,7 +16,7 @@ use mail::router::Target;
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::NegativeReply;
-use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
+use smtp::backend::{MessageAcceptor, PendingAcceptance, RecipientLookup};
 use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::ListenerRules;
 use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
@@ -44,8 +44,8 @@ impl MessageAcceptor for NullBackend {
         Ok(())
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
-        Ok(Accepted { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+    fn accept(&self, submission: Submission) -> Result<PendingAcceptance, NegativeReply> {
+        Ok(PendingAcceptance { id: submission.envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
     }
 }
 

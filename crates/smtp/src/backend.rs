@@ -33,8 +33,8 @@ pub trait RecipientLookup: Send + Sync {
     }
 }
 
-/// A message accepted by the backend.
-pub struct Accepted {
+/// A message that the backend has accepted and that may not be durable yet.
+pub struct PendingAcceptance {
     /// The queue ID reported to the peer.
     pub id: String,
     /// Completes when the message is durable. The reply is sent after that.
@@ -50,7 +50,7 @@ pub trait MessageAcceptor: Send + Sync {
     fn check_sender(&self, login: &str, reverse_path: &str) -> Result<(), NegativeReply>;
 
     /// Accepts a message that has its trace fields, or refuses it. Nothing of a refused message is kept.
-    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply>;
+    fn accept(&self, submission: Submission) -> Result<PendingAcceptance, NegativeReply>;
 
     /// Checks immediately whether there is capacity for a message of this size: queue, disk, load. A size of 0 means
     /// unknown.
@@ -78,10 +78,10 @@ impl MessageAcceptor for SubmissionService {
         Ok(self.check_sender(login, reverse_path)?)
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
+    fn accept(&self, submission: Submission) -> Result<PendingAcceptance, NegativeReply> {
         let accepted = self.accept(submission)?;
         let durable = async move { Ok(accepted.durable.await?) };
-        Ok(Accepted { id: accepted.id, durable: Box::pin(durable), refused: Vec::new() })
+        Ok(PendingAcceptance { id: accepted.id, durable: Box::pin(durable), refused: Vec::new() })
     }
 
     fn check_capacity(&self, size_bytes: u64) -> Result<(), NegativeReply> {

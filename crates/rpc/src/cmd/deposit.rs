@@ -1,6 +1,6 @@
 //! Submission of messages to the router on behalf of the caller.
 
-use mail::submission::{Accepted, Refusal, RefusedRequest, SubmissionRequest};
+use mail::submission::{AcceptedSubmission, Refusal, RefusedRequest, SubmissionRequest};
 use proto::v1;
 use tonic::Code;
 
@@ -29,7 +29,7 @@ pub(crate) fn deposit(
     context: &CallContext,
     envelope: v1::deposit_mail_request::Envelope,
     message: Vec<u8>,
-) -> Result<CallOutcome<Accepted>> {
+) -> Result<CallOutcome<AcceptedSubmission>> {
     let person = context.person()?.ok_or_else(|| Error::State("servers must send mail through SMTP".to_owned()))?;
     let request = SubmissionRequest {
         login: person.name.canonical().to_owned(),

@@ -11,7 +11,7 @@ use mail::router::Target;
 use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
-use smtp::backend::{Accepted, MessageAcceptor, RecipientLookup};
+use smtp::backend::{MessageAcceptor, PendingAcceptance, RecipientLookup};
 use smtp::{EnhancedStatus, NegativeReply};
 
 /// The backend.
@@ -77,7 +77,7 @@ impl MessageAcceptor for MemoryBackend {
         }
     }
 
-    fn accept(&self, submission: Submission) -> Result<Accepted, NegativeReply> {
+    fn accept(&self, submission: Submission) -> Result<PendingAcceptance, NegativeReply> {
         let envelope = &submission.envelope;
         if envelope.reverse_path.starts_with("refuse@") {
             return Err(NegativeReply::new(554, EnhancedStatus(5, 7, 1), "Not this message"));
@@ -91,7 +91,7 @@ impl MessageAcceptor for MemoryBackend {
         let is_lost = envelope.reverse_path.starts_with("lost@");
         accepted.push(submission);
         let durable = async move { if is_lost { Err(NegativeReply::temporary()) } else { Ok(()) } };
-        Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
+        Ok(PendingAcceptance { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
     }
 
     fn check_capacity(&self, size_bytes: u64) -> Result<(), NegativeReply> {
