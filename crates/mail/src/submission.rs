@@ -161,15 +161,12 @@ impl From<Refusal> for RefusedRequest {
     }
 }
 
-/// A future that completes when an accepted message is durable.
-pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
-
 /// An accepted message.
 pub struct AcceptedSubmission {
     /// The server's identifier of the message.
     pub id: String,
     /// Completes when the message is durable. The client gets its reply after that.
-    pub durable: DurableFuture,
+    pub durable: Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>,
 }
 
 /// Accepts messages from clients and from other servers.

@@ -12,9 +12,6 @@ use mail::submission::{ResolvedAddress, Submission, SubmissionService};
 
 use crate::error::NegativeReply;
 
-/// A future that completes when an accepted message is durable.
-pub type DurableFuture = Pin<Box<dyn Future<Output = Result<(), NegativeReply>> + Send>>;
-
 /// Provides the lookup of recipients.
 pub trait RecipientLookup: Send + Sync {
     /// Returns the directory's answer about an address, or the refusal of the recipient. An address of a domain that is
@@ -38,7 +35,7 @@ pub struct PendingAcceptance {
     /// The queue ID reported to the peer.
     pub id: String,
     /// Completes when the message is durable. The reply is sent after that.
-    pub durable: DurableFuture,
+    pub durable: Pin<Box<dyn Future<Output = Result<(), NegativeReply>> + Send>>,
     /// The indexes of recipients for which the message was refused. Used only for [`mail::submission::Protocol::Lmtp`];
     /// in other protocols the backend accepts the message for all recipients or for none.
     pub refused: Vec<(usize, NegativeReply)>,
