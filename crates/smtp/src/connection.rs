@@ -132,8 +132,8 @@ impl Connection {
                         return self.close().await;
                     }
                 }
-                Step::Ask(question) => {
-                    let answer = self.service.answer(&peer, question).await;
+                Step::CallBackend(request) => {
+                    let answer = self.service.answer(&peer, request).await;
                     self.session.answer(answer, &mut self.out);
                 }
                 Step::StartTls => {
@@ -244,9 +244,9 @@ impl Connection {
 }
 
 impl ListenerServices {
-    /// Returns the answer to a question of the session with `peer`.
-    async fn answer(&self, peer: &Peer, question: BackendRequest) -> BackendResponse {
-        match question {
+    /// Returns the response to a request of the session with `peer`.
+    async fn answer(&self, peer: &Peer, request: BackendRequest) -> BackendResponse {
+        match request {
             BackendRequest::Sender { login, reverse_path, size_bytes } => {
                 BackendResponse::Sender(self.check_sender(login, reverse_path, size_bytes).await)
             }

@@ -1,14 +1,14 @@
-//! A session as a state machine: bytes in, replies and questions out. It has no socket, reads the time only through its
+//! A session as a state machine: bytes in, replies and requests out. It has no socket, reads the time only through its
 //! clock parameter, and never waits.
 //!
-//! [`Session::step`] processes input until it needs more, or until it needs an answer from the rest of the server
+//! [`Session::step`] processes input until it needs more, or until it needs a response from the rest of the server
 //! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The
-//! caller passes the answer to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so that
-//! the replies to a pipelined group are sent together. `debug_events` reports them to the log.
+//! caller passes the response to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so
+//! that the replies to a pipelined group are sent together. `debug_events` reports them to the log.
 //!
 //! Invariants:
 //!
-//! - At most one question is open. While a question is open, no input is processed.
+//! - At most one request is pending. While a request is pending, no input is processed.
 //! - A transaction has a permitted sender and only accepted recipients.
 //! - Data sent in the clear before STARTTLS has no effect afterwards: no name, login, transaction or input is kept.
 //! - No input makes the session exceed its limits or panic (fuzzed).
@@ -42,15 +42,15 @@ pub enum Step {
     Read,
     /// Send the replies, then call [`Session::step`] again with the same input.
     Flush,
-    /// Find the answer and pass it to [`Session::answer`].
-    Ask(BackendRequest),
+    /// Execute the request and pass the response to [`Session::answer`].
+    CallBackend(BackendRequest),
     /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::reset_after_tls`].
     StartTls,
     /// Send the replies and close the connection.
     Close,
 }
 
-/// A question to the rest of the server.
+/// A request to the rest of the server.
 pub enum BackendRequest {
     /// Asks whether there is capacity for a message of this size, and whether the user, if any, may send with the
     /// reverse path. A size of 0 means unknown.
@@ -78,7 +78,7 @@ impl std::fmt::Debug for BackendRequest {
     }
 }
 
-/// The answer to a [`BackendRequest`]. The variants have the same names.
+/// The response to a [`BackendRequest`]. The variants have the same names.
 pub enum BackendResponse {
     /// The permission of the sender.
     Sender(Result<(), NegativeReply>),
@@ -108,8 +108,8 @@ pub(crate) enum NextAction {
     Continue,
     /// The session needs more input.
     Read,
-    /// The session needs the answer to a question.
-    Ask(BackendRequest),
+    /// The session needs the response to a request.
+    CallBackend(BackendRequest),
     /// The session continues with TLS.
     StartTls,
     /// The session ends.
@@ -128,14 +128,14 @@ pub(crate) enum Phase {
     Data(DataReader),
     /// A chunk after BDAT.
     Chunk(Chunk),
-    /// No input is expected, because a question is open.
-    AwaitingAnswer(OpenQuestion),
+    /// No input is expected, because a request is pending.
+    AwaitingResponse(PendingRequest),
     /// No input is expected, because the session has ended.
     Closed,
 }
 
-/// The subject of the open question, as far as the answer does not contain it.
-pub(crate) enum OpenQuestion {
+/// The subject of the pending request, as far as the response does not contain it.
+pub(crate) enum PendingRequest {
     Sender,
     Recipient(Box<Recipient>),
     Verify(String),
@@ -216,7 +216,7 @@ impl Session {
                 NextAction::Continue if out.len() > REPLIES_BYTES_MAX => Step::Flush,
                 NextAction::Continue => continue,
                 NextAction::Read => Step::Read,
-                NextAction::Ask(question) => Step::Ask(question),
+                NextAction::CallBackend(request) => Step::CallBackend(request),
                 NextAction::StartTls => Step::StartTls,
                 NextAction::Close => {
                     self.phase = Phase::Closed;
@@ -227,32 +227,34 @@ impl Session {
         }
     }
 
-    /// Processes the answer to the open question and writes the reply.
+    /// Processes the response to the pending request and writes the reply.
     pub fn answer(&mut self, answer: BackendResponse, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
-        let Phase::AwaitingAnswer(awaited) = phase else {
-            base::always!(false, "an answer needs an open question");
+        let Phase::AwaitingResponse(awaited) = phase else {
+            base::always!(false, "a response needs a pending request");
             self.phase = phase;
             return;
         };
         let start = out.len();
         let flow = match (awaited, answer) {
-            (OpenQuestion::Sender, BackendResponse::Sender(verdict)) => cmd::mail::on_sender_result(self, verdict, out),
-            (OpenQuestion::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
+            (PendingRequest::Sender, BackendResponse::Sender(verdict)) => {
+                cmd::mail::on_sender_result(self, verdict, out)
+            }
+            (PendingRequest::Recipient(recipient), BackendResponse::Recipient(verdict)) => {
                 cmd::rcpt::on_recipient_result(self, *recipient, verdict, out)
             }
-            (OpenQuestion::Verify(address), BackendResponse::Recipient(verdict)) => {
+            (PendingRequest::Verify(address), BackendResponse::Recipient(verdict)) => {
                 cmd::vrfy::on_verify_result(self, &address, verdict, out)
             }
-            (OpenQuestion::Members, BackendResponse::Members(members)) => {
+            (PendingRequest::Members, BackendResponse::Members(members)) => {
                 cmd::expn::on_members_result(self, members, out)
             }
-            (OpenQuestion::Login, BackendResponse::Login(step)) => cmd::auth::proceed(self, step, out),
-            (OpenQuestion::Message { recipients }, BackendResponse::Message(verdict)) => {
+            (PendingRequest::Login, BackendResponse::Login(step)) => cmd::auth::proceed(self, step, out),
+            (PendingRequest::Message { recipients }, BackendResponse::Message(verdict)) => {
                 self.on_message_result(recipients, verdict, out)
             }
             _ => {
-                base::always!(false, "an answer must fit its question");
+                base::always!(false, "a response must match its request");
                 self.refuse_with(out, &NegativeReply::temporary())
             }
         };
@@ -317,8 +319,8 @@ impl Session {
     fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match &mut self.phase {
             Phase::Closed => (0, NextAction::Close),
-            Phase::AwaitingAnswer(_) => {
-                base::always!(false, "no step while a question is open");
+            Phase::AwaitingResponse(_) => {
+                base::always!(false, "no step while a request is pending");
                 (0, NextAction::Close)
             }
             _ if input.is_empty() => (0, NextAction::Read),
@@ -501,9 +503,9 @@ impl Session {
         let recipients = transaction.recipients.len();
         match transaction.complete(self, content) {
             Ok((submission, trace_bytes)) => {
-                self.phase = Phase::AwaitingAnswer(OpenQuestion::Message { recipients });
+                self.phase = Phase::AwaitingResponse(PendingRequest::Message { recipients });
                 let helo = self.helo.as_ref().map_or_else(String::new, |(helo, _)| helo.clone());
-                NextAction::Ask(BackendRequest::Message { submission, helo, trace_bytes })
+                NextAction::CallBackend(BackendRequest::Message { submission, helo, trace_bytes })
             }
             Err(refusal) => self.refuse_message(recipients, &refusal, out),
         }

@@ -12,7 +12,7 @@ use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::EnhancedStatus;
 use crate::listener_rules::AuthCommandPolicy;
-use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
+use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if session.rules.authentication == AuthCommandPolicy::Off {
@@ -53,8 +53,8 @@ pub(crate) fn proceed(session: &mut Session, step: Step, out: &mut Vec<u8>) -> N
             NextAction::Continue
         }
         Step::Check(check) => {
-            session.phase = Phase::AwaitingAnswer(OpenQuestion::Login);
-            NextAction::Ask(BackendRequest::Login(check))
+            session.phase = Phase::AwaitingResponse(PendingRequest::Login);
+            NextAction::CallBackend(BackendRequest::Login(check))
         }
         Step::Done { login, .. } => {
             session.login = Some(login.authorization);

@@ -3,7 +3,7 @@
 use crate::cmd::{CallContext, vrfy};
 use crate::codec::reply;
 use crate::error::EnhancedStatus;
-use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
+use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if !vrfy::is_disclosed(session) {
@@ -13,9 +13,9 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
         return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: EXPN list");
     }
     let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
-    let question = BackendRequest::Members { list };
-    session.phase = Phase::AwaitingAnswer(OpenQuestion::Members);
-    NextAction::Ask(question)
+    let request = BackendRequest::Members { list };
+    session.phase = Phase::AwaitingResponse(PendingRequest::Members);
+    NextAction::CallBackend(request)
 }
 
 pub(crate) fn on_members_result(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> NextAction {

@@ -11,7 +11,7 @@ use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::AuthCommandPolicy;
-use crate::session::{BackendRequest, MailTransaction, NextAction, OpenQuestion, Phase, Session};
+use crate::session::{BackendRequest, MailTransaction, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if let Some(refusal) = refusal_before(session) {
@@ -19,14 +19,14 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     match parse(session, call.arguments) {
         Ok(transaction) => {
-            let question = BackendRequest::Sender {
+            let request = BackendRequest::Sender {
                 login: session.login.clone(),
                 reverse_path: transaction.reverse_path.clone(),
                 size_bytes: transaction.parameters.size.unwrap_or(0),
             };
             session.transaction = Some(transaction);
-            session.phase = Phase::AwaitingAnswer(OpenQuestion::Sender);
-            NextAction::Ask(question)
+            session.phase = Phase::AwaitingResponse(PendingRequest::Sender);
+            NextAction::CallBackend(request)
         }
         Err(refusal) => session.refuse_with(call.out, &refusal),
     }

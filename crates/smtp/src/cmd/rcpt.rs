@@ -13,14 +13,14 @@ use crate::cmd::mail::{bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
+use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     match parse(session, call.arguments) {
         Ok(recipient) => {
-            let question = BackendRequest::Recipient { address: recipient.address.clone() };
-            session.phase = Phase::AwaitingAnswer(OpenQuestion::Recipient(Box::new(recipient)));
-            NextAction::Ask(question)
+            let request = BackendRequest::Recipient { address: recipient.address.clone() };
+            session.phase = Phase::AwaitingResponse(PendingRequest::Recipient(Box::new(recipient)));
+            NextAction::CallBackend(request)
         }
         Err(refusal) => session.refuse_with(call.out, &refusal),
     }

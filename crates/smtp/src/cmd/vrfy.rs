@@ -9,7 +9,7 @@ use crate::cmd::CallContext;
 use crate::codec::reply;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::DisclosurePolicy;
-use crate::session::{BackendRequest, NextAction, OpenQuestion, Phase, Session};
+use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
     if call.arguments.is_empty() {
@@ -26,9 +26,9 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     }
     let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
     let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", session.rules.domain) };
-    let question = BackendRequest::Recipient { address: address.clone() };
-    session.phase = Phase::AwaitingAnswer(OpenQuestion::Verify(address));
-    NextAction::Ask(question)
+    let request = BackendRequest::Recipient { address: address.clone() };
+    session.phase = Phase::AwaitingResponse(PendingRequest::Verify(address));
+    NextAction::CallBackend(request)
 }
 
 pub(crate) fn on_verify_result(

@@ -55,7 +55,7 @@ impl SessionDriver {
                 Step::Flush => {}
                 Step::Close => self.closed = true,
                 Step::StartTls => self.wants_tls = true,
-                Step::Ask(request) => {
+                Step::CallBackend(request) => {
                     let answer = self.answer(request);
                     self.session.answer(answer, &mut self.out);
                 }
