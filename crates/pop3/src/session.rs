@@ -190,15 +190,15 @@ impl Session {
     }
 
     /// Performs a step of a SASL exchange.
-    pub(crate) fn proceed(&mut self, step: sasl::Step) -> Step {
+    pub(crate) fn proceed(&mut self, step: sasl::ExchangeStep) -> Step {
         match step {
-            sasl::Step::Challenge { challenge, exchange } => {
+            sasl::ExchangeStep::Challenge { challenge, exchange } => {
                 self.exchange = Some(exchange);
                 Step::Reply(format!("+ {}\r\n", encode_line(&challenge)))
             }
-            sasl::Step::Check(check) => Step::Work(Work::Check(check)),
-            sasl::Step::Done { login, .. } => Step::Work(Work::Open(login)),
-            sasl::Step::Failed(error) => self.refused(error),
+            sasl::ExchangeStep::Check(check) => Step::Work(Work::Check(check)),
+            sasl::ExchangeStep::Done { login, .. } => Step::Work(Work::Open(login)),
+            sasl::ExchangeStep::Failed(error) => self.refused(error),
         }
     }
 

@@ -38,7 +38,7 @@ pub enum Outcome {
     /// The login failed.
     Refused(LoginError),
     /// The next step of a SASL exchange.
-    Exchange(sasl::Step),
+    Exchange(sasl::ExchangeStep),
     /// A message and the number of its lines to send. The message is `None` if it has vanished.
     Message(Option<Vec<u8>>, Option<u32>),
     /// The messages have been removed.
@@ -93,7 +93,7 @@ impl Work {
                 open(accounts, accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request))
             }
             Self::Check(check) => match check.run(accounts) {
-                sasl::Step::Done { login, .. } => open(accounts, Ok(login)),
+                sasl::ExchangeStep::Done { login, .. } => open(accounts, Ok(login)),
                 step => Outcome::Exchange(step).into(),
             },
             Self::Open(login) => open(accounts, Ok(login)),

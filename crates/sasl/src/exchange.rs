@@ -1,7 +1,7 @@
 //! The server's side of an exchange: a pure state machine.
 //!
-//! [`Exchange::begin`] and [`Exchange::step`] take a message of the client and return a [`Step`]. A step that needs
-//! the directory is a [`Check`], which holds the rest of the exchange. Its answer is the next step; after a check
+//! [`Exchange::begin`] and [`Exchange::step`] take a message of the client and return an [`ExchangeStep`]. A step that
+//! needs the directory is a [`Check`], which holds the rest of the exchange. Its answer is the next step; after a check
 //! there is never another check.
 //!
 //! | mechanism | messages of the client | checks |
@@ -38,7 +38,7 @@ use crate::request::{CertificateRequest, authorization_text};
 
 /// The next action of the caller.
 #[derive(Debug)]
-pub enum Step {
+pub enum ExchangeStep {
     /// Sends a challenge to the client and passes the response to [`Exchange::step`].
     Challenge {
         /// The challenge before base64. May be empty.
@@ -84,37 +84,37 @@ enum State {
 impl Exchange {
     /// Begins an exchange, with the initial response if the client sent one. An empty initial response is `Some(b"")`.
     ///
-    /// Returns [`Step::Failed`] if the connection does not offer the mechanism ([`Context::check`]).
+    /// Returns [`ExchangeStep::Failed`] if the connection does not offer the mechanism ([`Context::check`]).
     ///
     /// LOGIN accepts the name as initial response, although the server speaks first, because many clients send it so.
     #[must_use]
-    pub fn begin(mechanism: Mechanism, initial_response: Option<&[u8]>, context: Arc<Context>) -> Step {
+    pub fn begin(mechanism: Mechanism, initial_response: Option<&[u8]>, context: Arc<Context>) -> ExchangeStep {
         if let Err(error) = context.check(mechanism) {
-            return Step::Failed(error);
+            return ExchangeStep::Failed(error);
         }
         let exchange = Self { mechanism, context, state: State::First };
         match initial_response {
             Some(response) => exchange.step(response),
-            None => Step::Challenge { challenge: first_challenge(mechanism).to_vec(), exchange },
+            None => ExchangeStep::Challenge { challenge: first_challenge(mechanism).to_vec(), exchange },
         }
     }
 
     /// Begins an exchange in a protocol with base64 lines, with the name of the mechanism and the initial response as
     /// they were sent with the command.
     ///
-    /// Returns [`Step::Failed`] for the reasons of [`Exchange::begin`] and [`decode_initial_response`]. The connection
-    /// is checked first, and then the mechanism.
+    /// Returns [`ExchangeStep::Failed`] for the reasons of [`Exchange::begin`] and [`decode_initial_response`]. The
+    /// connection is checked first, and then the mechanism.
     #[must_use]
-    pub fn begin_line(mechanism: &str, initial_response: Option<&[u8]>, context: Arc<Context>) -> Step {
+    pub fn begin_line(mechanism: &str, initial_response: Option<&[u8]>, context: Arc<Context>) -> ExchangeStep {
         match parse_command(mechanism, initial_response, &context) {
             Ok((mechanism, response)) => Self::begin(mechanism, response.as_deref(), context),
-            Err(error) => Step::Failed(error),
+            Err(error) => ExchangeStep::Failed(error),
         }
     }
 
     /// Processes a line of the client in base64. [Fails](Exchange::fail) for the reasons of [`decode_line`].
     #[must_use]
-    pub fn step_line(self, line: &[u8]) -> Step {
+    pub fn step_line(self, line: &[u8]) -> ExchangeStep {
         match decode_line(line) {
             Ok(response) => self.step(&response),
             Err(error) => self.fail(error),
@@ -123,22 +123,23 @@ impl Exchange {
 
     /// Processes a response of the client.
     #[must_use]
-    pub fn step(self, response: &[u8]) -> Step {
+    pub fn step(self, response: &[u8]) -> ExchangeStep {
         if response.len() > RESPONSE_BYTES_MAX {
             return self.fail(LoginError::TooLong);
         }
-        self.advance(response).unwrap_or_else(Step::Failed)
+        self.advance(response).unwrap_or_else(ExchangeStep::Failed)
     }
 
     /// Ends the exchange because of a line or response that cannot be decoded. A protocol calls it for a line that it
     /// cannot read.
     ///
-    /// Returns [`Step::Failed`] with this error, or with the reason of the refusal if the client's token was refused.
+    /// Returns [`ExchangeStep::Failed`] with this error, or with the reason of the refusal if the client's token was
+    /// refused.
     #[must_use]
-    pub fn fail(self, error: LoginError) -> Step {
+    pub fn fail(self, error: LoginError) -> ExchangeStep {
         match self.state {
-            State::Refused(reason) => Step::Failed(reason),
-            _ => Step::Failed(error),
+            State::Refused(reason) => ExchangeStep::Failed(reason),
+            _ => ExchangeStep::Failed(error),
         }
     }
 
@@ -148,19 +149,19 @@ impl Exchange {
         self.mechanism
     }
 
-    fn advance(self, response: &[u8]) -> Result<Step, LoginError> {
+    fn advance(self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
         let Self { mechanism, context, state } = self;
         match state {
             State::First => first(mechanism, context, response),
             State::Password(name) => {
                 let request = password::login(&name, response)?;
-                Ok(Step::Check(Check::Password(Pending { request, mechanism, context })))
+                Ok(ExchangeStep::Check(Check::Password(Pending { request, mechanism, context })))
             }
             State::ScramFinal(challenged) => {
                 let request = challenged.finish(response)?;
-                Ok(Step::Check(Check::ScramFinal(Pending { request, mechanism, context })))
+                Ok(ExchangeStep::Check(Check::ScramFinal(Pending { request, mechanism, context })))
             }
-            State::Confirmation(login) if response.is_empty() => Ok(Step::Done { login, message: Vec::new() }),
+            State::Confirmation(login) if response.is_empty() => Ok(ExchangeStep::Done { login, message: Vec::new() }),
             State::Confirmation(_) => Err(LoginError::Malformed),
             State::Refused(error) => Err(error),
         }
@@ -192,26 +193,26 @@ fn first_challenge(mechanism: Mechanism) -> &'static [u8] {
 }
 
 /// Processes the client's first message.
-fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result<Step, LoginError> {
+fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result<ExchangeStep, LoginError> {
     match mechanism {
         Mechanism::Plain => {
             let request = password::plain(response)?;
-            Ok(Step::Check(Check::Password(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::Password(Pending { request, mechanism, context })))
         }
         Mechanism::Login => {
             let state = State::Password(password::login_name(response)?);
             let challenge = password::PASSWORD_CHALLENGE.to_vec();
-            Ok(Step::Challenge { challenge, exchange: Exchange { mechanism, context, state } })
+            Ok(ExchangeStep::Challenge { challenge, exchange: Exchange { mechanism, context, state } })
         }
         Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => {
             let request = ScramOpening::parse(response, mechanism, &context)?;
-            Ok(Step::Check(Check::ScramFirst(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::ScramFirst(Pending { request, mechanism, context })))
         }
         Mechanism::External => {
             let authorization_id = authorization_text(response)?;
             let certificate = context.certificate.clone().ok_or(LoginError::MechanismNotOffered)?;
             let request = CertificateRequest { certificate, authorization_id };
-            Ok(Step::Check(Check::Certificate(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::Certificate(Pending { request, mechanism, context })))
         }
         Mechanism::OAuthBearer => Ok(token(oauth::bearer(response)?, mechanism, context)),
         Mechanism::XOAuth2 => Ok(token(oauth::xoauth2(response)?, mechanism, context)),
@@ -219,9 +220,9 @@ fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result
 }
 
 /// Returns the check of a token, or the refusal of a message without one.
-fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> Step {
+fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     match request {
-        Some(request) => Step::Check(Check::Token(Pending { request, mechanism, context })),
+        Some(request) => ExchangeStep::Check(Check::Token(Pending { request, mechanism, context })),
         None => refuse_token(LoginError::InvalidCredentials, mechanism, context),
     }
 }
@@ -229,21 +230,24 @@ fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Ar
 /// Ends an exchange with a refused token: with an error message and the client's dummy response (RFC 7628 §3.2.3).
 ///
 /// Temporary errors end it at once, because the error message would make the client discard a token that may be valid.
-fn refuse_token(error: LoginError, mechanism: Mechanism, context: Arc<Context>) -> Step {
+fn refuse_token(error: LoginError, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     if error.is_temporary() {
-        return Step::Failed(error);
+        return ExchangeStep::Failed(error);
     }
     let challenge = oauth::error_message(mechanism, &context.oauth).into_bytes();
-    Step::Challenge { challenge, exchange: Exchange { mechanism, context, state: State::Refused(error) } }
+    ExchangeStep::Challenge { challenge, exchange: Exchange { mechanism, context, state: State::Refused(error) } }
 }
 
 /// Ends a successful exchange. The mechanism's message is sent as another challenge if the reply cannot carry it.
-fn succeed(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> Step {
+fn succeed(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     let message = message.into_bytes();
     if message.is_empty() || context.origin.protocol.has_success_data() {
-        return Step::Done { login, message };
+        return ExchangeStep::Done { login, message };
     }
-    Step::Challenge { challenge: message, exchange: Exchange { mechanism, context, state: State::Confirmation(login) } }
+    ExchangeStep::Challenge {
+        challenge: message,
+        exchange: Exchange { mechanism, context, state: State::Confirmation(login) },
+    }
 }
 
 #[cfg(test)]

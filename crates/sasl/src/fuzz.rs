@@ -8,7 +8,7 @@ use crate::channel_binding::ChannelBinding;
 use crate::context::Context;
 use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
 use crate::error::LoginError;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Exchange, ExchangeStep};
 use crate::limits::TLS_EXPORTER_BYTES;
 use crate::line::{decode_line, encode_line};
 use crate::mechanism::Mechanism;
@@ -31,19 +31,19 @@ pub fn exchange(bytes: &[u8]) {
     let mut challenges = 0_usize;
     loop {
         step = match step {
-            Step::Check(check) => check.run(&Everybody),
-            Step::Challenge { challenge, exchange } => {
+            ExchangeStep::Check(check) => check.run(&Everybody),
+            ExchangeStep::Challenge { challenge, exchange } => {
                 challenges += 1;
                 assert!(challenges <= CHALLENGES_MAX, "an exchange has few messages");
                 assert_eq!(decode_line(encode_line(&challenge).as_bytes()), Ok(challenge), "a challenge is one line");
                 let Some(message) = messages.next() else { return };
                 if is_base64 { exchange.step_line(message) } else { exchange.step(message) }
             }
-            Step::Done { login, .. } => {
+            ExchangeStep::Done { login, .. } => {
                 assert!(!login.name.is_empty() && !login.authorization.is_empty(), "a login has a name");
                 return;
             }
-            Step::Failed(_) => return,
+            ExchangeStep::Failed(_) => return,
         };
     }
 }

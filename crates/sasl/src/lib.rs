@@ -18,10 +18,10 @@
 //! skipped or repeated:
 //!
 //! ```text
-//! Exchange::begin ──► Step ─┬─ Challenge ── the client's response ── Exchange::step ──► Step
-//!                           ├─ Check ── Check::run or answer ──► Step
-//!                           ├─ Done: the login
-//!                           └─ Failed: the reason
+//! Exchange::begin ──► ExchangeStep ─┬─ Challenge ── the client's response ── Exchange::step ──► ExchangeStep
+//!                                   ├─ Check ── Check::run or answer ──► ExchangeStep
+//!                                   ├─ Done: the login
+//!                                   └─ Failed: the reason
 //! ```
 //!
 //! A caller that may block runs the checks itself:
@@ -29,7 +29,7 @@
 //! ```
 //! # use std::sync::Arc;
 //! # use sasl::{Context, Credentials, Exchange, Login, LoginError, LoginOrigin, LoginProtocol, Mechanism};
-//! # use sasl::{PasswordRequest, Step};
+//! # use sasl::{ExchangeStep, PasswordRequest};
 //! # struct Accounts;
 //! # impl Credentials for Accounts {
 //! #     fn check_password(&self, _: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError> {
@@ -39,10 +39,10 @@
 //! let origin = LoginOrigin::local(LoginProtocol::Imap);
 //! let context = Context { is_private: true, ..Context::new(origin, &[Mechanism::Plain]) };
 //! let mut step = Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), Arc::new(context));
-//! if let Step::Check(check) = step {
+//! if let ExchangeStep::Check(check) = step {
 //!     step = check.run(&Accounts);
 //! }
-//! assert!(matches!(step, Step::Done { login, .. } if login.name == "ann"));
+//! assert!(matches!(step, ExchangeStep::Done { login, .. } if login.name == "ann"));
 //! ```
 //!
 //! This crate is pure: it has no I/O, no clock and no randomness. It does not include the arithmetic of SCRAM,
@@ -71,7 +71,7 @@ pub use channel_binding::{ChannelBinding, ChannelBindingType};
 pub use context::{Context, OAuthDiscovery};
 pub use credentials::{Credentials, Login, ScramServer, ScramSuccess};
 pub use error::LoginError;
-pub use exchange::{Check, Exchange, Pending, Step};
+pub use exchange::{Check, Exchange, ExchangeStep, Pending};
 pub use line::{decode_initial_response, decode_line, encode_line};
 pub use mechanism::Mechanism;
 pub use protocol::{LoginOrigin, LoginProtocol};

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use crate::limits::TLS_EXPORTER_BYTES;
 use crate::sim::ExampleScram;
 use crate::{
-    CertificateRequest, ChannelBinding, ChannelBindingType, Check, ClientFirst, Context, Credentials, Exchange, Login,
-    LoginError, LoginOrigin, LoginProtocol, Mechanism, PasswordRequest, ScramServer, Step, TokenRequest,
+    CertificateRequest, ChannelBinding, ChannelBindingType, Check, ClientFirst, Context, Credentials, Exchange,
+    ExchangeStep, Login, LoginError, LoginOrigin, LoginProtocol, Mechanism, PasswordRequest, ScramServer, TokenRequest,
 };
 
 /// The accounts of the tests.
@@ -87,12 +87,12 @@ pub(crate) fn play(mechanism: Mechanism, context: Context, messages: &[&str]) ->
     let mut steps = vec![show(&step)];
     loop {
         step = match step {
-            Step::Check(check) => check.run(&Accounts),
-            Step::Challenge { exchange, .. } => match messages.next() {
+            ExchangeStep::Check(check) => check.run(&Accounts),
+            ExchangeStep::Challenge { exchange, .. } => match messages.next() {
                 Some(message) => exchange.step(message.as_bytes()),
                 None => return steps,
             },
-            Step::Done { .. } | Step::Failed(_) => {
+            ExchangeStep::Done { .. } | ExchangeStep::Failed(_) => {
                 assert_eq!(messages.next(), None, "the exchange ended early: {steps:?}");
                 return steps;
             }
@@ -101,14 +101,14 @@ pub(crate) fn play(mechanism: Mechanism, context: Context, messages: &[&str]) ->
     }
 }
 
-fn show(step: &Step) -> String {
+fn show(step: &ExchangeStep) -> String {
     match step {
-        Step::Challenge { challenge, .. } => format!("challenge {}", challenge.escape_ascii()),
-        Step::Check(check) => show_check(check),
-        Step::Done { login, message } => {
+        ExchangeStep::Challenge { challenge, .. } => format!("challenge {}", challenge.escape_ascii()),
+        ExchangeStep::Check(check) => show_check(check),
+        ExchangeStep::Done { login, message } => {
             format!("done {}/{} {}", login.name, login.authorization, message.escape_ascii())
         }
-        Step::Failed(error) => format!("failed {error:?}"),
+        ExchangeStep::Failed(error) => format!("failed {error:?}"),
     }
 }
 

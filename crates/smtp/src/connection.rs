@@ -259,7 +259,7 @@ impl ListenerServices {
             BackendRequest::Login(check) => {
                 let credentials = Arc::clone(&self.credentials);
                 let step = self.pool.run(move || check.run(&*credentials)).await;
-                BackendResponse::Login(step.unwrap_or(sasl::Step::Failed(sasl::LoginError::Unavailable)))
+                BackendResponse::Login(step.unwrap_or(sasl::ExchangeStep::Failed(sasl::LoginError::Unavailable)))
             }
             BackendRequest::Message { submission, helo, trace_bytes } => {
                 BackendResponse::Message(match self.with_results(peer, submission, helo, trace_bytes).await {

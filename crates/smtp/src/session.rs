@@ -87,7 +87,7 @@ pub enum BackendResponse {
     /// The members of the list, or `None` if it does not exist.
     Members(Option<Vec<String>>),
     /// The next step of the login.
-    Login(sasl::Step),
+    Login(sasl::ExchangeStep),
     /// The queue ID of the message, which is now durable, and the indexes of recipients for which it was refused.
     Message(Result<AcceptedMessage, NegativeReply>),
 }

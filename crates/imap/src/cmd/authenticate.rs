@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sasl::{Exchange, LoginError, Step, encode_line};
+use sasl::{Exchange, ExchangeStep, LoginError, encode_line};
 
 use super::login;
 use crate::codec::ResponseWriter;
@@ -34,17 +34,17 @@ pub fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut Response
     proceed(session, exchange.fail(LoginError::TooLong), out)
 }
 
-fn proceed(session: &mut Session, step: Step, out: &mut ResponseWriter) -> CommandOutcome {
+fn proceed(session: &mut Session, step: ExchangeStep, out: &mut ResponseWriter) -> CommandOutcome {
     match step {
-        Step::Challenge { challenge, exchange } => {
+        ExchangeStep::Challenge { challenge, exchange } => {
             out.continuation(&encode_line(&challenge));
             CommandOutcome::Sasl(exchange)
         }
-        Step::Check(check) => {
+        ExchangeStep::Check(check) => {
             let next = check.run(&*session.site.accounts);
             proceed(session, next, out)
         }
-        Step::Done { login, .. } => login::logged_in(session, login),
-        Step::Failed(error) => login::login_failed(session, error),
+        ExchangeStep::Done { login, .. } => login::logged_in(session, login),
+        ExchangeStep::Failed(error) => login::login_failed(session, error),
     }
 }

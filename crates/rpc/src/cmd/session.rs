@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proto::v1;
-use sasl::{Exchange, Login, LoginError, LoginProtocol, Mechanism, PasswordRequest, Step};
+use sasl::{Exchange, ExchangeStep, Login, LoginError, LoginProtocol, Mechanism, PasswordRequest};
 
 use super::CallContext;
 use crate::backend::SessionSlot;
@@ -69,20 +69,20 @@ impl LoginExchange {
     }
 }
 
-fn proceed(context: &CallContext, slot: Box<dyn SessionSlot>, step: Step) -> Result<ExchangeReply> {
+fn proceed(context: &CallContext, slot: Box<dyn SessionSlot>, step: ExchangeStep) -> Result<ExchangeReply> {
     match step {
-        Step::Challenge { challenge, exchange } => {
+        ExchangeStep::Challenge { challenge, exchange } => {
             Ok((v1::AuthenticateReply { challenge, login: None }, Some(LoginExchange { slot, exchange })))
         }
-        Step::Check(check) => {
+        ExchangeStep::Check(check) => {
             let next = check.run(&*context.services.accounts);
             proceed(context, slot, next)
         }
-        Step::Done { login, message } => {
+        ExchangeStep::Done { login, message } => {
             let login = begin(context, login, slot)?;
             Ok((v1::AuthenticateReply { challenge: message, login: Some(login) }, None))
         }
-        Step::Failed(error) => Err(Error::Login(error)),
+        ExchangeStep::Failed(error) => Err(Error::Login(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::scram::{ScramOpening, ScramVerification};
-use super::{Exchange, State, Step, refuse_token, succeed};
+use super::{Exchange, ExchangeStep, State, refuse_token, succeed};
 use crate::context::Context;
 use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
 use crate::error::LoginError;
@@ -33,7 +33,7 @@ pub enum Check {
 impl Check {
     /// Asks the directory and returns the next step. May block.
     #[must_use]
-    pub fn run(self, credentials: &dyn Credentials) -> Step {
+    pub fn run(self, credentials: &dyn Credentials) -> ExchangeStep {
         match self {
             Self::Password(pending) => {
                 let outcome = credentials.check_password(pending.origin(), pending.request());
@@ -98,7 +98,7 @@ impl<R> fmt::Debug for Pending<R> {
 impl Pending<PasswordRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
-    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
         done(outcome)
     }
 }
@@ -106,7 +106,7 @@ impl Pending<PasswordRequest> {
 impl Pending<CertificateRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
-    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
         done(outcome)
     }
 }
@@ -114,7 +114,7 @@ impl Pending<CertificateRequest> {
 impl Pending<TokenRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
-    pub fn answer(self, outcome: Result<Login, LoginError>) -> Step {
+    pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
         match outcome {
             Err(error) => refuse_token(error, self.mechanism, self.context),
             outcome => done(outcome),
@@ -125,16 +125,16 @@ impl Pending<TokenRequest> {
 impl Pending<ScramOpening> {
     /// Continues the exchange with the server's side of SCRAM and its first message.
     #[must_use]
-    pub fn answer(self, outcome: Result<(Box<dyn ScramServer>, String), LoginError>) -> Step {
+    pub fn answer(self, outcome: Result<(Box<dyn ScramServer>, String), LoginError>) -> ExchangeStep {
         let Self { request, mechanism, context } = self;
         let challenged =
             outcome.and_then(|(server, challenge)| Ok((request.challenged(server, &challenge)?, challenge)));
         match challenged {
             Ok((challenged, challenge)) => {
                 let exchange = Exchange { mechanism, context, state: State::ScramFinal(challenged) };
-                Step::Challenge { challenge: challenge.into_bytes(), exchange }
+                ExchangeStep::Challenge { challenge: challenge.into_bytes(), exchange }
             }
-            Err(error) => Step::Failed(error),
+            Err(error) => ExchangeStep::Failed(error),
         }
     }
 }
@@ -142,17 +142,17 @@ impl Pending<ScramOpening> {
 impl Pending<ScramVerification> {
     /// Verifies the proof and continues the exchange. May block.
     #[must_use]
-    pub fn verify(self) -> Step {
+    pub fn verify(self) -> ExchangeStep {
         match self.request.server.verify(&self.request.message) {
             Ok(ScramSuccess { login, server_final }) => succeed(login, server_final, self.mechanism, self.context),
-            Err(error) => Step::Failed(error),
+            Err(error) => ExchangeStep::Failed(error),
         }
     }
 }
 
-fn done(outcome: Result<Login, LoginError>) -> Step {
+fn done(outcome: Result<Login, LoginError>) -> ExchangeStep {
     match outcome {
-        Ok(login) => Step::Done { login, message: Vec::new() },
-        Err(error) => Step::Failed(error),
+        Ok(login) => ExchangeStep::Done { login, message: Vec::new() },
+        Err(error) => ExchangeStep::Failed(error),
     }
 }

@@ -62,18 +62,18 @@ fn external_accepts_an_identity_or_none() {
 fn external_requires_utf_8() {
     let context = Context { certificate: Some(b"certificate".to_vec()), ..context(LoginProtocol::Ldap) };
     let step = Exchange::begin(Mechanism::External, Some(b"\xff"), Arc::new(context));
-    assert!(matches!(step, Step::Failed(LoginError::Malformed)));
+    assert!(matches!(step, ExchangeStep::Failed(LoginError::Malformed)));
 }
 
 #[test]
 fn a_check_can_be_moved_to_another_thread() {
     let context = Arc::new(context(LoginProtocol::Imap));
-    let Step::Check(check) = Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), context) else {
+    let ExchangeStep::Check(check) = Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), context) else {
         panic!("a password is checked");
     };
     assert_eq!(check.mechanism(), Mechanism::Plain);
     let step = std::thread::spawn(move || check.run(&Accounts)).join().expect("the thread ends");
-    assert!(matches!(step, Step::Done { login, message } if login == Login::new("ann") && message.is_empty()));
+    assert!(matches!(step, ExchangeStep::Done { login, message } if login == Login::new("ann") && message.is_empty()));
 }
 
 #[test]
@@ -81,24 +81,24 @@ fn a_check_can_be_answered_without_credentials() {
     let begin = || {
         let context = Arc::new(context(LoginProtocol::Submission));
         match Exchange::begin(Mechanism::Plain, Some(b"\0ann\0secret"), context) {
-            Step::Check(Check::Password(pending)) => pending,
+            ExchangeStep::Check(Check::Password(pending)) => pending,
             step => panic!("a password is checked: {step:?}"),
         }
     };
     assert_eq!(begin().origin().protocol, LoginProtocol::Submission);
-    assert!(matches!(begin().answer(Ok(Login::new("x"))), Step::Done { login, .. } if login.name == "x"));
+    assert!(matches!(begin().answer(Ok(Login::new("x"))), ExchangeStep::Done { login, .. } if login.name == "x"));
     let step = begin().answer(Err(LoginError::Unavailable));
-    assert!(matches!(step, Step::Failed(LoginError::Unavailable)));
+    assert!(matches!(step, ExchangeStep::Failed(LoginError::Unavailable)));
 }
 
 #[test]
 fn client_can_cancel_after_a_challenge() {
-    let Step::Challenge { exchange, .. } =
+    let ExchangeStep::Challenge { exchange, .. } =
         Exchange::begin(Mechanism::Login, None, Arc::new(context(LoginProtocol::Pop3)))
     else {
         panic!("LOGIN asks for the name");
     };
-    assert!(matches!(exchange.step_line(b"*"), Step::Failed(LoginError::Cancelled)));
+    assert!(matches!(exchange.step_line(b"*"), ExchangeStep::Failed(LoginError::Cancelled)));
 }
 
 #[test]
@@ -106,15 +106,16 @@ fn refused_token_fails_with_its_reason_after_any_line() {
     let refused = || {
         let message: &[u8] = b"n,,\x01auth=Bearer wrong\x01\x01";
         let context = Arc::new(context(LoginProtocol::Imap));
-        let Step::Check(check) = Exchange::begin(Mechanism::OAuthBearer, Some(message), context) else {
+        let ExchangeStep::Check(check) = Exchange::begin(Mechanism::OAuthBearer, Some(message), context) else {
             panic!("a token is checked");
         };
         match check.run(&Accounts) {
-            Step::Challenge { exchange, .. } => exchange,
+            ExchangeStep::Challenge { exchange, .. } => exchange,
             step => panic!("an error message is sent: {step:?}"),
         }
     };
-    let check = |step: Step| assert!(matches!(step, Step::Failed(LoginError::InvalidCredentials)), "{step:?}");
+    let check =
+        |step: ExchangeStep| assert!(matches!(step, ExchangeStep::Failed(LoginError::InvalidCredentials)), "{step:?}");
     for line in ["AQ==", "", "*", "!!!"] {
         check(refused().step_line(line.as_bytes()));
     }
@@ -125,12 +126,12 @@ fn refused_token_fails_with_its_reason_after_any_line() {
 
 #[test]
 fn unreadable_line_ends_the_exchange_with_its_error() {
-    let Step::Challenge { exchange, .. } =
+    let ExchangeStep::Challenge { exchange, .. } =
         Exchange::begin(Mechanism::Plain, None, Arc::new(context(LoginProtocol::Pop3)))
     else {
         panic!("PLAIN asks for the message");
     };
-    assert!(matches!(exchange.fail(LoginError::TooLong), Step::Failed(LoginError::TooLong)));
+    assert!(matches!(exchange.fail(LoginError::TooLong), ExchangeStep::Failed(LoginError::TooLong)));
 }
 
 #[test]
@@ -138,20 +139,20 @@ fn exchange_begins_from_a_command_line() {
     let check = |mechanism: &str, initial_response: Option<&str>, expected: LoginError| {
         let context = Context { mechanisms: vec![Mechanism::Plain], ..context(LoginProtocol::Imap) };
         let step = Exchange::begin_line(mechanism, initial_response.map(str::as_bytes), Arc::new(context));
-        assert!(matches!(&step, Step::Failed(error) if *error == expected), "{mechanism}: {step:?}");
+        assert!(matches!(&step, ExchangeStep::Failed(error) if *error == expected), "{mechanism}: {step:?}");
     };
     check("PLAIN", Some("!"), LoginError::NotBase64);
     check("PLAIN", Some("="), LoginError::Malformed);
     check("LOGIN", Some("!"), LoginError::MechanismNotOffered);
     check("CRAM-MD5", Some("!"), LoginError::MechanismNotOffered);
     let step = Exchange::begin_line("plain", Some(b"AGFubgBzZWNyZXQ="), Arc::new(context(LoginProtocol::Imap)));
-    assert!(matches!(step, Step::Check(Check::Password(_))));
+    assert!(matches!(step, ExchangeStep::Check(Check::Password(_))));
     let step = Exchange::begin_line("plain", None, Arc::new(context(LoginProtocol::Imap)));
-    assert!(matches!(step, Step::Challenge { .. }));
+    assert!(matches!(step, ExchangeStep::Challenge { .. }));
     for mechanism in ["SCRAM-SHA-256", "LOGIN", "CRAM-MD5"] {
         let in_clear = Context { is_private: false, requires_privacy: true, ..context(LoginProtocol::Imap) };
         let step = Exchange::begin_line(mechanism, Some(b"!"), Arc::new(in_clear));
-        assert!(matches!(step, Step::Failed(LoginError::TlsRequired)), "{mechanism}: {step:?}");
+        assert!(matches!(step, ExchangeStep::Failed(LoginError::TlsRequired)), "{mechanism}: {step:?}");
     }
 }
 

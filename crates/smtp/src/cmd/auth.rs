@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sasl::{Context, Exchange, LoginError, LoginProtocol, Step, encode_line};
+use sasl::{Context, Exchange, ExchangeStep, LoginError, LoginProtocol, encode_line};
 
 use crate::cmd::CallContext;
 use crate::codec::reply;
@@ -45,23 +45,23 @@ pub(crate) fn refuse_line(session: &mut Session, exchange: Exchange, out: &mut V
 }
 
 /// Performs a step of the exchange.
-pub(crate) fn proceed(session: &mut Session, step: Step, out: &mut Vec<u8>) -> NextAction {
+pub(crate) fn proceed(session: &mut Session, step: ExchangeStep, out: &mut Vec<u8>) -> NextAction {
     match step {
-        Step::Challenge { challenge, exchange } => {
+        ExchangeStep::Challenge { challenge, exchange } => {
             out.extend_from_slice(format!("334 {}\r\n", encode_line(&challenge)).as_bytes());
             session.phase = Phase::Auth(exchange);
             NextAction::Continue
         }
-        Step::Check(check) => {
+        ExchangeStep::Check(check) => {
             session.phase = Phase::AwaitingResponse(PendingRequest::Login);
             NextAction::CallBackend(BackendRequest::Login(check))
         }
-        Step::Done { login, .. } => {
+        ExchangeStep::Done { login, .. } => {
             session.login = Some(login.authorization);
             out.extend_from_slice(b"235 2.7.0 Authentication successful\r\n");
             NextAction::Continue
         }
-        Step::Failed(error) => refuse_login(session, error, out),
+        ExchangeStep::Failed(error) => refuse_login(session, error, out),
     }
 }
 
