@@ -17,7 +17,7 @@ pub(super) enum BindingFlag<'a> {
 
 /// A parsed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header<'a> {
+pub(super) struct Gs2Header<'a> {
     /// The channel binding flag.
     pub(super) flag: BindingFlag<'a>,
     /// The authorization identity, if the client named one.
@@ -29,7 +29,7 @@ pub(super) struct Header<'a> {
 }
 
 /// Parses the header of a message.
-pub(super) fn parse(message: &str) -> Result<Header<'_>, LoginError> {
+pub(super) fn parse(message: &str) -> Result<Gs2Header<'_>, LoginError> {
     let (flag, after_flag) = message.split_once(',').ok_or(LoginError::Malformed)?;
     let (authorization, rest) = after_flag.split_once(',').ok_or(LoginError::Malformed)?;
     let flag = parse_flag(flag)?;
@@ -38,7 +38,7 @@ pub(super) fn parse(message: &str) -> Result<Header<'_>, LoginError> {
         named => Some(saslname(named.strip_prefix("a=").ok_or(LoginError::Malformed)?)?),
     };
     let text = message.strip_suffix(rest).unwrap_or(message);
-    Ok(Header { flag, authorization_id, text, rest })
+    Ok(Gs2Header { flag, authorization_id, text, rest })
 }
 
 fn parse_flag(flag: &str) -> Result<BindingFlag<'_>, LoginError> {

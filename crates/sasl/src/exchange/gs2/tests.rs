@@ -6,7 +6,7 @@ use super::*;
 fn headers_are_parsed() {
     let check = |message: &str, flag: BindingFlag<'_>, authorization: Option<&str>, text: &str, rest: &str| {
         let authorization_id = authorization.map(str::to_owned);
-        assert_eq!(parse(message), Ok(Header { flag, authorization_id, text, rest }), "{message}");
+        assert_eq!(parse(message), Ok(Gs2Header { flag, authorization_id, text, rest }), "{message}");
     };
     check("n,,rest,", BindingFlag::Unsupported, None, "n,,", "rest,");
     check("y,,", BindingFlag::NotOffered, None, "y,,", "");
