@@ -1,7 +1,7 @@
 //! The contract with the server: [`Credentials`] checks logins, [`ScramServer`] computes SCRAM.
 //!
 //! The `server` crate implements both over the directory; tests implement them in memory. All methods may block. An
-//! asynchronous caller runs them on a worker thread, or answers a [`crate::Pending`] check by its own means.
+//! asynchronous caller runs them on a worker thread, or answers a [`crate::PendingCheck`] check by its own means.
 //!
 //! An implementation must:
 //! - prepare passwords with SASLprep (RFC 4013), and compare names like those of accounts (the directory: in NFC and

@@ -25,7 +25,7 @@ mod scram;
 use std::fmt;
 use std::sync::Arc;
 
-pub use check::{Check, Pending};
+pub use check::{Check, PendingCheck};
 pub use scram::{ScramOpening, ScramVerification};
 
 use crate::context::Context;
@@ -155,11 +155,11 @@ impl Exchange {
             State::First => first(mechanism, context, response),
             State::Password(name) => {
                 let request = password::login(&name, response)?;
-                Ok(ExchangeStep::Check(Check::Password(Pending { request, mechanism, context })))
+                Ok(ExchangeStep::Check(Check::Password(PendingCheck { request, mechanism, context })))
             }
             State::ScramFinal(challenged) => {
                 let request = challenged.finish(response)?;
-                Ok(ExchangeStep::Check(Check::ScramFinal(Pending { request, mechanism, context })))
+                Ok(ExchangeStep::Check(Check::ScramFinal(PendingCheck { request, mechanism, context })))
             }
             State::Confirmation(login) if response.is_empty() => Ok(ExchangeStep::Done { login, message: Vec::new() }),
             State::Confirmation(_) => Err(LoginError::Malformed),
@@ -197,7 +197,7 @@ fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result
     match mechanism {
         Mechanism::Plain => {
             let request = password::plain(response)?;
-            Ok(ExchangeStep::Check(Check::Password(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::Password(PendingCheck { request, mechanism, context })))
         }
         Mechanism::Login => {
             let state = State::Password(password::login_name(response)?);
@@ -206,13 +206,13 @@ fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result
         }
         Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => {
             let request = ScramOpening::parse(response, mechanism, &context)?;
-            Ok(ExchangeStep::Check(Check::ScramFirst(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::ScramFirst(PendingCheck { request, mechanism, context })))
         }
         Mechanism::External => {
             let authorization_id = authorization_text(response)?;
             let certificate = context.certificate.clone().ok_or(LoginError::MechanismNotOffered)?;
             let request = CertificateRequest { certificate, authorization_id };
-            Ok(ExchangeStep::Check(Check::Certificate(Pending { request, mechanism, context })))
+            Ok(ExchangeStep::Check(Check::Certificate(PendingCheck { request, mechanism, context })))
         }
         Mechanism::OAuthBearer => Ok(token(oauth::bearer(response)?, mechanism, context)),
         Mechanism::XOAuth2 => Ok(token(oauth::xoauth2(response)?, mechanism, context)),
@@ -222,7 +222,7 @@ fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result
 /// Returns the check of a token, or the refusal of a message without one.
 fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     match request {
-        Some(request) => ExchangeStep::Check(Check::Token(Pending { request, mechanism, context })),
+        Some(request) => ExchangeStep::Check(Check::Token(PendingCheck { request, mechanism, context })),
         None => refuse_token(LoginError::InvalidCredentials, mechanism, context),
     }
 }

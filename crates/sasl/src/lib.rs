@@ -71,7 +71,7 @@ pub use channel_binding::{ChannelBinding, ChannelBindingType};
 pub use context::{Context, OAuthDiscovery};
 pub use credentials::{Credentials, Login, ScramServer, ScramSuccess};
 pub use error::LoginError;
-pub use exchange::{Check, Exchange, ExchangeStep, Pending};
+pub use exchange::{Check, Exchange, ExchangeStep, PendingCheck};
 pub use line::{decode_initial_response, decode_line, encode_line};
 pub use mechanism::Mechanism;
 pub use protocol::{LoginOrigin, LoginProtocol};

@@ -1,7 +1,7 @@
 //! Checks: the questions of an exchange to the directory.
 //!
 //! A caller whose checks block moves the [`Check`] to a worker thread and calls [`Check::run`] there. An asynchronous
-//! caller matches on it, obtains the outcome by its own means, and calls the `answer` of the [`Pending`] check.
+//! caller matches on it, obtains the outcome by its own means, and calls the `answer` of the [`PendingCheck`] check.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::request::{CertificateRequest, PasswordRequest, TokenRequest};
 #[derive(Debug)]
 pub enum Check {
     /// Checks a password ([`Credentials::check_password`]).
-    Password(Pending<PasswordRequest>),
+    Password(PendingCheck<PasswordRequest>),
     /// Checks a bearer token ([`Credentials::check_token`]).
-    Token(Pending<TokenRequest>),
+    Token(PendingCheck<TokenRequest>),
     /// Checks the identity of a certificate ([`Credentials::check_certificate`]).
-    Certificate(Pending<CertificateRequest>),
+    Certificate(PendingCheck<CertificateRequest>),
     /// Begins a SCRAM exchange ([`Credentials::begin_scram`]).
-    ScramFirst(Pending<ScramOpening>),
+    ScramFirst(PendingCheck<ScramOpening>),
     /// Verifies a SCRAM proof ([`ScramServer::verify`]).
-    ScramFinal(Pending<ScramVerification>),
+    ScramFinal(PendingCheck<ScramVerification>),
 }
 
 impl Check {
@@ -69,13 +69,13 @@ impl Check {
 }
 
 /// A request, and the exchange that waits for its answer.
-pub struct Pending<R> {
+pub struct PendingCheck<R> {
     pub(super) request: R,
     pub(super) mechanism: Mechanism,
     pub(super) context: Arc<Context>,
 }
 
-impl<R> Pending<R> {
+impl<R> PendingCheck<R> {
     /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &R {
@@ -89,13 +89,13 @@ impl<R> Pending<R> {
     }
 }
 
-impl<R> fmt::Debug for Pending<R> {
+impl<R> fmt::Debug for PendingCheck<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending").field("mechanism", &self.mechanism).finish_non_exhaustive()
+        f.debug_struct("PendingCheck").field("mechanism", &self.mechanism).finish_non_exhaustive()
     }
 }
 
-impl Pending<PasswordRequest> {
+impl PendingCheck<PasswordRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
@@ -103,7 +103,7 @@ impl Pending<PasswordRequest> {
     }
 }
 
-impl Pending<CertificateRequest> {
+impl PendingCheck<CertificateRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
@@ -111,7 +111,7 @@ impl Pending<CertificateRequest> {
     }
 }
 
-impl Pending<TokenRequest> {
+impl PendingCheck<TokenRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
@@ -122,7 +122,7 @@ impl Pending<TokenRequest> {
     }
 }
 
-impl Pending<ScramOpening> {
+impl PendingCheck<ScramOpening> {
     /// Continues the exchange with the server's side of SCRAM and its first message.
     #[must_use]
     pub fn answer(self, outcome: Result<(Box<dyn ScramServer>, String), LoginError>) -> ExchangeStep {
@@ -139,7 +139,7 @@ impl Pending<ScramOpening> {
     }
 }
 
-impl Pending<ScramVerification> {
+impl PendingCheck<ScramVerification> {
     /// Verifies the proof and continues the exchange. May block.
     #[must_use]
     pub fn verify(self) -> ExchangeStep {
