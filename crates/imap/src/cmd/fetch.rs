@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use base::{Modseq, UidSet};
-use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailSnapshot};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, MailboxChanges};
 use notes::{FolderEntry, Marks};
 
 use super::content::OpenedMessage;
@@ -77,7 +77,7 @@ pub fn synchronize(
 fn write_vanished(
     selected: &SelectedMailbox,
     view: &MailSnapshot<'_>,
-    (set, changes): (&MessageSet, &Changes),
+    (set, changes): (&MessageSet, &MailboxChanges),
     out: &mut ResponseWriter,
 ) -> Result<()> {
     let uids = match set {

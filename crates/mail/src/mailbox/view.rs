@@ -107,7 +107,7 @@ pub struct ChangedMessage {
 
 /// The changes in a mailbox since a modseq.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Changes {
+pub struct MailboxChanges {
     /// UIDs of the messages that were removed.
     pub vanished: UidSet,
     /// New and changed messages, ascending by UID.
@@ -228,11 +228,11 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the changes in a mailbox after `since`. The cost depends on the number of changes in the whole mail file
     /// since then.
-    pub fn changes(&self, folder: ViewId, since: Modseq) -> Result<Changes> {
+    pub fn changes(&self, folder: ViewId, since: Modseq) -> Result<MailboxChanges> {
         let reader = self.open(folder)?;
         let modseq = self.reading.modseq();
         let complete = self.reading.is_complete_since(since);
-        let mut changes = Changes { modseq, complete, ..Changes::default() };
+        let mut changes = MailboxChanges { modseq, complete, ..MailboxChanges::default() };
         if reader.state().highest_modseq <= since {
             return Ok(changes);
         }
