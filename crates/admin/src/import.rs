@@ -26,7 +26,7 @@ use mail::import_export::import::{is_progress_record_full, remove_all_progress, 
 use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::import_export::maildir::{self, KeywordTable};
 use mail::import_export::mbox::{MboxMessage, MboxReader};
-use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
+use mail::import_export::{FileQuirks, ImportOptions, ImportPosition, ImportReport, ImportedMessage, Importer};
 use mail::mailbox::{Flags, MailFile};
 use serde_json::json;
 
@@ -168,7 +168,7 @@ struct MessageFile {
 impl MessageFile {
     /// Returns a checksum that identifies this message in the progress record.
     fn checksum(&self) -> u64 {
-        Position::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
+        ImportPosition::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
     }
 }
 
@@ -361,7 +361,7 @@ impl<'a> Import<'a, '_, '_> {
         let total = Some(messages.len() as u64);
         let step = source.first().map_or_else(String::new, |path| display_name(path));
         for message in messages.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
-            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(message.checksum()) };
+            next = ImportPosition { offset: next.offset + 1, check: next.check.wrapping_add(message.checksum()) };
             match read_limited(&message.file.path, MESSAGE_BYTES_MAX as u64) {
                 Ok(raw) => importer.add(imported_message(message, raw, usual, next))?,
                 Err(error) => {
@@ -386,15 +386,15 @@ impl<'a> Import<'a, '_, '_> {
         importer: &mut Importer<'_>,
         source: &[PathBuf],
         messages: &[MessageFile],
-    ) -> Result<Position, AdminError> {
-        let Some(position) = importer.position()? else { return Ok(Position::default()) };
+    ) -> Result<ImportPosition, AdminError> {
+        let Some(position) = importer.position()? else { return Ok(ImportPosition::default()) };
         let done = messages.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
         let check = done.iter().fold(0_u64, |sum, message| sum.wrapping_add(message.checksum()));
         if done.len() as u64 == position.offset && check == position.check {
             return Ok(position);
         }
         self.restart_source(importer, source);
-        Ok(Position::default())
+        Ok(ImportPosition::default())
     }
 
     fn restart_source(&mut self, importer: &mut Importer<'_>, source: &[PathBuf]) {
@@ -493,7 +493,7 @@ fn source_name(paths: &[PathBuf]) -> String {
         return first;
     }
     let all: Vec<String> = names.collect();
-    format!("{first} {:016x}", Position::digest(all.join("\n").as_bytes()))
+    format!("{first} {:016x}", ImportPosition::digest(all.join("\n").as_bytes()))
 }
 
 /// Converts a message of an mbox file for the import, with flags and time from the list beside the file.

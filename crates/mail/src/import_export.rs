@@ -22,4 +22,4 @@ pub mod mbox;
 pub mod status;
 
 pub use file_quirks::FileQuirks;
-pub use import::{ImportOptions, ImportReport, ImportedMessage, Importer, Position};
+pub use import::{ImportOptions, ImportPosition, ImportReport, ImportedMessage, Importer};

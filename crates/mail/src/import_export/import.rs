@@ -2,7 +2,7 @@
 //!
 //! Messages are imported in groups. Each group is one transaction, which also records the position of the import in its
 //! source. An interrupted import continues where it stopped, and no message is lost or imported twice. The record
-//! contains a check of the position ([`Position::check`]). If the source has changed, its reader starts again
+//! contains a check of the position ([`ImportPosition::check`]). If the source has changed, its reader starts again
 //! ([`Importer::restart`]). Messages that are already in their mailbox are then skipped, each as often as it is there.
 //!
 //! A completely read source stays in the record with its last position, until everything that was imported together
@@ -38,14 +38,14 @@ const REREAD_MARKER: &str = "again";
 
 /// The progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Position {
+pub struct ImportPosition {
     /// The offset in the source. Its unit is defined by the reader of the source.
     pub offset: u64,
     /// A check value by which the reader recognizes that the source is unchanged at the offset.
     pub check: u64,
 }
 
-impl Position {
+impl ImportPosition {
     /// Computes a check value of bytes.
     #[must_use]
     pub fn digest(bytes: &[u8]) -> u64 {
@@ -54,7 +54,7 @@ impl Position {
     }
 }
 
-impl From<u64> for Position {
+impl From<u64> for ImportPosition {
     fn from(offset: u64) -> Self {
         Self { offset, check: 0 }
     }
@@ -74,7 +74,7 @@ pub struct ImportedMessage {
     /// The unusual properties of the message's file.
     pub form: FileQuirks,
     /// The position of the import after this message.
-    pub next_position: Position,
+    pub next_position: ImportPosition,
 }
 
 /// Options of an import.
@@ -117,7 +117,7 @@ pub struct Importer<'f> {
     /// The name of the source in the record of progress.
     source: String,
     /// The position up to which the source was read, by this import or by the one that it continues.
-    position: Option<Position>,
+    position: Option<ImportPosition>,
     /// `true` if a part of the source was skipped that the next import tries again.
     has_gap: bool,
     group: Vec<ImportedMessage>,
@@ -150,7 +150,7 @@ impl<'f> Importer<'f> {
 
     /// Returns the position up to which the source was read. Returns `None` if the source must be read from its
     /// beginning.
-    pub fn position(&mut self) -> Result<Option<Position>> {
+    pub fn position(&mut self) -> Result<Option<ImportPosition>> {
         let lines = recorded_lines(self.file)?;
         let Some((position, again)) = lines.iter().find_map(|line| position_in(line, &self.source)) else {
             return Ok(None);
@@ -385,22 +385,22 @@ fn recorded_lines(file: &MailFile) -> Result<Vec<String>> {
 }
 
 /// Parses a line of the record: offset, check, `again` if the source must be read from its beginning, and the source.
-fn fields_of(line: &str) -> Option<(Position, bool, &str)> {
+fn fields_of(line: &str) -> Option<(ImportPosition, bool, &str)> {
     let fields: Vec<&str> = line.splitn(4, '\t').collect();
     let [offset, check, again, name] = fields.as_slice() else { return None };
-    let position = Position { offset: offset.parse().ok()?, check: u64::from_str_radix(check, 16).ok()? };
+    let position = ImportPosition { offset: offset.parse().ok()?, check: u64::from_str_radix(check, 16).ok()? };
     Some((position, *again == REREAD_MARKER, name))
 }
 
-fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
+fn position_in(line: &str, source: &str) -> Option<(ImportPosition, bool)> {
     fields_of(line).and_then(|(position, again, name)| (name == source).then_some((position, again)))
 }
 
 /// Returns the record with the new position of a source, or without the source. The sources that have not been
 /// continued for the longest time are dropped first.
-fn with_position(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
+fn with_position(old: &[String], source: &str, position: Option<(ImportPosition, bool)>) -> Vec<String> {
     let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
-    lines.extend(position.map(|(Position { offset, check }, again)| {
+    lines.extend(position.map(|(ImportPosition { offset, check }, again)| {
         format!("{offset}\t{check:016x}\t{}\t{source}", if again { REREAD_MARKER } else { "" })
     }));
     lines.drain(..lines.len().saturating_sub(IMPORT_SOURCES_MAX));
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn oldest_of_too_many_interrupted_imports_is_dropped() {
-        let position = Position { offset: 7, check: u64::MAX };
+        let position = ImportPosition { offset: 7, check: u64::MAX };
         let name = |number: usize| format!("source {number}");
         let mut lines = Vec::new();
         for number in 0..=IMPORT_SOURCES_MAX {

@@ -15,7 +15,7 @@ use base::limits::MESSAGE_BYTES_MAX;
 use super::quotes_of;
 use super::separator::{Separator, is_separator, sender_of};
 use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
-use crate::import_export::import::{ImportedMessage, Position};
+use crate::import_export::import::{ImportPosition, ImportedMessage};
 use crate::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use crate::import_export::status;
 use crate::limits::IMPORT_CHECK_BYTES;
@@ -43,9 +43,9 @@ pub struct MboxMessage {
 impl MboxMessage {
     /// Returns the position of an import after this message.
     #[must_use]
-    pub fn position(&self) -> Position {
+    pub fn position(&self) -> ImportPosition {
         let tail = &self.raw[self.raw.len().saturating_sub(IMPORT_CHECK_BYTES)..];
-        Position { offset: self.offset, check: Position::digest(tail) }
+        ImportPosition { offset: self.offset, check: ImportPosition::digest(tail) }
     }
 
     /// Converts the message for import: with the line ends of the wire, the flags of its header, and the unusual

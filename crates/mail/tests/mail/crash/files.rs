@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Modseq, Timestamp, Uid, UidSet};
-use mail::import_export::{ImportOptions, ImportedMessage, Importer, Position};
+use mail::import_export::{ImportOptions, ImportPosition, ImportedMessage, Importer};
 use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse};
 use notes::Marks;
 
@@ -220,7 +220,7 @@ impl FileOperation {
                 for (position, (mailbox, letter)) in (1..).zip(letters) {
                     let NewMessage { raw, flags, received } = letter.new_message();
                     let mailbox = mailbox.clone();
-                    let next_position = Position::from(position);
+                    let next_position = ImportPosition::from(position);
                     importer.add(ImportedMessage {
                         mailbox,
                         raw,
