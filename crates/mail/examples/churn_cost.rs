@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use base::sim::SeededRandom;
 use base::{Clock, Modseq, Name, NoteId, Random, Timestamp, Uid, ViewId};
 use mail::mailbox::{MailOptions, MailStore};
-use mail::router::{AddressResolver, Envelope, Recipient, Router, RouterOptions, Target, TransferOutcome};
+use mail::router::{AddressResolver, DeliveryTarget, Envelope, Recipient, Router, RouterOptions, TransferOutcome};
 use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, ReadMask, StartPosition};
@@ -56,8 +56,8 @@ const MESSAGE: &[u8] = b"From: a@here.test\r\nTo: b@away.test\r\nSubject: passin
 struct RemoteOnly;
 
 impl AddressResolver for RemoteOnly {
-    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
-        Ok(vec![Target::Remote(address.to_owned())])
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        Ok(vec![DeliveryTarget::Remote(address.to_owned())])
     }
 }
 

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use base::random::Random;
 use base::time::{Clock, Timestamp};
 use mail::mailbox::{MailOptions, MailStore};
-use mail::router::{AddressResolver, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
+use mail::router::{AddressResolver, DeliveryTarget, Envelope, LocalMailbox, Recipient, Router, RouterOptions};
 use notes::Notes;
 use store::{Store, StoreOptions};
 
 struct AcceptAllAddresses;
 
 impl AddressResolver for AcceptAllAddresses {
-    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
         let name = address.split('@').next().unwrap_or_default();
         let owner = base::Name::new(address);
         let mail_file = format!("mail/{name}.nsf");
-        Ok(vec![Target::Local(LocalMailbox { mail_file, title: name.into(), owner, quota_bytes: None })])
+        Ok(vec![DeliveryTarget::Local(LocalMailbox { mail_file, title: name.into(), owner, quota_bytes: None })])
     }
 }
 

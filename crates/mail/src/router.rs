@@ -26,7 +26,7 @@ pub mod envelope;
 pub mod queue;
 pub mod schedule;
 
-pub use accept::{AcceptOutcome, AddressResolver, LocalMailbox, Router, RouterOptions, Target};
+pub use accept::{AcceptOutcome, AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
 pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};

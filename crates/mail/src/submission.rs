@@ -44,7 +44,7 @@ use crate::error::Error;
 use crate::limits::HOPS_MAX;
 use crate::mailbox::MailStore;
 use crate::mime::{address, header};
-use crate::router::{AcceptOutcome, Envelope, Recipient, Router, Target};
+use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
 use crate::submission::completion::{CompletionContext, check_hops, complete_message};
 use crate::submission::recall::{Recalled, RequestLog, RequestResult};
 use crate::submission::trace::{ReceivedField, received_field};
@@ -259,7 +259,7 @@ impl SubmissionService {
     pub fn resolve(&self, address: &str) -> Result<ResolvedAddress, Refusal> {
         let resolved = self.look_up(address)?;
         match resolved.targets().as_ref() {
-            [Target::Local(mailbox)] if mailbox.quota_bytes.is_some() && self.is_full(&mailbox.mail_file) => {
+            [DeliveryTarget::Local(mailbox)] if mailbox.quota_bytes.is_some() && self.is_full(&mailbox.mail_file) => {
                 Err(Refusal::MailboxFull)
             }
             _ => Ok(resolved),
@@ -272,7 +272,8 @@ impl SubmissionService {
     pub fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
         let generation = self.directory.generation();
         let answer = resolution::answer(self.directory.resolve_cached(address)?, address, generation);
-        let has_quota = |target: &Target| matches!(target, Target::Local(mailbox) if mailbox.quota_bytes.is_some());
+        let has_quota =
+            |target: &DeliveryTarget| matches!(target, DeliveryTarget::Local(mailbox) if mailbox.quota_bytes.is_some());
         match answer {
             Ok(resolved) if resolved.targets().iter().any(has_quota) => None,
             answer => Some(answer),
@@ -320,7 +321,8 @@ impl SubmissionService {
         }
         let targets = self.targets(envelope, resolved)?;
         let is_ours = origin.login.is_some() && origin.protocol != Protocol::Lmtp;
-        let leaves = || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, Target::Remote(_)));
+        let leaves =
+            || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
         let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };
         let outcome = self.router.accept_resolved(envelope, &targets, &message);
         Ok((message.len(), outcome.map_err(|error| failure(self.hooks.as_ref(), error))?))
@@ -345,7 +347,11 @@ impl SubmissionService {
     }
 
     /// Returns the targets of all recipients. Answers from another generation of the directory are looked up again.
-    fn targets(&self, envelope: &Envelope, resolved: &ResolvedAddresses) -> Result<Vec<Arc<[Target]>>, Refusal> {
+    fn targets(
+        &self,
+        envelope: &Envelope,
+        resolved: &ResolvedAddresses,
+    ) -> Result<Vec<Arc<[DeliveryTarget]>>, Refusal> {
         let generation = self.directory.generation();
         let targets = envelope.recipients.iter().enumerate().map(|(index, recipient)| {
             if let Some(answer) = resolved.get(index).filter(|answer| answer.is_of(generation)) {
@@ -354,7 +360,7 @@ impl SubmissionService {
             match self.look_up(&recipient.address) {
                 Ok(answer) => Ok(Arc::clone(answer.targets())),
                 Err(Refusal::Unavailable(why)) => Err(Refusal::Unavailable(why)),
-                Err(refusal) => Ok([Target::Undeliverable(refusal.reply_about(&recipient.address))].into()),
+                Err(refusal) => Ok([DeliveryTarget::Undeliverable(refusal.reply_about(&recipient.address))].into()),
             }
         });
         targets.collect()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
-use mail::router::{Recipient, ReturnContent, Target};
+use mail::router::{DeliveryTarget, Recipient, ReturnContent};
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::backend::{MessageAcceptor, PendingAcceptance, RecipientLookup};
@@ -27,7 +27,7 @@ impl RecipientLookup for AcceptAll {
     fn resolve(&self, address: &str) -> std::result::Result<ResolvedAddress, NegativeReply> {
         let address = address.to_lowercase();
         Ok(if address.ends_with("@b.example") {
-            ResolvedAddress::local(vec![Target::Remote(address)], 0)
+            ResolvedAddress::local(vec![DeliveryTarget::Remote(address)], 0)
         } else {
             ResolvedAddress::remote(address, 0)
         })

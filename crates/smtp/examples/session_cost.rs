@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
-use mail::router::Target;
+use mail::router::DeliveryTarget;
 use mail::submission::{ResolvedAddress, Submission};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use smtp::NegativeReply;
@@ -25,7 +25,7 @@ struct NullBackend;
 
 impl RecipientLookup for NullBackend {
     fn resolve(&self, address: &str) -> Result<ResolvedAddress, NegativeReply> {
-        Ok(ResolvedAddress::local(vec![Target::Remote(address.to_owned())], 0))
+        Ok(ResolvedAddress::local(vec![DeliveryTarget::Remote(address.to_owned())], 0))
     }
 
     fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {

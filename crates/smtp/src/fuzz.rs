@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::Clock;
 use base::line_ends::has_bare_line_end;
 use base::sim::{SeededRandom, SimClock};
-use mail::router::Target;
+use mail::router::DeliveryTarget;
 use mail::submission::completion::{CompletionContext, complete_message};
 use mail::submission::{Refusal, ResolvedAddress};
 use sasl::sim::ExampleScram;
@@ -114,7 +114,7 @@ fn answer(request: BackendRequest) -> BackendResponse {
             BackendResponse::Recipient(Err(Refusal::UnknownRecipient.into()))
         }
         BackendRequest::Recipient { address } => {
-            let targets = vec![Target::Remote(address)];
+            let targets = vec![DeliveryTarget::Remote(address)];
             BackendResponse::Recipient(Ok(ResolvedAddress::local(targets, 0)))
         }
         BackendRequest::Members { .. } => BackendResponse::Members(None),

@@ -45,7 +45,7 @@ pub struct LocalMailbox {
 
 /// A target that a recipient's address resolves to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Target {
+pub enum DeliveryTarget {
     /// A local mailbox.
     Local(LocalMailbox),
     /// A remote address.
@@ -57,7 +57,7 @@ pub enum Target {
 /// A resolver of addresses: persons, groups (expanded), forwarding, catch-all.
 pub trait AddressResolver: Send + Sync {
     /// Returns all targets that an address resolves to.
-    fn targets(&self, address: &str) -> Result<Vec<Target>>;
+    fn targets(&self, address: &str) -> Result<Vec<DeliveryTarget>>;
 }
 
 /// Operator settings of the router.
@@ -214,7 +214,12 @@ impl Router {
 
     /// Accepts a message with the targets of its recipients, in their order. The message is safe when the ticket is
     /// durable.
-    pub fn accept_resolved(&self, envelope: &Envelope, targets: &[Arc<[Target]>], raw: &[u8]) -> Result<AcceptOutcome> {
+    pub fn accept_resolved(
+        &self,
+        envelope: &Envelope,
+        targets: &[Arc<[DeliveryTarget]>],
+        raw: &[u8],
+    ) -> Result<AcceptOutcome> {
         assert_eq!(targets.len(), envelope.recipients.len(), "every recipient has its targets");
         let now = self.mail.notes().clock().now();
         let header = Envelope {
@@ -241,11 +246,11 @@ impl Router {
     }
 
     /// Returns all targets that an address resolves to.
-    pub(crate) fn targets(&self, address: &str) -> Result<Vec<Target>> {
+    pub(crate) fn targets(&self, address: &str) -> Result<Vec<DeliveryTarget>> {
         self.addressing.targets(address)
     }
 
-    fn targets_of_all(&self, recipients: &[Recipient]) -> Result<Vec<Arc<[Target]>>> {
+    fn targets_of_all(&self, recipients: &[Recipient]) -> Result<Vec<Arc<[DeliveryTarget]>>> {
         recipients.iter().map(|recipient| Ok(self.targets(&recipient.address)?.into())).collect()
     }
 
@@ -473,7 +478,7 @@ impl Router {
 /// precedence if a group contains the same target.
 fn route(
     recipients: &[Recipient],
-    targets: &[Arc<[Target]>],
+    targets: &[Arc<[DeliveryTarget]>],
     posting: &mut RoutedMessage<'_>,
     now: Timestamp,
 ) -> UnroutedRecipients {
@@ -521,21 +526,21 @@ struct Routing<'p, 'm> {
 
 impl Routing<'_, '_> {
     /// Adds the targets of a recipient to the posting, unless they are already there.
-    fn add(&mut self, recipient: &Recipient, targets: &[Target], now: Timestamp) {
+    fn add(&mut self, recipient: &Recipient, targets: &[DeliveryTarget], now: Timestamp) {
         for target in targets {
             match target {
-                Target::Local(mailbox) if self.seen.insert(mailbox.mail_file.to_lowercase()) => {
+                DeliveryTarget::Local(mailbox) if self.seen.insert(mailbox.mail_file.to_lowercase()) => {
                     self.posting.local.push((mailbox.clone(), recipient.clone()));
                 }
-                Target::Remote(address) if self.seen.insert(address.to_lowercase()) => {
+                DeliveryTarget::Remote(address) if self.seen.insert(address.to_lowercase()) => {
                     let recipient = Recipient { address: address.clone(), ..recipient.clone() };
                     self.posting.queued.push(QueuedRecipient::new(recipient, None, now));
                 }
-                Target::Undeliverable(reply) => {
+                DeliveryTarget::Undeliverable(reply) => {
                     let queued = QueuedRecipient::new(recipient.clone(), None, now);
                     self.unreached.failed.push(QueuedRecipient { last_reply: reply.clone(), ..queued });
                 }
-                Target::Local(_) | Target::Remote(_) => {}
+                DeliveryTarget::Local(_) | DeliveryTarget::Remote(_) => {}
             }
         }
     }

@@ -33,8 +33,8 @@ use crate::limits::{
 };
 use crate::mailbox::Message;
 use crate::router::accept::{
-    FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router, RouterOptions,
-    Target, with_return_path,
+    DeliveryTarget, FullMailboxPolicy, LocalMailbox, QUEUE_ITEM, QueueDatabase, QueueUpdate, RoutedMessage, Router,
+    RouterOptions, with_return_path,
 };
 use crate::router::dispatch::{AttemptResult, AttemptTimes, Destination, Dispatcher};
 use crate::router::dsn::Action;
@@ -420,7 +420,7 @@ impl Router {
     fn mailbox_of(&self, queued: &QueuedRecipient) -> Result<LocalMailbox> {
         let mail_file = queued.mail_file.clone().unwrap_or_default();
         let found = self.targets(&queued.recipient.address)?.into_iter().find_map(|target| match target {
-            Target::Local(mailbox) if mailbox.mail_file.eq_ignore_ascii_case(&mail_file) => Some(mailbox),
+            DeliveryTarget::Local(mailbox) if mailbox.mail_file.eq_ignore_ascii_case(&mail_file) => Some(mailbox),
             _ => None,
         });
         Ok(found.unwrap_or_else(|| LocalMailbox {

@@ -10,13 +10,13 @@ use directory::{Directory, Person, Resolution};
 
 use crate::error::{Error, Result};
 use crate::limits::KEPT_TARGETS_MAX;
-use crate::router::{AddressResolver, LocalMailbox, Target};
+use crate::router::{AddressResolver, DeliveryTarget, LocalMailbox};
 use crate::submission::Refusal;
 
 /// The directory's answer about an address that can receive mail.
 #[derive(Clone, Debug)]
 pub struct ResolvedAddress {
-    targets: Arc<[Target]>,
+    targets: Arc<[DeliveryTarget]>,
     is_local: bool,
     generation: u64,
 }
@@ -24,14 +24,14 @@ pub struct ResolvedAddress {
 impl ResolvedAddress {
     /// Creates the answer for an address of a local domain.
     #[must_use]
-    pub fn local(targets: Vec<Target>, generation: u64) -> Self {
+    pub fn local(targets: Vec<DeliveryTarget>, generation: u64) -> Self {
         Self { targets: targets.into(), is_local: true, generation }
     }
 
     /// Creates the answer for an address of a domain that is not local.
     #[must_use]
     pub fn remote(address: String, generation: u64) -> Self {
-        Self { targets: [Target::Remote(address)].into(), is_local: false, generation }
+        Self { targets: [DeliveryTarget::Remote(address)].into(), is_local: false, generation }
     }
 
     /// Returns `true` if the domain of the address is local. Its targets may nevertheless be remote.
@@ -42,7 +42,7 @@ impl ResolvedAddress {
 
     /// Returns the mailboxes and remote addresses that receive the mail.
     #[must_use]
-    pub fn targets(&self) -> &Arc<[Target]> {
+    pub fn targets(&self) -> &Arc<[DeliveryTarget]> {
         &self.targets
     }
 
@@ -93,12 +93,12 @@ impl DirectoryResolver {
 }
 
 impl AddressResolver for DirectoryResolver {
-    fn targets(&self, address: &str) -> Result<Vec<Target>> {
+    fn targets(&self, address: &str) -> Result<Vec<DeliveryTarget>> {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address).map_err(into_mail_error)?;
         Ok(match answer(resolution, address, generation) {
             Ok(resolved) => resolved.targets.to_vec(),
-            Err(refusal) => vec![Target::Undeliverable(refusal.reply_about(address))],
+            Err(refusal) => vec![DeliveryTarget::Undeliverable(refusal.reply_about(address))],
         })
     }
 }
@@ -112,7 +112,7 @@ pub(crate) fn answer(
     match resolution {
         Resolution::Local(recipients) => {
             let people = recipients.people.iter().map(|person| local_target(person, address));
-            let remote = recipients.remote.iter().map(|address| Target::Remote(address.to_string()));
+            let remote = recipients.remote.iter().map(|address| DeliveryTarget::Remote(address.to_string()));
             Ok(ResolvedAddress::local(people.chain(remote).collect(), generation))
         }
         Resolution::Remote(address) => Ok(ResolvedAddress::remote(address.to_string(), generation)),
@@ -124,11 +124,11 @@ pub(crate) fn answer(
     }
 }
 
-fn local_target(person: &Person, address: &str) -> Target {
+fn local_target(person: &Person, address: &str) -> DeliveryTarget {
     if person.mail_file.is_empty() {
-        return Target::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
+        return DeliveryTarget::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
     }
-    Target::Local(LocalMailbox {
+    DeliveryTarget::Local(LocalMailbox {
         mail_file: person.mail_file.clone(),
         title: person.display_name(),
         owner: person.name.clone(),

@@ -201,13 +201,13 @@ fn the_router_reports_the_reason_of_the_directory() {
     let resolver = DirectoryResolver::new(Arc::clone(&world.directory));
     let check = |address: &str, expected: &str| {
         let targets = resolver.targets(address).expect("the directory can be read");
-        assert_eq!(targets, [Target::Undeliverable(format!("{expected}: {address}"))]);
+        assert_eq!(targets, [DeliveryTarget::Undeliverable(format!("{expected}: {address}"))]);
     };
     check("nobody@acme.test", "550 5.1.1 User unknown");
     check("eve@acme.test", "550 5.2.1 Mailbox disabled");
     check("empty@acme.test", "550 5.2.4 This address has no recipients");
     let bob = resolver.targets("bob@acme.test").expect("the directory can be read");
-    let [Target::Local(mailbox)] = bob.as_slice() else { panic!("{bob:?}") };
+    let [DeliveryTarget::Local(mailbox)] = bob.as_slice() else { panic!("{bob:?}") };
     assert_eq!((mailbox.mail_file.as_str(), mailbox.quota_bytes), ("mail/bob.nsf", Some(1 << 20)));
 }
 
@@ -258,7 +258,7 @@ fn an_outdated_answer_is_not_used() {
 fn answers_beyond_the_limit_are_dropped_and_looked_up_again() {
     let world = World::new();
     let mut resolved = ResolvedAddresses::default();
-    let many = (0..KEPT_TARGETS_MAX).map(|number| Target::Remote(format!("{number}@far.test"))).collect();
+    let many = (0..KEPT_TARGETS_MAX).map(|number| DeliveryTarget::Remote(format!("{number}@far.test"))).collect();
     resolved.push(ResolvedAddress::local(many, world.directory.generation()));
     resolved.push(world.service.resolve("ann@acme.test").expect("the address exists"));
     assert_eq!((resolved.get(0).is_some(), resolved.get(1).is_some()), (true, false));

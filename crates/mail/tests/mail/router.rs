@@ -9,8 +9,8 @@ use base::{Name, NoteId, Uid, UidSet};
 use mail::limits::QUEUE_STUBS_MAX;
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
 use mail::router::{
-    AddressResolver, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions,
-    Target, TransferOutcome,
+    AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router,
+    RouterOptions, TransferOutcome,
 };
 use notes::{Access, Identity, Notes, level};
 use store::memory::MemoryEngine;
@@ -20,18 +20,20 @@ use store::{Store, StoreOptions, SyncMode};
 struct Acme;
 
 impl AddressResolver for Acme {
-    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
-        let Some(local) = address.strip_suffix("@acme.test") else { return Ok(vec![Target::Remote(address.into())]) };
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let Some(local) = address.strip_suffix("@acme.test") else {
+            return Ok(vec![DeliveryTarget::Remote(address.into())]);
+        };
         Ok(match local {
-            "team" => vec![person("ann"), person("bob"), Target::Remote("carl@away.test".into())],
-            "gone" => vec![Target::Undeliverable("550 5.1.1 no such user".into())],
+            "team" => vec![person("ann"), person("bob"), DeliveryTarget::Remote("carl@away.test".into())],
+            "gone" => vec![DeliveryTarget::Undeliverable("550 5.1.1 no such user".into())],
             name => vec![person(name)],
         })
     }
 }
 
-fn person(name: &str) -> Target {
-    Target::Local(LocalMailbox {
+fn person(name: &str) -> DeliveryTarget {
+    DeliveryTarget::Local(LocalMailbox {
         mail_file: format!("mail/{name}.nsf"),
         title: name.to_owned(),
         owner: Name::new(&format!("{name}@acme.test")),

@@ -7,7 +7,7 @@
 
 use std::sync::Mutex;
 
-use mail::router::Target;
+use mail::router::DeliveryTarget;
 use mail::submission::{Protocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
@@ -40,7 +40,7 @@ impl RecipientLookup for MemoryBackend {
             "later" => Err(Refused::Unavailable("Cannot look up the recipient now").into()),
             "odd" => Err(NegativeReply::new(550, EnhancedStatus(5, 7, 1), "Not today")),
             user if user.starts_with("late") || ["alice", "bob", "postmaster", "jürgen"].contains(&user) => {
-                Ok(ResolvedAddress::local(vec![Target::Remote(address)], 0))
+                Ok(ResolvedAddress::local(vec![DeliveryTarget::Remote(address)], 0))
             }
             _ => Err(Refused::UnknownRecipient.into()),
         }

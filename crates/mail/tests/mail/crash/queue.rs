@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Timestamp;
 use mail::router::{
-    Envelope, Job, QueueEntry, QueueKey, QueuedRecipient, RecipientState, Schedule, Target, TransferOutcome,
+    DeliveryTarget, Envelope, Job, QueueEntry, QueueKey, QueuedRecipient, RecipientState, Schedule, TransferOutcome,
 };
 
 use super::content::Content;
@@ -164,11 +164,12 @@ impl MessageFlow {
         let sender = about.entry.envelope.reverse_path.as_str();
         // The delivered message may itself be a report.
         let itself = about.content.delivered(sender);
-        let to: Vec<Target> = if sender.is_empty() { Vec::new() } else { targets(sender) };
+        let to: Vec<DeliveryTarget> = if sender.is_empty() { Vec::new() } else { targets(sender) };
         let mut found = 0;
         for (path, come) in &self.arrived {
             let reports = come.iter().filter(|content| content.is_report() && **content != itself).count();
-            let is_sender = to.iter().any(|to| matches!(to, Target::Local(mailbox) if mailbox.mail_file == *path));
+            let is_sender =
+                to.iter().any(|to| matches!(to, DeliveryTarget::Local(mailbox) if mailbox.mail_file == *path));
             ensure(is_sender || reports == 0, || format!("{path} got a report that is not for it"))?;
             found += reports;
         }
@@ -211,15 +212,15 @@ fn route(envelope: &Envelope) -> Route {
         route.expanded |= is_group && notify.success;
         for target in targets(&recipient.address) {
             match target {
-                Target::Local(mailbox) => {
+                DeliveryTarget::Local(mailbox) => {
                     let path = mailbox.mail_file.to_lowercase();
                     if route.files.insert(path.clone()) && notify.success && !is_group {
                         route.confirmed.insert(path);
                     }
                 }
-                Target::Remote(address) => drop(route.remote.insert(address.to_lowercase())),
-                Target::Undeliverable(_) if notify.failure => route.failed.push(recipient.address.clone()),
-                Target::Undeliverable(_) => {}
+                DeliveryTarget::Remote(address) => drop(route.remote.insert(address.to_lowercase())),
+                DeliveryTarget::Undeliverable(_) if notify.failure => route.failed.push(recipient.address.clone()),
+                DeliveryTarget::Undeliverable(_) => {}
             }
         }
     }

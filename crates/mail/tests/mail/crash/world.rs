@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
-use mail::router::{AddressResolver, LocalMailbox, Router, RouterOptions, Target};
+use mail::router::{AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
 use notes::Notes;
 use store::blob::BlobOptions;
 use store::memory::MemoryEngine;
@@ -149,22 +149,22 @@ pub const CROWD_MEMBERS: usize = 1_700;
 pub struct Acme;
 
 impl AddressResolver for Acme {
-    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
         Ok(targets(address))
     }
 }
 
 /// Returns the targets of an address.
-pub fn targets(address: &str) -> Vec<Target> {
-    let Some(name) = address.strip_suffix("@acme.test") else { return vec![Target::Remote(address.into())] };
+pub fn targets(address: &str) -> Vec<DeliveryTarget> {
+    let Some(name) = address.strip_suffix("@acme.test") else { return vec![DeliveryTarget::Remote(address.into())] };
     let several = |names: &[&str]| names.iter().flat_map(|name| targets(name)).collect();
     match name {
         "team" => several(&["ann@acme.test", "bob@acme.test", "carl@away.test"]),
         "all" => several(&["team@acme.test", "cy@acme.test", "tiny@acme.test", "dora@far.test", "ann@acme.test"]),
         "full" => several(&["small@acme.test", "tiny@acme.test"]),
-        "crowd" => (0..CROWD_MEMBERS).map(|number| Target::Local(local(&format!("member{number}")))).collect(),
-        "gone" => vec![Target::Undeliverable("550 5.1.1 no such user".into())],
-        name => vec![Target::Local(local(name))],
+        "crowd" => (0..CROWD_MEMBERS).map(|number| DeliveryTarget::Local(local(&format!("member{number}")))).collect(),
+        "gone" => vec![DeliveryTarget::Undeliverable("550 5.1.1 no such user".into())],
+        name => vec![DeliveryTarget::Local(local(name))],
     }
 }
 
