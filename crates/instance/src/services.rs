@@ -13,7 +13,7 @@ use config::Config;
 use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
-use mail::router::{Router, RouterOptions, Schedule};
+use mail::router::{QueueSchedule, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
 use notes::{Access, Database, Identity, Notes, level};
@@ -360,7 +360,7 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
     RouterOptions {
         server: hostname.to_owned(),
         mailboxes: u16::try_from(keys.mailboxes).unwrap_or(1),
-        schedule: Schedule {
+        schedule: QueueSchedule {
             retry_first: keys.retry_first.0,
             retry_max: keys.retry_max.0,
             warn_after: if keys.delay_warning.0.is_zero() { never } else { keys.delay_warning.0 },

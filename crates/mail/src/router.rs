@@ -31,4 +31,4 @@ pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
 pub use queue::{Job, QueueCounts, TransferOutcome};
-pub use schedule::Schedule;
+pub use schedule::QueueSchedule;

@@ -25,7 +25,7 @@ use crate::router::dsn::{self, Action, DsnReport};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
-use crate::router::schedule::Schedule;
+use crate::router::schedule::QueueSchedule;
 
 /// The item of a state note that holds the queue entry.
 pub(crate) const QUEUE_ITEM: &str = "$Queue";
@@ -68,7 +68,7 @@ pub struct RouterOptions {
     /// Number of `mail.box` databases that share the queue.
     pub mailboxes: u16,
     /// The schedule of the queue.
-    pub schedule: Schedule,
+    pub schedule: QueueSchedule,
     /// Maximum number of messages in the queue.
     pub queue_messages_max: usize,
     /// Maximum number of concurrent transfers to one destination.
@@ -85,7 +85,7 @@ impl Default for RouterOptions {
         Self {
             server: "localhost".into(),
             mailboxes: 2,
-            schedule: Schedule::default(),
+            schedule: QueueSchedule::default(),
             queue_messages_max: 100_000,
             transfers_per_destination_max: 5,
             transfers_max: 50,

@@ -6,7 +6,7 @@ use base::Timestamp;
 
 /// The schedule of the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Schedule {
+pub struct QueueSchedule {
     /// The wait after the first failure. Each later wait is twice as long.
     pub retry_first: Duration,
     /// The longest wait.
@@ -17,7 +17,7 @@ pub struct Schedule {
     pub expire_after: Duration,
 }
 
-impl Default for Schedule {
+impl Default for QueueSchedule {
     fn default() -> Self {
         Self {
             retry_first: Duration::from_secs(5 * 60),
@@ -28,7 +28,7 @@ impl Default for Schedule {
     }
 }
 
-impl Schedule {
+impl QueueSchedule {
     /// Returns the time of the next attempt after `attempts` failures, the last of them now.
     #[must_use]
     pub fn next(&self, attempts: u32, now: Timestamp) -> Timestamp {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn retry_delays_double_up_to_the_maximum() {
-        let schedule = Schedule::default();
+        let schedule = QueueSchedule::default();
         let start = Timestamp::from_seconds(0);
         let minutes: Vec<i64> = (1..=8).map(|attempts| schedule.next(attempts, start).seconds() / 60).collect();
         assert_eq!(minutes, [5, 10, 20, 40, 80, 160, 240, 240]);

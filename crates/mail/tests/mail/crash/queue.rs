@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Timestamp;
 use mail::router::{
-    DeliveryTarget, Envelope, Job, QueueEntry, QueueKey, QueuedRecipient, RecipientState, Schedule, TransferOutcome,
+    DeliveryTarget, Envelope, Job, QueueEntry, QueueKey, QueueSchedule, QueuedRecipient, RecipientState,
+    TransferOutcome,
 };
 
 use super::content::Content;
@@ -351,7 +352,7 @@ fn check_settled(
 
 /// Applies the outcomes of a job to an entry. Returns the number of reports.
 fn settle(entry: &mut QueueEntry, job: &Job, outcomes: &[TransferOutcome], now: Timestamp) -> usize {
-    let schedule = Schedule::default();
+    let schedule = QueueSchedule::default();
     let mut relayed = false;
     let mut delayed = false;
     let mut failed = Vec::new();
