@@ -51,7 +51,7 @@ use crate::submission::trace::{ReceivedField, received_field};
 
 pub use refusal::Refusal;
 pub use resolution::{DirectoryResolver, ResolvedAddress, ResolvedAddresses};
-pub use trace::Protocol;
+pub use trace::ReceivedProtocol;
 
 /// Number of random bytes in the identifier of a message that has none from its protocol.
 const ID_BYTES: usize = 9;
@@ -100,7 +100,7 @@ pub trait SubmissionHooks: Send + Sync {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin {
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: ReceivedProtocol,
     /// The network address of the client, or `None` for a client on this machine without one.
     pub peer: Option<SocketAddr>,
     /// The canonical name of the authenticated user.
@@ -219,7 +219,8 @@ impl SubmissionService {
             return Err(Refusal::TooLarge.into());
         }
         self.check_capacity(size_bytes)?;
-        let origin = Origin { protocol: Protocol::Native, peer: request.peer, login: Some(request.login.clone()) };
+        let origin =
+            Origin { protocol: ReceivedProtocol::Native, peer: request.peer, login: Some(request.login.clone()) };
         let reverse_path = self.sender_of(&request)?;
         let (recipients, resolved) = self.recipients_of(&request.recipients)?;
         let mut envelope = Envelope { id: self.new_id(), reverse_path, recipients, ..Envelope::default() };
@@ -320,7 +321,7 @@ impl SubmissionService {
             self.check_author(login, &message)?;
         }
         let targets = self.targets(envelope, resolved)?;
-        let is_ours = origin.login.is_some() && origin.protocol != Protocol::Lmtp;
+        let is_ours = origin.login.is_some() && origin.protocol != ReceivedProtocol::Lmtp;
         let leaves =
             || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
         let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };

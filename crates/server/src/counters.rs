@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mail::submission::{Origin, Protocol};
+use mail::submission::{Origin, ReceivedProtocol};
 use sasl::LoginProtocol;
 
 /// A counter that never decreases.
@@ -62,7 +62,7 @@ impl MailCounters {
     pub fn of(&self, origin: &Origin) -> &ProtocolCounters {
         let [smtp, submission, lmtp] = &self.by_protocol;
         match (origin.protocol, &origin.login) {
-            (Protocol::Lmtp, _) => lmtp,
+            (ReceivedProtocol::Lmtp, _) => lmtp,
             (_, Some(_)) => submission,
             (_, None) => smtp,
         }

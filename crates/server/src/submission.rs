@@ -97,7 +97,7 @@ impl SubmissionHooks for ServerHooks {
 #[cfg(test)]
 mod tests {
     use mail::router::Recipient;
-    use mail::submission::{Protocol, ResolvedAddresses, Submission};
+    use mail::submission::{ReceivedProtocol, ResolvedAddresses, Submission};
 
     use sample::Sample;
 
@@ -105,7 +105,7 @@ mod tests {
 
     fn submission(to: &str, login: Option<&str>, from: &str) -> Submission {
         Submission {
-            origin: Origin { protocol: Protocol::Esmtp, peer: None, login: login.map(str::to_owned) },
+            origin: Origin { protocol: ReceivedProtocol::Esmtp, peer: None, login: login.map(str::to_owned) },
             envelope: Envelope { id: "id-1".to_owned(), recipients: vec![Recipient::new(to)], ..Envelope::default() },
             resolved: ResolvedAddresses::default(),
             message: format!("From: {from}\r\n\r\n").into_bytes(),

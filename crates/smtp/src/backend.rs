@@ -36,8 +36,9 @@ pub struct PendingAcceptance {
     pub id: String,
     /// Completes when the message is durable. The reply is sent after that.
     pub durable: Pin<Box<dyn Future<Output = Result<(), NegativeReply>> + Send>>,
-    /// The indexes of recipients for which the message was refused. Used only for [`mail::submission::Protocol::Lmtp`];
-    /// in other protocols the backend accepts the message for all recipients or for none.
+    /// The indexes of recipients for which the message was refused. Used only for
+    /// [`mail::submission::ReceivedProtocol::Lmtp`]; in other protocols the backend accepts the message for all
+    /// recipients or for none.
     pub refused: Vec<(usize, NegativeReply)>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Clock, Random};
-use mail::submission::{Protocol, ResolvedAddress, Submission};
+use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::Credentials;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -310,7 +310,7 @@ impl ListenerServices {
         helo: String,
         trace_bytes: usize,
     ) -> std::result::Result<Box<Submission>, NegativeReply> {
-        if submission.origin.protocol == Protocol::Lmtp {
+        if submission.origin.protocol == ReceivedProtocol::Lmtp {
             return Ok(submission);
         }
         let is_stranger = submission.origin.login.is_none() && !peer.loopback;

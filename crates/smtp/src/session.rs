@@ -18,7 +18,7 @@ use std::sync::Arc;
 use base::{Clock, Random};
 use mail::router::Recipient;
 use mail::submission::trace::{ReceivedField, received_field};
-use mail::submission::{Protocol, ResolvedAddress, Submission};
+use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{ChannelBinding, Check, Exchange};
 use wire::Peer;
 
@@ -161,7 +161,7 @@ pub struct Session {
     /// The channel bindings of the TLS connection.
     pub(crate) channel_bindings: Vec<ChannelBinding>,
     pub(crate) cipher: Option<&'static str>,
-    pub(crate) helo: Option<(String, Protocol)>,
+    pub(crate) helo: Option<(String, ReceivedProtocol)>,
     pub(crate) login: Option<String>,
     pub(crate) transaction: Option<MailTransaction>,
     pub(crate) phase: Phase,
@@ -465,7 +465,7 @@ impl Session {
         let Some(transaction) = self.transaction.as_mut() else { return ReceivedData::new(b"", limit, 0) };
         let (helo, protocol) = match &self.helo {
             Some((helo, protocol)) => (helo.as_str(), *protocol),
-            None => ("", Protocol::Smtp),
+            None => ("", ReceivedProtocol::Smtp),
         };
         let only = match transaction.recipients.as_slice() {
             [recipient] => Some(recipient.address.as_str()),

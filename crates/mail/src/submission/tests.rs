@@ -135,7 +135,7 @@ fn add_people(directory: &Directory) -> directory::Result<()> {
 fn submission(to: &[&str], login: Option<&str>, message: &str) -> Submission {
     let peer = Some("192.0.2.7:4000".parse().expect("an address"));
     Submission {
-        origin: Origin { protocol: Protocol::Esmtp, peer, login: login.map(str::to_owned) },
+        origin: Origin { protocol: ReceivedProtocol::Esmtp, peer, login: login.map(str::to_owned) },
         envelope: Envelope {
             id: "id-1".to_owned(),
             reverse_path: "ann@acme.test".to_owned(),
@@ -328,12 +328,12 @@ fn outgoing_mail_of_users_is_signed() {
         assert_eq!(String::from_utf8_lossy(&content).contains("Signed: yes"), is_signed, "{to:?} {login:?}");
     };
     let ann = Some(ANN);
-    check(&["dora@elsewhere.test"], ann, Protocol::Esmtp, true);
-    check(&["ann@acme.test", "team@acme.test"], ann, Protocol::Native, true);
-    check(&["moved@acme.test"], ann, Protocol::Esmtp, true);
-    check(&["ann@acme.test", "bob@acme.test"], ann, Protocol::Esmtp, false);
-    check(&["dora@elsewhere.test"], ann, Protocol::Lmtp, false);
-    check(&["dora@elsewhere.test"], None, Protocol::Esmtp, false);
+    check(&["dora@elsewhere.test"], ann, ReceivedProtocol::Esmtp, true);
+    check(&["ann@acme.test", "team@acme.test"], ann, ReceivedProtocol::Native, true);
+    check(&["moved@acme.test"], ann, ReceivedProtocol::Esmtp, true);
+    check(&["ann@acme.test", "bob@acme.test"], ann, ReceivedProtocol::Esmtp, false);
+    check(&["dora@elsewhere.test"], ann, ReceivedProtocol::Lmtp, false);
+    check(&["dora@elsewhere.test"], None, ReceivedProtocol::Esmtp, false);
 }
 
 #[test]

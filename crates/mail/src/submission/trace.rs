@@ -10,7 +10,7 @@ use base::{Timestamp, address_literal};
 
 /// The protocol with which a message was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
+pub enum ReceivedProtocol {
     /// SMTP after HELO.
     Smtp,
     /// SMTP after EHLO.
@@ -32,7 +32,7 @@ pub struct ReceivedField<'a> {
     /// The name of this server.
     pub hostname: &'a str,
     /// The protocol with which the message was received.
-    pub protocol: Protocol,
+    pub protocol: ReceivedProtocol,
     /// `true` if the message was announced with SMTPUTF8.
     pub smtputf8: bool,
     /// `true` if the connection is encrypted.
@@ -70,24 +70,24 @@ pub fn received_field(hop: &ReceivedField<'_>) -> String {
 /// Returns the protocol by its name in the registry of mail transmission types (RFC 3848, RFC 6531).
 fn transmission_type(hop: &ReceivedField<'_>) -> &'static str {
     match (hop.protocol, hop.smtputf8, hop.tls, hop.authenticated) {
-        (Protocol::Smtp, ..) => "SMTP",
-        (Protocol::Native, ..) => "DOUBLET",
-        (Protocol::Esmtp, false, false, false) => "ESMTP",
-        (Protocol::Esmtp, false, false, true) => "ESMTPA",
-        (Protocol::Esmtp, false, true, false) => "ESMTPS",
-        (Protocol::Esmtp, false, true, true) => "ESMTPSA",
-        (Protocol::Esmtp, true, false, false) => "UTF8SMTP",
-        (Protocol::Esmtp, true, false, true) => "UTF8SMTPA",
-        (Protocol::Esmtp, true, true, false) => "UTF8SMTPS",
-        (Protocol::Esmtp, true, true, true) => "UTF8SMTPSA",
-        (Protocol::Lmtp, false, false, false) => "LMTP",
-        (Protocol::Lmtp, false, false, true) => "LMTPA",
-        (Protocol::Lmtp, false, true, false) => "LMTPS",
-        (Protocol::Lmtp, false, true, true) => "LMTPSA",
-        (Protocol::Lmtp, true, false, false) => "UTF8LMTP",
-        (Protocol::Lmtp, true, false, true) => "UTF8LMTPA",
-        (Protocol::Lmtp, true, true, false) => "UTF8LMTPS",
-        (Protocol::Lmtp, true, true, true) => "UTF8LMTPSA",
+        (ReceivedProtocol::Smtp, ..) => "SMTP",
+        (ReceivedProtocol::Native, ..) => "DOUBLET",
+        (ReceivedProtocol::Esmtp, false, false, false) => "ESMTP",
+        (ReceivedProtocol::Esmtp, false, false, true) => "ESMTPA",
+        (ReceivedProtocol::Esmtp, false, true, false) => "ESMTPS",
+        (ReceivedProtocol::Esmtp, false, true, true) => "ESMTPSA",
+        (ReceivedProtocol::Esmtp, true, false, false) => "UTF8SMTP",
+        (ReceivedProtocol::Esmtp, true, false, true) => "UTF8SMTPA",
+        (ReceivedProtocol::Esmtp, true, true, false) => "UTF8SMTPS",
+        (ReceivedProtocol::Esmtp, true, true, true) => "UTF8SMTPSA",
+        (ReceivedProtocol::Lmtp, false, false, false) => "LMTP",
+        (ReceivedProtocol::Lmtp, false, false, true) => "LMTPA",
+        (ReceivedProtocol::Lmtp, false, true, false) => "LMTPS",
+        (ReceivedProtocol::Lmtp, false, true, true) => "LMTPSA",
+        (ReceivedProtocol::Lmtp, true, false, false) => "UTF8LMTP",
+        (ReceivedProtocol::Lmtp, true, false, true) => "UTF8LMTPA",
+        (ReceivedProtocol::Lmtp, true, true, false) => "UTF8LMTPS",
+        (ReceivedProtocol::Lmtp, true, true, true) => "UTF8LMTPSA",
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
             helo: None,
             address: address.parse().expect("an address"),
             hostname: "mx.example",
-            protocol: Protocol::Esmtp,
+            protocol: ReceivedProtocol::Esmtp,
             smtputf8: false,
             tls: false,
             authenticated: false,
@@ -129,7 +129,7 @@ mod tests {
         let expected = "client.example ([192.0.2.7])\r\n\tby mx.example with ESMTPSA id 7-1\r\n\tfor <a@b.example>\
                         \r\n\ttls TLS13_AES_256_GCM_SHA384";
         check(&full, expected);
-        let native = ReceivedField { protocol: Protocol::Native, ..hop("2001:db8::5") };
+        let native = ReceivedField { protocol: ReceivedProtocol::Native, ..hop("2001:db8::5") };
         check(&native, "[IPv6:2001:db8::5] ([IPv6:2001:db8::5])\r\n\tby mx.example with DOUBLET id 7-1");
     }
 }

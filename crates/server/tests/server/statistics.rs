@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use base::Random;
 use base::sim::{SeededRandom, SimClock};
-use mail::submission::{Origin, Protocol as MailProtocol};
+use mail::submission::{Origin, ReceivedProtocol as MailProtocol};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use sample::{PASSWORD, Sample};

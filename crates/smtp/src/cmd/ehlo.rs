@@ -3,7 +3,7 @@
 //! The client's name is kept for the trace field and for SPF. It is never trusted, and it is not compared with
 //! anything, as §4.1.4 requires. Each of the three verbs ends a transaction in progress.
 
-use mail::submission::Protocol;
+use mail::submission::ReceivedProtocol;
 
 use crate::cmd::{CallContext, auth, starttls};
 use crate::codec::reply::write_lines;
@@ -13,18 +13,18 @@ use crate::listener_rules::DisclosurePolicy;
 use crate::session::{NextAction, Session};
 
 pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    greet(session, call, Protocol::Esmtp)
+    greet(session, call, ReceivedProtocol::Esmtp)
 }
 
 pub(crate) fn run_lhlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    greet(session, call, Protocol::Lmtp)
+    greet(session, call, ReceivedProtocol::Lmtp)
 }
 
 pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    greet(session, call, Protocol::Smtp)
+    greet(session, call, ReceivedProtocol::Smtp)
 }
 
-fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) -> NextAction {
+fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: ReceivedProtocol) -> NextAction {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
         return session.refuse(
@@ -36,7 +36,7 @@ fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: Protocol) 
     }
     session.helo = Some((name.to_owned(), protocol));
     session.transaction = None;
-    if protocol == Protocol::Smtp {
+    if protocol == ReceivedProtocol::Smtp {
         write_lines(call.out, 250, &[&session.rules.hostname]);
     } else {
         write_extensions(session, call.out);

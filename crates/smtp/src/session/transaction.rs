@@ -7,7 +7,7 @@ use base::Timestamp;
 use base::line_ends::normalize_line_ends;
 use mail::router::{Envelope, Recipient};
 use mail::submission::completion::{CompletionContext, check_hops, complete_message};
-use mail::submission::{Origin, Protocol, ResolvedAddresses, Submission};
+use mail::submission::{Origin, ReceivedProtocol, ResolvedAddresses, Submission};
 
 use crate::codec::data::ReceivedData;
 use crate::codec::line::BareLineEndPolicy;
@@ -95,7 +95,7 @@ impl MailTransaction {
     }
 
     fn into_submission(self, session: &Session, message: Vec<u8>) -> Submission {
-        let protocol = session.helo.as_ref().map_or(Protocol::Smtp, |(_, protocol)| *protocol);
+        let protocol = session.helo.as_ref().map_or(ReceivedProtocol::Smtp, |(_, protocol)| *protocol);
         let origin = Origin { protocol, peer: session.peer.address, login: session.login.clone() };
         let envelope = Envelope {
             id: self.id,

@@ -8,7 +8,7 @@
 use std::sync::Mutex;
 
 use mail::router::DeliveryTarget;
-use mail::submission::{Protocol, ResolvedAddress, Submission};
+use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use smtp::backend::{MessageAcceptor, PendingAcceptance, RecipientLookup};
@@ -86,7 +86,7 @@ impl MessageAcceptor for MemoryBackend {
             envelope.recipients.iter().enumerate().filter(|(_, recipient)| recipient.address.starts_with("late"));
         let refuse = |(index, _)| (index, NegativeReply::new(452, EnhancedStatus(4, 2, 2), "Mailbox full after all"));
         let refused =
-            if submission.origin.protocol == Protocol::Lmtp { late.map(refuse).collect() } else { Vec::new() };
+            if submission.origin.protocol == ReceivedProtocol::Lmtp { late.map(refuse).collect() } else { Vec::new() };
         let mut accepted = self.accepted.lock().expect("no test panics while it holds this");
         let is_lost = envelope.reverse_path.starts_with("lost@");
         accepted.push(submission);
