@@ -94,7 +94,7 @@ fn part_matches<S: Source + ?Sized>(
 }
 
 /// Returns a field in readable form: `Name: value`.
-fn field_text(field: &header::Field<'_>) -> String {
+fn field_text(field: &header::HeaderField<'_>) -> String {
     let value = header::decoded(field.value);
     if field.name.is_empty() { value } else { format!("{}: {value}", String::from_utf8_lossy(field.name)) }
 }

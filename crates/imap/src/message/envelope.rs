@@ -7,7 +7,7 @@
 
 use mail::limits::{ADDRESSES_MAX, FIELD_BYTES_MAX};
 use mail::mime::address::{self, Mailbox};
-use mail::mime::header::{self, Field};
+use mail::mime::header::{self, HeaderField};
 
 use crate::codec::ResponseWriter;
 
@@ -88,7 +88,7 @@ impl<'a> Envelope<'a> {
         envelope
     }
 
-    fn take(&mut self, field: &Field<'a>) {
+    fn take(&mut self, field: &HeaderField<'a>) {
         match Wanted::of(field.name) {
             Some(Wanted::Text(text)) => {
                 self.texts[text as usize].get_or_insert(field.value);

@@ -57,7 +57,7 @@ pub fn add(flags: &mut Flags, name: &str) {
     }
 }
 
-fn extension(flags: &mut Flags, field: &header::Field<'_>) {
+fn extension(flags: &mut Flags, field: &header::HeaderField<'_>) {
     if field.is("X-Status") {
         letters(flags, field.value, &X_STATUS);
     } else if field.is("X-Keywords") || field.is("X-Mozilla-Keys") {

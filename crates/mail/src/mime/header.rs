@@ -2,7 +2,7 @@
 //!
 //! A header is a sequence of lines. A line that begins with a space or a tab continues the field before it. A line that
 //! is neither a field (a name without white space and control characters, then `:`) nor a continuation is *stray*. It
-//! is returned as a [`Field`] without a name, so that the fields together are the header, byte for byte.
+//! is returned as a [`HeaderField`] without a name, so that the fields together are the header, byte for byte.
 //!
 //! Only [`unfolded`] and [`decoded`] copy. The scanner of the structure determines the end of a header. These functions
 //! take a header that is already separated from the message and stop at its blank line.
@@ -17,7 +17,7 @@ use crate::mime::encoded_word;
 
 /// A field of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field<'a> {
+pub struct HeaderField<'a> {
     /// The name as written. It is empty for a stray line.
     pub name: &'a [u8],
     /// The text after the colon, still folded, without the line end.
@@ -26,7 +26,7 @@ pub struct Field<'a> {
     pub raw: &'a [u8],
 }
 
-impl Field<'_> {
+impl HeaderField<'_> {
     /// Returns `true` if the field has this name, ignoring case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
@@ -36,8 +36,8 @@ impl Field<'_> {
 
 /// Returns the fields of a header in their order.
 #[must_use]
-pub fn fields(header: &[u8]) -> Fields<'_> {
-    Fields { rest: header }
+pub fn fields(header: &[u8]) -> HeaderFieldIterator<'_> {
+    HeaderFieldIterator { rest: header }
 }
 
 /// Returns the leading fields of a message with their ranges. They end at the blank line, at the first stray line, at
@@ -46,9 +46,9 @@ pub fn fields(header: &[u8]) -> Fields<'_> {
 /// Submission and the protocols examine only these fields: a stray line ends the header for some programs and not for
 /// others, so no decision may depend on a field after it. The same holds for a line such as `--a:b`, which has the form
 /// of a field and may be a boundary.
-pub fn leading_fields(message: &[u8]) -> impl Iterator<Item = (Range<usize>, Field<'_>)> {
+pub fn leading_fields(message: &[u8]) -> impl Iterator<Item = (Range<usize>, HeaderField<'_>)> {
     let mut start = 0;
-    let is_leading = |field: &Field<'_>| !field.name.is_empty() && !field.name.starts_with(b"--");
+    let is_leading = |field: &HeaderField<'_>| !field.name.is_empty() && !field.name.starts_with(b"--");
     let leading = fields(message.get(..HEADER_BYTES_MAX).unwrap_or(message)).take_while(is_leading);
     leading.map(move |field| {
         let range = start..start + field.raw.len();
@@ -83,14 +83,14 @@ pub fn decoded(value: &[u8]) -> String {
 
 /// An iterator over the fields of a header, created by [`fields`].
 #[derive(Debug, Clone)]
-pub struct Fields<'a> {
+pub struct HeaderFieldIterator<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Field<'a>;
+impl<'a> Iterator for HeaderFieldIterator<'a> {
+    type Item = HeaderField<'a>;
 
-    fn next(&mut self) -> Option<Field<'a>> {
+    fn next(&mut self) -> Option<HeaderField<'a>> {
         let mut end = line_end(self.rest, 0);
         if is_blank_line(&self.rest[..end]) {
             return None;
@@ -104,7 +104,7 @@ impl<'a> Iterator for Fields<'a> {
             Some((name_length, colon)) => (&raw[..name_length], &raw[colon + 1..]),
             None => (&raw[..0], raw),
         };
-        Some(Field { name, value: without_line_end(value), raw })
+        Some(HeaderField { name, value: without_line_end(value), raw })
     }
 }
 

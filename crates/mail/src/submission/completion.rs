@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use base::Timestamp;
 
-use crate::mime::header::{Field, leading_fields};
+use crate::mime::header::{HeaderField, leading_fields};
 use crate::submission::Refusal;
 
 /// The information needed to complete a message.
@@ -104,7 +104,7 @@ fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
 }
 
 /// Checks that an author field contains an address: characters before and after an `@`, outside of comments and quotes.
-fn check_author(field: &Field<'_>) -> Result<(), Refusal> {
+fn check_author(field: &HeaderField<'_>) -> Result<(), Refusal> {
     let mut quoted = false;
     let mut comments = 0_u32;
     let mut escaped = false;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use mail::mime::header::{Field, leading_fields};
+use mail::mime::header::{HeaderField, leading_fields};
 
 use crate::codec::path::is_domain;
 
@@ -89,7 +89,7 @@ pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8>
 }
 
 /// Returns `true` if the authentication service of a field has the given name. Comments before the name are skipped.
-fn has_authserv_id(field: &Field<'_>, hostname: &str) -> bool {
+fn has_authserv_id(field: &HeaderField<'_>, hostname: &str) -> bool {
     if !field.is("Authentication-Results") {
         return false;
     }
