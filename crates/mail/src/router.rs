@@ -30,5 +30,5 @@ pub use accept::{AcceptOutcome, AddressResolver, DeliveryTarget, LocalMailbox, R
 pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
-pub use queue::{Job, QueueCounts, TransferOutcome};
+pub use queue::{DeliveryJob, QueueCounts, TransferOutcome};
 pub use schedule::QueueSchedule;

@@ -4,13 +4,13 @@
 //! pool, remote ones through [`smtp::client::SmtpClient`]. Each kind has its own limit of concurrent jobs, so slow
 //! remote servers do not delay local mail. Slow servers do not delay mail to fast ones either: the router gives slow
 //! destinations half of the remote jobs, and limits for each job the time until its servers respond
-//! ([`Job::connect_time_max`]). No message is sent before it is durable in this server's store, because its sender may
-//! still receive an error for it. A job that is running when the server closes is returned to the router without an
-//! attempt being counted.
+//! ([`DeliveryJob::connect_time_max`]). No message is sent before it is durable in this server's store, because its
+//! sender may still receive an error for it. A job that is running when the server closes is returned to the router
+//! without an attempt being counted.
 
 use std::sync::Arc;
 
-use mail::router::{Destination, Job, Recipient, Router, TransferOutcome};
+use mail::router::{DeliveryJob, Destination, Recipient, Router, TransferOutcome};
 use smtp::client::{DeliveryFailure, DeliveryOutcome, NextHop, OutboundMessage, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
 use wire::{Shutdown, WorkerPool};
@@ -73,7 +73,7 @@ impl TransferAgent {
 
     /// Starts due jobs as far as there is capacity. Returns `true` if more jobs may be due and there is capacity for
     /// them.
-    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<Job>) -> bool {
+    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<DeliveryJob>) -> bool {
         let free = places.available_permits();
         if free == 0 {
             return false;
@@ -95,7 +95,7 @@ impl TransferAgent {
         started > 0 && places.available_permits() > 0
     }
 
-    async fn run_job(&self, job: Job) {
+    async fn run_job(&self, job: DeliveryJob) {
         if job.destination == Destination::Local {
             let router = Arc::clone(&self.router);
             let done = self.pool.run(move || router.deliver_local(&job)).await;
@@ -115,7 +115,7 @@ impl TransferAgent {
     }
 
     /// Sends the message of a job and returns an outcome for each recipient.
-    async fn send(&self, job: &Job) -> Vec<TransferOutcome> {
+    async fn send(&self, job: &DeliveryJob) -> Vec<TransferOutcome> {
         let temporary =
             |reply: &str| vec![TransferOutcome::Temporary { reply: reply.to_owned() }; job.recipients.len()];
         let Some(transfer) = &self.transfer else {
@@ -154,7 +154,7 @@ impl TransferAgent {
         outcomes.into_iter().map(outcome).collect()
     }
 
-    async fn settle(&self, job: Job, outcomes: Vec<TransferOutcome>) {
+    async fn settle(&self, job: DeliveryJob, outcomes: Vec<TransferOutcome>) {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
             let (what, count, reply) = match outcome {
                 TransferOutcome::Delivered { reply, .. } => ("sent", &self.counters.sent, reply),

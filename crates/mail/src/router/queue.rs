@@ -10,10 +10,10 @@
 //! A remote transfer cannot be undone. If its outcome cannot be written, for instance because the disk is full, the
 //! outcome is kept in memory and written later. Until then nothing else is sent.
 //!
-//! A [`Job`] is one message for one destination. While it is in progress, no second job of that message for that
-//! destination is given out. So nothing is sent twice as long as the server runs. A crash between the remote server's
-//! reply and the local commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). [`super::dispatch`]
-//! determines the order of jobs.
+//! A [`DeliveryJob`] is one message for one destination. While it is in progress, no second job of that message for
+//! that destination is given out. So nothing is sent twice as long as the server runs. A crash between the remote
+//! server's reply and the local commit repeats that one transfer, which SMTP cannot exclude (RFC 1047).
+//! [`super::dispatch`] determines the order of jobs.
 //!
 //! A message may be given out before it is durable. Before it is sent elsewhere, the transfer waits for
 //! [`Router::durable`]: if the log cannot be written, the client receives a temporary failure and sends the message
@@ -43,7 +43,7 @@ use crate::router::envelope::Envelope;
 
 /// One message for one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Job {
+pub struct DeliveryJob {
     /// The queued message.
     pub key: QueueKey,
     /// The destination.
@@ -108,7 +108,7 @@ struct State {
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
     agenda: Dispatcher,
     /// Jobs that are still active because their outcomes could not be written.
-    pending_outcomes: Vec<(Job, Vec<TransferOutcome>)>,
+    pending_outcomes: Vec<(DeliveryJob, Vec<TransferOutcome>)>,
 }
 
 impl Queue {
@@ -178,7 +178,7 @@ impl Queue {
         now: Timestamp,
         jobs_max: usize,
         take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
-    ) -> Vec<Job> {
+    ) -> Vec<DeliveryJob> {
         let mut state = self.lock();
         let mut jobs = Vec::new();
         while jobs.len() < jobs_max {
@@ -199,7 +199,15 @@ impl Queue {
             let ticket = *ticket;
             let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
             let opening_max = is_hurried.then_some(CONNECT_TIME_MAX);
-            jobs.push(Job { key, destination, envelope, recipients, size, ticket, connect_time_max: opening_max });
+            jobs.push(DeliveryJob {
+                key,
+                destination,
+                envelope,
+                recipients,
+                size,
+                ticket,
+                connect_time_max: opening_max,
+            });
         }
         jobs
     }
@@ -214,7 +222,7 @@ impl Queue {
         }
     }
 
-    fn release(&self, job: &Job, not_before: Timestamp, ended: AttemptResult) {
+    fn release(&self, job: &DeliveryJob, not_before: Timestamp, ended: AttemptResult) {
         self.lock().agenda.release(job.key, &job.destination, not_before, ended);
     }
 
@@ -229,7 +237,7 @@ impl Router {
     /// Each job must be given back with [`Router::finish`] or [`Router::deliver_local`]. The result is empty while the
     /// store accepts no writes: a message sent in that state would be sent again.
     #[must_use]
-    pub fn due(&self, jobs_max: usize) -> Vec<Job> {
+    pub fn due(&self, jobs_max: usize) -> Vec<DeliveryJob> {
         let mut jobs = self.due_local(jobs_max);
         jobs.extend(self.due_remote(jobs_max.saturating_sub(jobs.len())));
         jobs
@@ -237,13 +245,13 @@ impl Router {
 
     /// Returns jobs for local mailboxes, like [`Router::due`].
     #[must_use]
-    pub fn due_local(&self, jobs_max: usize) -> Vec<Job> {
+    pub fn due_local(&self, jobs_max: usize) -> Vec<DeliveryJob> {
         self.take_due(jobs_max, Dispatcher::take_local)
     }
 
     /// Returns jobs for other servers, like [`Router::due`].
     #[must_use]
-    pub fn due_remote(&self, jobs_max: usize) -> Vec<Job> {
+    pub fn due_remote(&self, jobs_max: usize) -> Vec<DeliveryJob> {
         self.take_due(jobs_max, Dispatcher::take_remote)
     }
 
@@ -251,7 +259,7 @@ impl Router {
         &self,
         jobs_max: usize,
         take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
-    ) -> Vec<Job> {
+    ) -> Vec<DeliveryJob> {
         if !self.write_pending_outcomes() {
             return Vec::new();
         }
@@ -260,7 +268,7 @@ impl Router {
 
     /// Returns a handle to wait for before a job's message is sent elsewhere. Until then a crash can lose the message,
     /// and its sender would send it again.
-    pub fn durable(&self, job: &Job) -> DurableFuture {
+    pub fn durable(&self, job: &DeliveryJob) -> DurableFuture {
         self.mail.notes().store().durable(job.ticket)
     }
 
@@ -277,7 +285,7 @@ impl Router {
     ///
     /// After an error the job is not given out again. [`Router::due`] keeps trying to write the outcomes until the
     /// server ends.
-    pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
+    pub fn finish(&self, job: &DeliveryJob, outcomes: &[TransferOutcome]) -> Result<Ticket> {
         let ended = self.ended(outcomes);
         let outcome = self.record_outcomes(job, outcomes, Vec::new());
         if outcome.is_err() {
@@ -290,7 +298,7 @@ impl Router {
 
     /// Executes a job whose recipients are local mailboxes. The delivery and the end of the entry are one transaction.
     /// After an error the job is retried with a delay.
-    pub fn deliver_local(&self, job: &Job) -> Result<Ticket> {
+    pub fn deliver_local(&self, job: &DeliveryJob) -> Result<Ticket> {
         let mut outcome = self.settle_local(job);
         for _ in 1..LOCAL_DELIVERY_TRIES_MAX {
             // A mailbox was filled between the check and the delivery. The next check finds it full.
@@ -324,7 +332,7 @@ impl Router {
     }
 
     /// Puts a job back without an attempt, for instance at shutdown.
-    pub fn abandon(&self, job: &Job) {
+    pub fn abandon(&self, job: &DeliveryJob) {
         self.queue.release(job, Timestamp::default(), AttemptResult::NotAttempted);
     }
 
@@ -379,7 +387,7 @@ impl Router {
         self.queue.get(key).ok_or_else(|| unknown(key))
     }
 
-    fn settle_local(&self, job: &Job) -> Result<Ticket> {
+    fn settle_local(&self, job: &DeliveryJob) -> Result<Ticket> {
         let raw = self.content(job.key)?;
         let form = with_return_path(&job.envelope, &raw);
         let size = form.len() as u64;
@@ -434,7 +442,7 @@ impl Router {
     /// Writes the outcomes of a job and the reports that they cause.
     fn record_outcomes(
         &self,
-        job: &Job,
+        job: &DeliveryJob,
         outcomes: &[TransferOutcome],
         mut postings: Vec<RoutedMessage<'_>>,
     ) -> Result<Ticket> {

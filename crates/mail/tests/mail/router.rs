@@ -325,15 +325,14 @@ fn remote_mail_does_not_block_local_mail() {
 /// Jobs for servers that hang until the attempt is given up, in the time of the test.
 struct HangingJobs {
     since: u64,
-    jobs: Vec<mail::router::Job>,
+    jobs: Vec<mail::router::DeliveryJob>,
 }
 
 impl World {
     /// Starts the due jobs for other servers, up to the number of free slots. Returns the jobs for servers that answer.
-    fn begin(&self, hanging: &mut Vec<HangingJobs>, second: u64) -> Vec<mail::router::Job> {
+    fn begin(&self, hanging: &mut Vec<HangingJobs>, second: u64) -> Vec<mail::router::DeliveryJob> {
         let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
-        let is_dead =
-            |job: &mail::router::Job| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
+        let is_dead = |job: &mail::router::DeliveryJob| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
         let (dead, alive) = self.router.due_remote(50 - busy).into_iter().partition(is_dead);
         hanging.push(HangingJobs { since: second, jobs: dead });
         alive
@@ -341,7 +340,7 @@ impl World {
 }
 
 /// Returns the time at which a message for `alive…` was sent.
-fn sent_at(job: &mail::router::Job) -> u64 {
+fn sent_at(job: &mail::router::DeliveryJob) -> u64 {
     let Destination::Domain(name) = &job.destination else { return 0 };
     name.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a second")
 }

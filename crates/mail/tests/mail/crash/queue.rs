@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Timestamp;
 use mail::router::{
-    DeliveryTarget, Envelope, Job, QueueEntry, QueueKey, QueueSchedule, QueuedRecipient, RecipientState,
+    DeliveryJob, DeliveryTarget, Envelope, QueueEntry, QueueKey, QueueSchedule, QueuedRecipient, RecipientState,
     TransferOutcome,
 };
 
@@ -23,16 +23,16 @@ pub enum QueueOperation {
         content: Content,
     },
     Finish {
-        job: Job,
+        job: DeliveryJob,
         outcomes: Vec<TransferOutcome>,
     },
     /// Writes the outcomes of a job that could not be written before.
     WritePending {
-        job: Job,
+        job: DeliveryJob,
         outcomes: Vec<TransferOutcome>,
     },
     DeliverHere {
-        job: Job,
+        job: DeliveryJob,
     },
     Hold {
         key: QueueKey,
@@ -277,7 +277,7 @@ fn check_accept(
 
 /// Determines which recipients of a local job received the message.
 fn arrivals_of(
-    job: &Job,
+    job: &DeliveryJob,
     before: &State,
     flow: &MessageFlow,
     given: Conditions,
@@ -323,7 +323,7 @@ fn standing(queued: &QueuedRecipient) -> ComparedRecipient {
 
 /// Checks the state of a queued message after an attempt at its recipients.
 fn check_settled(
-    job: &Job,
+    job: &DeliveryJob,
     outcomes: &[TransferOutcome],
     (before, after): (&State, &State),
     flow: &MessageFlow,
@@ -351,7 +351,7 @@ fn check_settled(
 }
 
 /// Applies the outcomes of a job to an entry. Returns the number of reports.
-fn settle(entry: &mut QueueEntry, job: &Job, outcomes: &[TransferOutcome], now: Timestamp) -> usize {
+fn settle(entry: &mut QueueEntry, job: &DeliveryJob, outcomes: &[TransferOutcome], now: Timestamp) -> usize {
     let schedule = QueueSchedule::default();
     let mut relayed = false;
     let mut delayed = false;

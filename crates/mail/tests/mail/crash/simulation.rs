@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mail::router::{Destination, Job, TransferOutcome};
+use mail::router::{DeliveryJob, Destination, TransferOutcome};
 use notes::{Access, Identity, level};
 
 use super::files::{FileOperation, Model};
@@ -59,9 +59,9 @@ struct Simulation {
     /// The last batch that was acknowledged as durable.
     acknowledged: u64,
     /// The jobs in progress.
-    jobs: Vec<Job>,
+    jobs: Vec<DeliveryJob>,
     /// The outcomes of a job that could not be written.
-    unwritten: Option<(Job, Vec<TransferOutcome>)>,
+    unwritten: Option<(DeliveryJob, Vec<TransferOutcome>)>,
 }
 
 #[test]

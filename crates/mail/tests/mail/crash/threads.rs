@@ -11,7 +11,7 @@ use std::thread;
 use base::sim::SeededRandom;
 use base::{Random, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage};
-use mail::router::{Envelope, Job, Recipient, TransferOutcome};
+use mail::router::{DeliveryJob, Envelope, Recipient, TransferOutcome};
 use notes::Marks;
 
 use super::content::{self, Content};
@@ -43,7 +43,7 @@ fn sent() -> TransferOutcome {
 }
 
 /// Runs all jobs at the same moment, each in a separate thread.
-fn run_concurrently<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
+fn run_concurrently<'w>(world: &'w World, jobs: &'w [DeliveryJob], run: impl Fn(&DeliveryJob) + Sync) {
     let start = std::sync::Barrier::new(jobs.len());
     thread::scope(|scope| {
         for job in jobs {
