@@ -8,7 +8,7 @@
 
 use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
-use crate::mime::address::{self, Entry, Mailbox};
+use crate::mime::address::{self, AddressListEntry, Mailbox};
 use crate::mime::structure::Part;
 use crate::mime::{PartKind, Source, encoded_word, header, text};
 
@@ -105,9 +105,9 @@ fn addresses_text(value: &[u8]) -> String {
     let mut separator = "";
     for entry in address::parse(value) {
         let (text, next_separator) = match entry {
-            Entry::Mailbox(mailbox) => (mailbox_text(&mailbox), ", "),
-            Entry::GroupStart(name) => (format!("{}:", encoded_word::decode(&name)), " "),
-            Entry::GroupEnd => continue,
+            AddressListEntry::Mailbox(mailbox) => (mailbox_text(&mailbox), ", "),
+            AddressListEntry::GroupStart(name) => (format!("{}:", encoded_word::decode(&name)), " "),
+            AddressListEntry::GroupEnd => continue,
         };
         all.push_str(separator);
         all.push_str(&text);

@@ -76,7 +76,7 @@ impl Wanted {
 #[derive(Default)]
 struct Envelope<'a> {
     texts: [Option<&'a [u8]>; 4],
-    lists: [Vec<address::Entry>; 6],
+    lists: [Vec<address::AddressListEntry>; 6],
 }
 
 impl<'a> Envelope<'a> {
@@ -111,7 +111,7 @@ fn cut(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 
-fn addresses(entries: &[address::Entry], out: &mut ResponseWriter) {
+fn addresses(entries: &[address::AddressListEntry], out: &mut ResponseWriter) {
     if entries.is_empty() {
         out.nil();
         return;
@@ -119,11 +119,11 @@ fn addresses(entries: &[address::Entry], out: &mut ResponseWriter) {
     out.byte(b'(');
     for entry in entries {
         match entry {
-            address::Entry::Mailbox(mailbox) => self::mailbox(mailbox, out),
-            address::Entry::GroupStart(name) => {
+            address::AddressListEntry::Mailbox(mailbox) => self::mailbox(mailbox, out),
+            address::AddressListEntry::GroupStart(name) => {
                 out.raw(b"(NIL NIL ").string(name).raw(b" NIL)");
             }
-            address::Entry::GroupEnd => {
+            address::AddressListEntry::GroupEnd => {
                 out.raw(b"(NIL NIL NIL NIL)");
             }
         }

@@ -92,9 +92,9 @@ pub(super) fn sent(header: &[u8], received: Timestamp) -> Timestamp {
 /// Returns the mailbox of the first address: its local part, or the name of a group.
 fn local_part(header: &[u8], name: &str) -> String {
     match first_address(header, name) {
-        Some(address::Entry::Mailbox(mailbox)) => fold(&String::from_utf8_lossy(&mailbox.local)),
-        Some(address::Entry::GroupStart(name)) => fold(&String::from_utf8_lossy(&name)),
-        Some(address::Entry::GroupEnd) | None => String::new(),
+        Some(address::AddressListEntry::Mailbox(mailbox)) => fold(&String::from_utf8_lossy(&mailbox.local)),
+        Some(address::AddressListEntry::GroupStart(name)) => fold(&String::from_utf8_lossy(&name)),
+        Some(address::AddressListEntry::GroupEnd) | None => String::new(),
     }
 }
 
@@ -103,13 +103,13 @@ fn display(header: &[u8], name: &str) -> String {
     let shown =
         |mailbox: &Mailbox| mailbox.display_name().filter(|name| !name.is_empty()).unwrap_or_else(|| mailbox.address());
     match first_address(header, name) {
-        Some(address::Entry::Mailbox(mailbox)) => fold(&shown(&mailbox)),
-        Some(address::Entry::GroupStart(name)) => fold(&encoded_word::decode(&name)),
-        Some(address::Entry::GroupEnd) | None => String::new(),
+        Some(address::AddressListEntry::Mailbox(mailbox)) => fold(&shown(&mailbox)),
+        Some(address::AddressListEntry::GroupStart(name)) => fold(&encoded_word::decode(&name)),
+        Some(address::AddressListEntry::GroupEnd) | None => String::new(),
     }
 }
 
-fn first_address(header: &[u8], name: &str) -> Option<address::Entry> {
+fn first_address(header: &[u8], name: &str) -> Option<address::AddressListEntry> {
     address::parse(header::first(header, name)?).into_iter().next()
 }
 

@@ -15,10 +15,10 @@ const ENCODED_WORD_BYTES_MAX: usize = 256;
 
 /// An element of a list of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum AddressListEntry {
     /// A mailbox.
     Mailbox(Mailbox),
-    /// The start of a group with this name. The mailboxes up to the next [`Entry::GroupEnd`] belong to it.
+    /// The start of a group with this name. The mailboxes up to the next [`AddressListEntry::GroupEnd`] belong to it.
     GroupStart(Vec<u8>),
     /// The end of a group.
     GroupEnd,
@@ -57,7 +57,7 @@ impl Mailbox {
 
 /// Parses the folded value of a field that holds addresses. The rest is ignored after [`ADDRESSES_MAX`] entries.
 #[must_use]
-pub fn parse(value: &[u8]) -> Vec<Entry> {
+pub fn parse(value: &[u8]) -> Vec<AddressListEntry> {
     let mut parser = Parser { entries: Vec::new(), in_group: false, words: MailboxWords::default() };
     let mut tokens = Tokens { rest: value };
     while parser.entries.len() < ADDRESSES_MAX {
@@ -74,7 +74,7 @@ pub fn parse(value: &[u8]) -> Vec<Entry> {
 /// Returns the mailboxes of a list, including those in groups.
 pub fn mailboxes(value: &[u8]) -> impl Iterator<Item = Mailbox> {
     parse(value).into_iter().filter_map(|entry| match entry {
-        Entry::Mailbox(mailbox) => Some(mailbox),
+        AddressListEntry::Mailbox(mailbox) => Some(mailbox),
         _ => None,
     })
 }
@@ -264,7 +264,7 @@ struct MailboxWords {
 }
 
 struct Parser {
-    entries: Vec<Entry>,
+    entries: Vec<AddressListEntry>,
     in_group: bool,
     words: MailboxWords,
 }
@@ -279,12 +279,12 @@ impl Parser {
             Token::Special(b';') => {
                 self.flush();
                 if std::mem::take(&mut self.in_group) {
-                    self.entries.push(Entry::GroupEnd);
+                    self.entries.push(AddressListEntry::GroupEnd);
                 }
             }
             Token::Special(b':') if !self.in_group && self.words.at.is_none() && self.words.angle.is_none() => {
                 let words = std::mem::take(&mut self.words);
-                self.entries.push(Entry::GroupStart(words.words.join(&b' ')));
+                self.entries.push(AddressListEntry::GroupStart(words.words.join(&b' ')));
                 self.in_group = true;
             }
             Token::Special(_) => {}
@@ -294,13 +294,13 @@ impl Parser {
     fn end(&mut self) {
         self.flush();
         if self.in_group {
-            self.entries.push(Entry::GroupEnd);
+            self.entries.push(AddressListEntry::GroupEnd);
         }
     }
 
     fn flush(&mut self) {
         if let Some(mailbox) = std::mem::take(&mut self.words).into_mailbox() {
-            self.entries.push(Entry::Mailbox(mailbox));
+            self.entries.push(AddressListEntry::Mailbox(mailbox));
         }
     }
 }
@@ -344,12 +344,12 @@ mod tests {
     fn formatted(value: &[u8]) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let or_nil = |bytes: &Option<Vec<u8>>| bytes.as_deref().map_or("-".into(), text);
-        let entry = |entry: &Entry| match entry {
-            Entry::Mailbox(m) => {
+        let entry = |entry: &AddressListEntry| match entry {
+            AddressListEntry::Mailbox(m) => {
                 format!("{}|{}|{}|{}", or_nil(&m.name), or_nil(&m.route), text(&m.local), text(&m.domain))
             }
-            Entry::GroupStart(name) => format!("{}:", text(name)),
-            Entry::GroupEnd => ";".into(),
+            AddressListEntry::GroupStart(name) => format!("{}:", text(name)),
+            AddressListEntry::GroupEnd => ";".into(),
         };
         parse(value).iter().map(entry).collect::<Vec<_>>().join("  ")
     }
