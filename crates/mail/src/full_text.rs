@@ -11,7 +11,7 @@ use search::{ContentReader, NotePart, NoteText, OpenNote, html};
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
-use crate::mime::{PartKind, Source, text, transfer_encoding};
+use crate::mime::{MimeSource, PartKind, text, transfer_encoding};
 use crate::search_texts::{ADDRESS_FIELDS, INDEXED_FIELDS, find_in_addresses, find_in_body, find_in_field};
 
 /// Name of the item under which the names of attachments are found.

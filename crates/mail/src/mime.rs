@@ -33,5 +33,5 @@ mod tests;
 
 pub use damaged::Damaged;
 pub use fuzzing::check_arbitrary_bytes;
-pub use message_source::{InMemoryMessage, Source, slice};
+pub use message_source::{InMemoryMessage, MimeSource, slice};
 pub use structure::{Part, PartKind, Structure, parse};

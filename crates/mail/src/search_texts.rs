@@ -10,7 +10,7 @@ use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
 use crate::mime::address::{self, AddressListEntry, Mailbox};
 use crate::mime::structure::Part;
-use crate::mime::{PartKind, Source, encoded_word, header, text};
+use crate::mime::{MimeSource, PartKind, encoded_word, header, text};
 
 /// The fields that have their own IMAP search keys. The index contains the words of these fields. Other fields are full
 /// of signatures and traces: each message has hundreds of words there that occur in no other message.
@@ -53,7 +53,10 @@ pub fn find_in_header(header: &[u8], is_right: &mut dyn FnMut(&str) -> bool) -> 
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn find_in_body<S: Source + ?Sized>(source: &S, is_right: &mut dyn FnMut(&str) -> bool) -> Result<bool, S::Error> {
+pub fn find_in_body<S: MimeSource + ?Sized>(
+    source: &S,
+    is_right: &mut dyn FnMut(&str) -> bool,
+) -> Result<bool, S::Error> {
     let parts = source.structure().parts();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 && headers_match(source, part, &parts[part.parent.unwrap_or(0)], is_right)? {
@@ -67,7 +70,7 @@ pub fn find_in_body<S: Source + ?Sized>(source: &S, is_right: &mut dyn FnMut(&st
 }
 
 /// Returns `true` if `is_right` accepts a header field of a message within the message, or the file name of a part.
-fn headers_match<S: Source + ?Sized>(
+fn headers_match<S: MimeSource + ?Sized>(
     source: &S,
     part: &Part,
     parent: &Part,
@@ -80,7 +83,7 @@ fn headers_match<S: Source + ?Sized>(
     Ok(part.content.file_name().is_some_and(|name| is_right(&fold(&name))))
 }
 
-fn part_matches<S: Source + ?Sized>(
+fn part_matches<S: MimeSource + ?Sized>(
     source: &S,
     index: usize,
     part: &Part,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base::Timestamp;
 use mail::mailbox::{HeadText, MailSnapshot, Message};
-use mail::mime::{Source, Structure};
+use mail::mime::{MimeSource, Structure};
 use notes::{FolderEntry, Marks};
 use search::ExcludedNotes;
 
@@ -83,7 +83,7 @@ impl message::EntryData for MessageEntry<'_> {
 /// An opened message.
 pub struct OpenedMessage<'v>(pub Message<'v>);
 
-impl Source for OpenedMessage<'_> {
+impl MimeSource for OpenedMessage<'_> {
     type Error = mail::Error;
 
     fn header(&self) -> &[u8] {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mail::mime::Source;
+use mail::mime::MimeSource;
 
 use super::copy::permitted_updates;
 use super::search::{self, SearchResponse, SearchResult};

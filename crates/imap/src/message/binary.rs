@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use mail::mime::structure::TransferEncoding;
-use mail::mime::{PartKind, Source, transfer_encoding};
+use mail::mime::{MimeSource, PartKind, transfer_encoding};
 
 use super::section::Octets;
 use crate::codec::ast::{PartPath, Partial};
@@ -26,7 +26,7 @@ pub enum DecodedPart {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn binary<S: Source + ?Sized>(
+pub fn binary<S: MimeSource + ?Sized>(
     source: &S,
     path: &PartPath,
     partial: Option<Partial>,

@@ -1,12 +1,12 @@
 //! Interfaces through which rendering and matching access a message.
 //!
 //! [`EntryData`] is the data that a folder keeps of each message, which is sufficient for most questions.
-//! [`MessageSource`] is an opened message: its bytes ([`Source`]) and its ids. The session implements both on top of
-//! the `mail` crate.
+//! [`MessageSource`] is an opened message: its bytes ([`MimeSource`]) and its ids. The session implements both on top
+//! of the `mail` crate.
 
 use base::Timestamp;
 use mail::mailbox::HeadText;
-use mail::mime::Source;
+use mail::mime::MimeSource;
 
 use crate::codec::ast::SystemFlags;
 
@@ -34,7 +34,7 @@ pub trait EntryData {
 }
 
 /// An opened message.
-pub trait MessageSource: Source {
+pub trait MessageSource: MimeSource {
     /// Returns the EMAILID (RFC 8474).
     fn email_id(&self) -> Result<String, Self::Error>;
     /// Returns the THREADID, or `None` if the message has none.

@@ -1,7 +1,7 @@
 //! Properties that must hold for any message.
 
 use base::Timestamp;
-use mail::mime::Source;
+use mail::mime::MimeSource;
 
 use super::message_fixture::MessageFixture;
 use super::{AttributeOutcome, MessageSorter, Octets, SearchPlan, Threader, attribute, section};

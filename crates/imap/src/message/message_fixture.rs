@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use base::Timestamp;
 use mail::mailbox::HeadText;
-use mail::mime::{InMemoryMessage, Source, Structure, parse};
+use mail::mime::{InMemoryMessage, MimeSource, Structure, parse};
 
 use super::entry::{EntryData, MessageSource};
 use crate::codec::ast::SystemFlags;
@@ -81,7 +81,7 @@ impl<'a> MessageFixture<'a> {
     }
 }
 
-impl Source for MessageFixture<'_> {
+impl MimeSource for MessageFixture<'_> {
     type Error = Infallible;
 
     fn header(&self) -> &[u8] {

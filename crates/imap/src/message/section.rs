@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use mail::mime::{PartKind, Source, header, slice};
+use mail::mime::{MimeSource, PartKind, header, slice};
 
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{PartPath, Partial, SectionSpec, SectionText};
@@ -32,7 +32,7 @@ impl Octets {
     /// # Errors
     ///
     /// Returns the errors of the source, which is read only for fields in the header of an encapsulated message.
-    pub fn of_section<S: Source + ?Sized>(source: &S, section: &SectionSpec) -> Result<Self, S::Error> {
+    pub fn of_section<S: MimeSource + ?Sized>(source: &S, section: &SectionSpec) -> Result<Self, S::Error> {
         let parts = source.structure().parts();
         let Some(index) = source.structure().find(&section.part.0) else { return Ok(Self::NONE) };
         let part = &parts[index];
@@ -86,7 +86,11 @@ impl Octets {
     /// # Errors
     ///
     /// Returns the errors of the source.
-    pub fn read<'s, S: Source + ?Sized>(&'s self, source: &'s S, range: Range<u64>) -> Result<Cow<'s, [u8]>, S::Error> {
+    pub fn read<'s, S: MimeSource + ?Sized>(
+        &'s self,
+        source: &'s S,
+        range: Range<u64>,
+    ) -> Result<Cow<'s, [u8]>, S::Error> {
         match self {
             Self::Range(all) => {
                 let start = all.start.saturating_add(range.start).min(all.end);
@@ -101,7 +105,7 @@ impl Octets {
     /// # Errors
     ///
     /// Returns the errors of the source.
-    pub fn write<S: Source + ?Sized>(&self, source: &S, out: &mut ResponseWriter) -> Result<(), S::Error> {
+    pub fn write<S: MimeSource + ?Sized>(&self, source: &S, out: &mut ResponseWriter) -> Result<(), S::Error> {
         let bytes = self.read(source, 0..self.length())?;
         out.literal(&bytes);
         Ok(())

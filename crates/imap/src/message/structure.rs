@@ -8,7 +8,7 @@
 //! Bytes are read only for an encapsulated message: its header, for its envelope.
 
 use mail::mime::structure::{Content, InternedText, Parameter, Part};
-use mail::mime::{PartKind, Source};
+use mail::mime::{MimeSource, PartKind};
 
 use super::envelope::envelope;
 use crate::codec::ResponseWriter;
@@ -27,7 +27,7 @@ pub enum Detail {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn body_structure<S: Source + ?Sized>(
+pub fn body_structure<S: MimeSource + ?Sized>(
     source: &S,
     detail: Detail,
     out: &mut ResponseWriter,

@@ -18,7 +18,7 @@ use crate::mailbox::head_cache::{self, HeadCache, HeadText, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
 use crate::mime::skeleton::Skeleton;
-use crate::mime::{Source, Structure};
+use crate::mime::{MimeSource, Structure};
 
 /// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
@@ -84,7 +84,7 @@ impl<'v> Message<'v> {
     }
 }
 
-impl Source for Message<'_> {
+impl MimeSource for Message<'_> {
     type Error = Error;
 
     fn header(&self) -> &[u8] {
@@ -96,7 +96,7 @@ impl Source for Message<'_> {
     }
 
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
-        let header = Source::header(self);
+        let header = MimeSource::header(self);
         let header_length = header.len() as u64;
         if range.end <= header_length {
             return Ok(Cow::Borrowed(slice(header, &range)));

@@ -1,7 +1,7 @@
 //! Access to the bytes of a message, wherever they are stored.
 //!
 //! The header and the structure of a stored message are in memory, while the rest may be in several records. Code that
-//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`InMemoryMessage`] is a
+//! renders or searches messages requests only the ranges that it needs from a [`MimeSource`]. [`InMemoryMessage`] is a
 //! message that is entirely in memory.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::mime::Structure;
 
 /// A message whose bytes can be requested.
-pub trait Source {
+pub trait MimeSource {
     /// The error of a failed read.
     type Error;
 
@@ -40,7 +40,7 @@ impl<'a> InMemoryMessage<'a> {
     }
 }
 
-impl Source for InMemoryMessage<'_> {
+impl MimeSource for InMemoryMessage<'_> {
     type Error = Infallible;
 
     fn header(&self) -> &[u8] {

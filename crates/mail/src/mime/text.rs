@@ -1,13 +1,13 @@
 //! The texts of a message's parts in Unicode, and the preview.
 //!
 //! The transfer encoding and the character set are decoded, both leniently: an unknown character set is guessed. A
-//! limit determines how much is examined, and no more than that is read from the [`Source`].
+//! limit determines how much is examined, and no more than that is read from the [`MimeSource`].
 
 use search::html;
 
 use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
 use crate::mime::structure::{Part, TransferEncoding};
-use crate::mime::{Source, encoded_word, transfer_encoding};
+use crate::mime::{MimeSource, encoded_word, transfer_encoding};
 
 /// Number of bytes of a part that are examined first for a preview.
 const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;
@@ -32,7 +32,7 @@ pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String>
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn of_part<S: Source + ?Sized>(
+pub fn of_part<S: MimeSource + ?Sized>(
     source: &S,
     index: usize,
     size_bytes_max: usize,
@@ -62,7 +62,7 @@ pub fn of_html(html: &str) -> String {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
+pub fn preview<S: MimeSource + ?Sized>(source: &S) -> Result<String, S::Error> {
     let shown =
         |part: &Part| (part.is_media("text", "plain") || part.is_media("text", "html")) && !part.is_attachment();
     let parts = source.structure().parts().iter().enumerate();
@@ -76,7 +76,7 @@ pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
 }
 
 /// Returns the preview of one part. Reads as little of the part as possible.
-fn preview_of_part<S: Source + ?Sized>(source: &S, index: usize, part: &Part) -> Result<String, S::Error> {
+fn preview_of_part<S: MimeSource + ?Sized>(source: &S, index: usize, part: &Part) -> Result<String, S::Error> {
     let mut size_bytes = PREVIEW_SOURCE_BYTES_MIN;
     loop {
         let text = of_part(source, index, size_bytes)?.unwrap_or_default();

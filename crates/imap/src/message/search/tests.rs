@@ -239,7 +239,7 @@ fn each_part_is_read_once_for_many_keys() {
 }
 
 fn message_parts(message: &MessageFixture<'_>) -> usize {
-    mail::mime::Source::structure(message).parts().len()
+    mail::mime::MimeSource::structure(message).parts().len()
 }
 
 #[test]
