@@ -36,8 +36,8 @@ impl From<store::Error> for Error {
     }
 }
 
-impl From<crate::mime::Damaged> for Error {
-    fn from(crate::mime::Damaged(what): crate::mime::Damaged) -> Self {
+impl From<crate::mime::DamagedRecord> for Error {
+    fn from(crate::mime::DamagedRecord(what): crate::mime::DamagedRecord) -> Self {
         Self::Damaged(what)
     }
 }

@@ -31,7 +31,7 @@ mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-pub use damaged::Damaged;
+pub use damaged::DamagedRecord;
 pub use fuzzing::check_arbitrary_bytes;
 pub use message_source::{InMemoryMessage, MimeSource, slice};
 pub use structure::{Part, PartKind, Structure, parse};

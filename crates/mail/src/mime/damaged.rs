@@ -4,4 +4,4 @@
 /// [`crate::Error::Damaged`] above this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("damaged {0}")]
-pub struct Damaged(pub &'static str);
+pub struct DamagedRecord(pub &'static str);

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use super::skeleton::{ContentId, Segment, Skeleton, join, split};
 use super::{InMemoryMessage, Structure, address, date, encoded_word, header, parse, text};
-use crate::mime::Damaged;
+use crate::mime::DamagedRecord;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
 pub fn check_arbitrary_bytes(data: &[u8]) {
@@ -49,9 +49,9 @@ fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
     let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded can be decoded");
     let count = segments.iter().filter(|segment| matches!(segment, Segment::Part(_))).count();
     assert_eq!(skeleton.parts().count(), count, "every part is stored");
-    let read = |id: &ContentId, range: std::ops::Range<u64>| -> Result<Vec<u8>, Damaged> {
-        let content = contents.get(place_of(id)).ok_or(Damaged("content"))?;
-        content.get(range.start as usize..range.end as usize).map(<[u8]>::to_vec).ok_or(Damaged("content"))
+    let read = |id: &ContentId, range: std::ops::Range<u64>| -> Result<Vec<u8>, DamagedRecord> {
+        let content = contents.get(place_of(id)).ok_or(DamagedRecord("content"))?;
+        content.get(range.start as usize..range.end as usize).map(<[u8]>::to_vec).ok_or(DamagedRecord("content"))
     };
     assert_eq!(skeleton.join(read).as_deref(), Ok(data), "the skeleton restores the message");
     let length = data.len();
@@ -79,7 +79,7 @@ fn check_foreign(data: &[u8]) {
         for range in [0..length.min(1_000), length / 2..length.min(length / 2 + 100)] {
             let _ = skeleton.range(range, |_, wanted| {
                 let wanted = wanted.end.saturating_sub(wanted.start);
-                if wanted > 100_000 { Err(Damaged("content")) } else { Ok(vec![b'x'; wanted as usize]) }
+                if wanted > 100_000 { Err(DamagedRecord("content")) } else { Ok(vec![b'x'; wanted as usize]) }
             });
         }
     }

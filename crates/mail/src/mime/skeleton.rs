@@ -23,7 +23,7 @@ use std::ops::Range;
 
 use base::limits::MESSAGE_BYTES_MAX;
 
-use crate::mime::Damaged;
+use crate::mime::DamagedRecord;
 use crate::mime::message_source::slice;
 use crate::mime::structure::{PartKind, Structure, TransferEncoding};
 
@@ -254,7 +254,7 @@ impl<'a> Skeleton<'a> {
     /// # Errors
     ///
     /// Returns the errors of [`Skeleton::range`].
-    pub fn join<E: From<Damaged>>(
+    pub fn join<E: From<DamagedRecord>>(
         &self,
         read: impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, E> {
@@ -265,8 +265,8 @@ impl<'a> Skeleton<'a> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of `read`, and [`Damaged`] if the length of a content has changed.
-    pub fn range<E: From<Damaged>>(
+    /// Returns the errors of `read`, and [`DamagedRecord`] if the length of a content has changed.
+    pub fn range<E: From<DamagedRecord>>(
         &self,
         range: Range<u64>,
         mut read: impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
@@ -297,7 +297,7 @@ impl PieceBytes<'_> {
 }
 
 impl StoredPart {
-    fn append<E: From<Damaged>>(
+    fn append<E: From<DamagedRecord>>(
         &self,
         range: Range<u64>,
         read: &mut impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
@@ -310,7 +310,11 @@ impl StoredPart {
         if content.len() as u64 == needed.end - needed.start {
             self.rebuild.write(&content, needed.start, self.length, range, raw);
         }
-        if raw.len() as u64 - before == wanted { Ok(()) } else { Err(Damaged("content of a message part").into()) }
+        if raw.len() as u64 - before == wanted {
+            Ok(())
+        } else {
+            Err(DamagedRecord("content of a message part").into())
+        }
     }
 }
 
@@ -325,8 +329,8 @@ impl<'a> Skeleton<'a> {
     ///
     /// # Errors
     ///
-    /// Returns [`Damaged`] if the bytes are not a skeleton.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Damaged> {
+    /// Returns [`DamagedRecord`] if the bytes are not a skeleton.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
         stored::decode(bytes)
     }
 }

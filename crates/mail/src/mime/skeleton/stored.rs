@@ -7,7 +7,7 @@ use super::{
     Base64Layout, Base64Padding, ContentEncoding, ContentId, LineEnding, PieceBytes, QuotedPrintableStyle, Skeleton,
     SkeletonPiece, StoredPart,
 };
-use crate::mime::Damaged;
+use crate::mime::DamagedRecord;
 
 /// The version of the form that is written.
 const VERSION: u8 = 1;
@@ -63,10 +63,10 @@ fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
     }
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Skeleton<'_>, Damaged> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Skeleton<'_>, DamagedRecord> {
     let mut decoder = Decoder::new(bytes);
-    let skeleton = decode_pieces(&mut decoder).map_err(|InvalidRecord| Damaged("skeleton of a message"))?;
-    if decoder.is_empty() { Ok(skeleton) } else { Err(Damaged("skeleton of a message")) }
+    let skeleton = decode_pieces(&mut decoder).map_err(|InvalidRecord| DamagedRecord("skeleton of a message"))?;
+    if decoder.is_empty() { Ok(skeleton) } else { Err(DamagedRecord("skeleton of a message")) }
 }
 
 fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, InvalidRecord> {

@@ -11,7 +11,7 @@ use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
 use super::{Content, Disposition, InternedText, Parameter, Part, PartKind, Structure, TransferEncoding};
 use crate::limits::{LANGUAGES_MAX, PARAMETERS_MAX};
-use crate::mime::Damaged;
+use crate::mime::DamagedRecord;
 
 /// The version of the form that is written.
 const VERSION: u8 = 1;
@@ -47,13 +47,13 @@ impl Structure {
     ///
     /// # Errors
     ///
-    /// Returns [`Damaged`] if the bytes are not a structure, or are one that no message can have.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    /// Returns [`DamagedRecord`] if the bytes are not a structure, or are one that no message can have.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DamagedRecord> {
         let mut decoder = Decoder::new(bytes);
-        let parts = decode_parts(&mut decoder).map_err(|InvalidRecord| Damaged("structure of a message"))?;
+        let parts = decode_parts(&mut decoder).map_err(|InvalidRecord| DamagedRecord("structure of a message"))?;
         let structure = Self { parts };
         if !decoder.is_empty() || !structure.invariants_hold() {
-            return Err(Damaged("structure of a message"));
+            return Err(DamagedRecord("structure of a message"));
         }
         Ok(structure)
     }
