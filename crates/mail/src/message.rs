@@ -151,7 +151,7 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
             items.push(Item::summary(item, ItemValue::TextList(names)));
         }
     }
-    if let Some(date) = header::first(header, "Date").and_then(mime::date::Date::parse) {
+    if let Some(date) = header::first(header, "Date").and_then(mime::date::HeaderDate::parse) {
         items.push(Item::summary("PostedDate", ItemValue::Time(date.timestamp)));
     }
     if let Some(id) = message_id(header, "Message-ID") {
@@ -199,5 +199,5 @@ fn thread_id(header: &[u8]) -> String {
 pub fn received_time(header: &[u8]) -> Option<Timestamp> {
     let value = header::unfolded(header::first(header, "Received")?);
     let date = value.rsplit(|byte| *byte == b';').next()?;
-    mime::date::Date::parse(date).map(|date| date.timestamp)
+    mime::date::HeaderDate::parse(date).map(|date| date.timestamp)
 }

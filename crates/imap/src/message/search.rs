@@ -377,7 +377,7 @@ impl ContentTest {
             Self::EmailId(id) => message.email_id()? == *id,
             Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
             Self::Sent(days) => header::first(message.header(), "Date")
-                .and_then(date::Date::parse)
+                .and_then(date::HeaderDate::parse)
                 .is_some_and(|date| days.contain(date.local_day())),
             Self::Addresses { field, sought: SoughtText { needle, .. } } => {
                 let name = address_field(*field);

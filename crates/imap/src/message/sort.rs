@@ -86,7 +86,7 @@ fn key(key: SortKey, entry: &impl EntryData, header: &[u8]) -> Key {
 
 /// Returns the time at which a message was sent.
 pub(super) fn sent(header: &[u8], received: Timestamp) -> Timestamp {
-    header::first(header, "Date").and_then(date::Date::parse).map_or(received, |date| date.timestamp)
+    header::first(header, "Date").and_then(date::HeaderDate::parse).map_or(received, |date| date.timestamp)
 }
 
 /// Returns the mailbox of the first address: its local part, or the name of a group.

@@ -367,7 +367,7 @@ fn forget_lines(file: &MailFile, change: impl FnOnce(&[String]) -> Vec<String>) 
 #[must_use]
 pub fn time_of(message: &[u8]) -> Option<Timestamp> {
     crate::message::received_time(message).or_else(|| {
-        let date = mime::header::first(message, "Date").and_then(mime::date::Date::parse)?;
+        let date = mime::header::first(message, "Date").and_then(mime::date::HeaderDate::parse)?;
         Some(date.timestamp)
     })
 }

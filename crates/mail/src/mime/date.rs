@@ -15,14 +15,14 @@ const DATE_BYTES_MAX: usize = 256;
 
 /// A point in time and the zone in which the sender wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Date {
+pub struct HeaderDate {
     /// The point in time.
     pub timestamp: Timestamp,
     /// The zone's offset from UTC in minutes. East is positive.
     pub offset_minutes: i32,
 }
 
-impl Date {
+impl HeaderDate {
     /// Parses the value of a Date field.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
@@ -194,7 +194,7 @@ impl DateFields {
         }
     }
 
-    fn finish(self) -> Option<Date> {
+    fn finish(self) -> Option<HeaderDate> {
         let year = self.year?;
         let month = self.month?;
         let day = self.day?;
@@ -206,7 +206,7 @@ impl DateFields {
         let offset_minutes = self.offset_minutes.unwrap_or(0);
         let local = days_since_epoch(date) * 86_400 + hour * 3_600 + minute * 60 + second.min(59);
         let timestamp = Timestamp::from_seconds(local - i64::from(offset_minutes) * 60);
-        Some(Date { timestamp, offset_minutes })
+        Some(HeaderDate { timestamp, offset_minutes })
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn check(value: &str, expected: Option<(i64, i32)>) {
-        let found = Date::parse(value.as_bytes()).map(|date| (date.timestamp.seconds(), date.offset_minutes));
+        let found = HeaderDate::parse(value.as_bytes()).map(|date| (date.timestamp.seconds(), date.offset_minutes));
         assert_eq!(found, expected, "{value}");
     }
 
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn local_day_uses_the_senders_time_zone() {
-        let day = |text: &str| Date::parse(text.as_bytes()).map(Date::local_day);
+        let day = |text: &str| HeaderDate::parse(text.as_bytes()).map(HeaderDate::local_day);
         assert_eq!(day("1 Jan 1970 23:59:00 -1200"), Some(0));
         assert_eq!(day("2 Jan 1970 00:30:00 +1400"), Some(1));
     }

@@ -25,12 +25,12 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         let _ = structure.parts()[index].content.file_name();
     }
     for field in header::fields(data).take(20) {
-        let _ = (header::decoded(field.value), address::parse(field.value), date::Date::parse(field.value));
+        let _ = (header::decoded(field.value), address::parse(field.value), date::HeaderDate::parse(field.value));
     }
     let _ = (
         encoded_word::decode(data),
         address::parse(data),
-        date::Date::parse(data),
+        date::HeaderDate::parse(data),
         text::of_html(&String::from_utf8_lossy(data)),
     );
     check_foreign(data);

@@ -10,7 +10,7 @@
 use base::Timestamp;
 
 use crate::limits::SEPARATOR_BYTES_MAX;
-use crate::mime::date::Date;
+use crate::mime::date::HeaderDate;
 use crate::mime::{address, header};
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -115,7 +115,7 @@ fn date_in(words: &[&str]) -> Option<Timestamp> {
     let time = year_and_time.iter().find(|word| word.contains(':') && word.as_bytes()[0].is_ascii_digit())?;
     let is_zone = |word: &&&str| word.len() == 5 && word.starts_with(['+', '-']) && is_number(&word[1..]);
     let zone = year_and_time.iter().find(is_zone).unwrap_or(&"+0000");
-    Date::parse(format!("{day} {month} {year} {time} {zone}").as_bytes()).map(|date| date.timestamp)
+    HeaderDate::parse(format!("{day} {month} {year} {time} {zone}").as_bytes()).map(|date| date.timestamp)
 }
 
 /// Formats a time as `Thu Jan  1 00:00:00 1970`.

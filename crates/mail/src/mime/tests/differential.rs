@@ -90,7 +90,7 @@ fn ours(raw: &[u8]) -> Aspects {
         format_mailboxes(mailboxes.map(|mailbox| (mailbox.display_name(), Some(mailbox.address()))))
     };
     let subject = header::first(header, "Subject").map(decoded).unwrap_or_default();
-    let date = header::first(header, "Date").and_then(date::Date::parse);
+    let date = header::first(header, "Date").and_then(date::HeaderDate::parse);
     Aspects::from([
         ("structure", parts.join(", ")),
         ("from", list("From")),
