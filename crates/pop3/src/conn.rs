@@ -1,8 +1,8 @@
 //! The task of one connection, and the only module that uses tokio.
 //!
-//! It reads lines, passes them to the session, has work executed on the pool, waits until the result is durable, and
-//! writes the replies. Replies to pipelined commands are sent together. A connection that waits for its client holds no
-//! buffer.
+//! It reads lines, passes them to the session, has requests executed on the pool, waits until the result is durable,
+//! and writes the replies. Replies to pipelined commands are sent together. A connection that waits for its client
+//! holds no buffer.
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tokio::io::AsyncWriteExt;
 use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::Accounts;
+use crate::backend_request::{BackendRequest, BackendResponse};
 use crate::codec::{MessageResponse, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Features, Session, Step};
-use crate::work::{Outcome, Work};
 
 /// Data that all connections share.
 pub struct ListenerServices {
     /// Access to passwords and mail files.
     pub accounts: Arc<dyn Accounts>,
-    /// The pool that executes the work.
+    /// The pool that executes the requests.
     pub pool: WorkerPool,
     /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
@@ -132,7 +132,7 @@ impl Connection {
                     self.message(outgoing).await?;
                     return Ok(ConnectionState::Open);
                 }
-                Step::Work(work) => step = self.work(work).await,
+                Step::CallBackend(request) => step = self.execute(request).await,
                 Step::StartTls(text) => {
                     self.append_reply(&text);
                     self.start_tls().await?;
@@ -158,20 +158,20 @@ impl Connection {
         self.output.extend_from_slice(reply.as_bytes());
     }
 
-    async fn work(&mut self, work: Work) -> Step {
+    async fn execute(&mut self, request: BackendRequest) -> Step {
         let accounts = Arc::clone(&self.service.accounts);
         let peer = *self.session.peer();
-        let done = self.service.pool.run(move || work.execute(accounts.as_ref(), &peer)).await;
-        let outcome = match done {
+        let done = self.service.pool.run(move || request.execute(accounts.as_ref(), &peer)).await;
+        let response = match done {
             Ok(done) => match done.durable {
                 Some(durable) => {
-                    durable.await.map_or_else(|error| Outcome::Failed(error.to_string()), |()| done.outcome)
+                    durable.await.map_or_else(|error| BackendResponse::Failed(error.to_string()), |()| done.response)
                 }
-                None => done.outcome,
+                None => done.response,
             },
-            Err(error) => Outcome::Failed(error.to_string()),
+            Err(error) => BackendResponse::Failed(error.to_string()),
         };
-        self.session.finish(outcome)
+        self.session.handle_response(response)
     }
 
     async fn message(&mut self, mut outgoing: MessageResponse) -> io::Result<()> {

@@ -11,18 +11,18 @@
 //! | Module | Contents |
 //! |---|---|
 //! | [`codec`] | lines to commands, messages to dot-stuffed bytes; pure |
-//! | [`session`] | the state machine of one connection, which executes no work itself; pure |
+//! | [`session`] | the state machine of one connection, which executes no request itself; pure |
 //! | `cmd` | the table of verbs, one file per verb |
-//! | [`work`] | the work for workers: logins, and every access to the mail file |
+//! | [`backend_request`] | the requests that workers execute: logins, and every access to the mail file |
 //! | [`conn`] | the only module that uses tokio |
 //! | [`backend`] | the interfaces that the crate needs from the rest of the server |
 
 pub mod backend;
+pub mod backend_request;
 mod cmd;
 pub mod codec;
 pub mod conn;
 pub mod limits;
 pub mod session;
-pub mod work;
 
 pub use conn::{ListenerServices, serve};

@@ -1,9 +1,9 @@
 //! The state machine of one connection: lines in, steps out. Pure.
 //!
 //! RFC 1939 defines three states: before login (*authorization*), with the maildrop open (*transaction*), and the
-//! removal of marked messages (*update*), which is a [`Work`] here. A SASL exchange is a separate state within the
-//! first. The session never blocks. It returns work as a [`Step::Work`], and the outcome comes back through
-//! [`Session::finish`]. `debug_events` reports replies to the log.
+//! removal of marked messages (*update*), which is a [`BackendRequest`] here. A SASL exchange is a separate state
+//! within the first. The session never blocks. It returns requests as a [`Step::CallBackend`], and the response comes
+//! back through [`Session::handle_response`]. `debug_events` reports replies to the log.
 //!
 //! Invariants: messages are removed only by QUIT in the transaction state; passwords are accepted only if
 //! [`Peer::is_private`] holds.
@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use sasl::{ChannelBinding, Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
 use wire::Peer;
 
+use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage};
 use crate::cmd;
 use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
-use crate::work::{Maildrop, MaildropMessage, Outcome, Work};
 
 mod debug_events;
 
@@ -26,8 +26,8 @@ pub enum Step {
     Reply(String),
     /// Sends this line and then the message.
     Message(String, MessageResponse),
-    /// Executes this work and returns the outcome to the session.
-    Work(Work),
+    /// Executes this request and returns the response to the session.
+    CallBackend(BackendRequest),
     /// Sends this reply, discards the received data, and begins TLS.
     StartTls(String),
     /// Sends this reply and closes the connection.
@@ -140,22 +140,22 @@ impl Session {
         }
     }
 
-    /// Processes the outcome of work.
-    pub fn finish(&mut self, outcome: Outcome) -> Step {
-        match outcome {
-            Outcome::Opened(maildrop) => self.opened(maildrop),
-            Outcome::Refused(error) => self.refused(error),
-            Outcome::Exchange(step) => self.proceed(step),
-            Outcome::Message(Some(raw), None) => {
+    /// Processes the response to a request.
+    pub fn handle_response(&mut self, response: BackendResponse) -> Step {
+        match response {
+            BackendResponse::Opened(maildrop) => self.opened(maildrop),
+            BackendResponse::Refused(error) => self.refused(error),
+            BackendResponse::Exchange(step) => self.proceed(step),
+            BackendResponse::Message(Some(raw), None) => {
                 let outgoing = MessageResponse::whole(raw);
                 Step::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
             }
-            Outcome::Message(Some(raw), Some(lines)) => {
+            BackendResponse::Message(Some(raw), Some(lines)) => {
                 Step::Message(ok("top follows"), MessageResponse::top(raw, lines))
             }
-            Outcome::Message(None, _) => Step::Reply(err("this message no longer exists")),
-            Outcome::Removed => Step::Close(ok("bye")),
-            Outcome::Failed(text) => {
+            BackendResponse::Message(None, _) => Step::Reply(err("this message no longer exists")),
+            BackendResponse::Removed => Step::Close(ok("bye")),
+            BackendResponse::Failed(text) => {
                 tracing::error!(target: "pop3", peer = %self.peer, error = text, "the mail file failed");
                 Step::Close(err("[SYS/TEMP] internal error, try again later"))
             }
@@ -196,8 +196,8 @@ impl Session {
                 self.exchange = Some(exchange);
                 Step::Reply(format!("+ {}\r\n", encode_line(&challenge)))
             }
-            sasl::ExchangeStep::Check(check) => Step::Work(Work::Check(check)),
-            sasl::ExchangeStep::Done { login, .. } => Step::Work(Work::Open(login)),
+            sasl::ExchangeStep::Check(check) => Step::CallBackend(BackendRequest::Check(check)),
+            sasl::ExchangeStep::Done { login, .. } => Step::CallBackend(BackendRequest::Open(login)),
             sasl::ExchangeStep::Failed(error) => self.refused(error),
         }
     }

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use crate::backend_request::BackendRequest;
 use crate::codec::Command;
 use crate::session::{Session, Step, ok};
-use crate::work::Work;
 
 pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
     let Some(inbox) = session.inbox() else {
@@ -17,5 +17,5 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
     if uids.is_empty() {
         return Step::Close(ok("bye"));
     }
-    Step::Work(Work::Remove(Arc::clone(&inbox.maildrop.file), inbox.maildrop.folder, uids))
+    Step::CallBackend(BackendRequest::Remove(Arc::clone(&inbox.maildrop.file), inbox.maildrop.folder, uids))
 }

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use crate::backend_request::BackendRequest;
 use crate::codec::Command;
 use crate::session::{Session, Step};
-use crate::work::Work;
 
 pub(super) fn run(session: &mut Session, command: &Command) -> Step {
     match command.numbers::<1>() {
@@ -19,7 +19,7 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
 pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> Step {
     let found = session.inbox().and_then(|inbox| Some((Arc::clone(&inbox.maildrop.file), inbox.find(number)?.1)));
     match found {
-        Some((file, message)) => Step::Work(Work::Read(file, message.note, lines)),
+        Some((file, message)) => Step::CallBackend(BackendRequest::Read(file, message.note, lines)),
         None => session.error("no such message"),
     }
 }

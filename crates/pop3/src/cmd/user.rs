@@ -5,9 +5,9 @@
 
 use sasl::{LoginError, PasswordRequest};
 
+use crate::backend_request::BackendRequest;
 use crate::codec::Command;
 use crate::session::{Session, State, Step, err, ok};
-use crate::work::Work;
 
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
@@ -26,7 +26,7 @@ pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
     };
     match user.take() {
         Some(login) => match PasswordRequest::without_sasl(login.as_bytes(), command.rest.as_bytes()) {
-            Ok(request) => Step::Work(Work::Password(request)),
+            Ok(request) => Step::CallBackend(BackendRequest::Password(request)),
             Err(error) => session.refused(error),
         },
         None => session.error("send USER first"),

@@ -1,8 +1,8 @@
-//! Work that runs on a worker: logins, and every access to the mail file.
+//! The requests that run on a worker: logins, and every access to the mail file.
 //!
-//! The session creates a [`Work`], a worker executes it with [`Work::execute`], and its [`Outcome`] goes back to the
-//! session. This module does not write to the peer. Data that was read or changed is sent only after its ticket is
-//! durable, for which the connection waits.
+//! The session creates a [`BackendRequest`], a worker executes it with [`BackendRequest::execute`], and the
+//! [`BackendResponse`] goes back to the session. This module does not write to the peer. Data that was read or changed
+//! is sent only after its ticket is durable, for which the connection waits.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use wire::Peer;
 use crate::backend::Accounts;
 use crate::limits::MESSAGES_MAX;
 
-/// A task for a worker.
-pub enum Work {
+/// A request of a session, for a worker.
+pub enum BackendRequest {
     /// Checks a password and opens the inbox.
     Password(PasswordRequest),
-    /// Answers the question of a SASL exchange, and opens the inbox if that was its end.
+    /// Performs the check of a SASL exchange, and opens the inbox if that was its end.
     Check(Check),
     /// Opens the inbox of a login.
     Open(Login),
@@ -31,8 +31,8 @@ pub enum Work {
     Remove(Arc<MailFile>, ViewId, Vec<Uid>),
 }
 
-/// Result of a task.
-pub enum Outcome {
+/// The response to a [`BackendRequest`].
+pub enum BackendResponse {
     /// The login succeeded.
     Opened(Maildrop),
     /// The login failed.
@@ -70,31 +70,31 @@ pub struct MaildropMessage {
     pub octets: u64,
 }
 
-/// An outcome, and the condition under which it may be sent.
-pub struct WorkResult {
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The future to wait for before the outcome is sent.
+/// A response, and the condition under which it may be sent.
+pub struct DurableResponse {
+    /// The response.
+    pub response: BackendResponse,
+    /// The future to wait for before the response is sent.
     pub durable: Option<DurableFuture>,
 }
 
-impl From<Outcome> for WorkResult {
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, durable: None }
+impl From<BackendResponse> for DurableResponse {
+    fn from(response: BackendResponse) -> Self {
+        Self { response, durable: None }
     }
 }
 
-impl Work {
-    /// Executes the task. May block.
+impl BackendRequest {
+    /// Executes the request. May block.
     #[must_use]
-    pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> WorkResult {
+    pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> DurableResponse {
         match self {
             Self::Password(request) => {
                 open(accounts, accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request))
             }
             Self::Check(check) => match check.run(accounts) {
                 sasl::ExchangeStep::Done { login, .. } => open(accounts, Ok(login)),
-                step => Outcome::Exchange(step).into(),
+                step => BackendResponse::Exchange(step).into(),
             },
             Self::Open(login) => open(accounts, Ok(login)),
             Self::Read(file, note, lines) => or_failed(read(&file, note, lines)),
@@ -103,19 +103,19 @@ impl Work {
     }
 }
 
-fn or_failed(done: mail::Result<WorkResult>) -> WorkResult {
-    done.unwrap_or_else(|error| Outcome::Failed(error.to_string()).into())
+fn or_failed(done: mail::Result<DurableResponse>) -> DurableResponse {
+    done.unwrap_or_else(|error| BackendResponse::Failed(error.to_string()).into())
 }
 
 /// Opens the inbox of a login, if it succeeded.
-fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> WorkResult {
+fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> DurableResponse {
     match login.and_then(|login| accounts.open(&login.authorization)) {
         Ok(file) => or_failed(list(Arc::new(file))),
-        Err(error) => Outcome::Refused(error).into(),
+        Err(error) => BackendResponse::Refused(error).into(),
     }
 }
 
-fn list(file: Arc<MailFile>) -> mail::Result<WorkResult> {
+fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
     let view = file.view()?;
     let inbox = view.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
     let status = view.status(inbox.id)?;
@@ -128,18 +128,18 @@ fn list(file: Arc<MailFile>) -> mail::Result<WorkResult> {
     let durable = Some(file.durable(view.ticket()));
     drop(view);
     let maildrop = Maildrop { file, folder: inbox.id, uid_validity: status.uid_validity, messages };
-    Ok(WorkResult { outcome: Outcome::Opened(maildrop), durable })
+    Ok(DurableResponse { response: BackendResponse::Opened(maildrop), durable })
 }
 
-fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<WorkResult> {
+fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<DurableResponse> {
     let view = file.view()?;
     let raw = view.message(note)?.map(|message| message.raw()).transpose()?;
-    Ok(WorkResult { outcome: Outcome::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
+    Ok(DurableResponse { response: BackendResponse::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
 }
 
-fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<WorkResult> {
+fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<DurableResponse> {
     let uids: UidSet = uids.into_iter().collect();
     file.store(folder, &uids, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None)?;
     let gone = file.expunge(folder, Some(&uids))?;
-    Ok(WorkResult { outcome: Outcome::Removed, durable: Some(file.durable(gone.ticket)) })
+    Ok(DurableResponse { response: BackendResponse::Removed, durable: Some(file.durable(gone.ticket)) })
 }
