@@ -19,7 +19,7 @@ pub const HOPS_MAX: usize = 50;
 pub const KEPT_TARGETS_MAX: usize = 1_000;
 
 /// Maximum number of accepted requests whose results are kept, so that a repetition gets the same result.
-pub const RECALLED_REQUESTS_MAX: usize = 10_000;
+pub const LOGGED_REQUESTS_MAX: usize = 10_000;
 
 /// Maximum length of the identifier that a client gives a request.
 pub const REQUEST_ID_BYTES_MAX: usize = 100;

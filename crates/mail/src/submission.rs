@@ -23,8 +23,8 @@
 //! This module does not log and has no counters: [`SubmissionHooks`] receives every outcome.
 
 pub mod completion;
-mod recall;
 pub mod refusal;
+mod request_log;
 pub mod resolution;
 pub mod trace;
 
@@ -46,7 +46,7 @@ use crate::mailbox::MailStore;
 use crate::mime::{address, header};
 use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
 use crate::submission::completion::{CompletionContext, check_hops, complete_message};
-use crate::submission::recall::{Recalled, RequestLog, RequestResult};
+use crate::submission::request_log::{LoggedRequest, RequestLog, RequestResult};
 use crate::submission::trace::{ReceivedField, received_field};
 
 pub use refusal::Refusal;
@@ -205,8 +205,8 @@ impl SubmissionService {
             return Ok(self.accepted(self.carry_out(request)?));
         }
         let running = match self.requests.begin(&request)? {
-            Recalled::New(running) => running,
-            Recalled::Accepted(result) => return Ok(self.accepted(result)),
+            LoggedRequest::New(running) => running,
+            LoggedRequest::Accepted(result) => return Ok(self.accepted(result)),
         };
         let result = self.carry_out(request)?;
         running.accepted(result.clone());

@@ -1,10 +1,10 @@
-//! Recall of requests: a request that a client repeats because the reply was lost is not carried out twice.
+//! Idempotency: a request that a client repeats because the reply was lost is not carried out twice.
 //!
 //! A client gives a request an identifier. For each user and identifier, the result of the request is kept. A
 //! repetition gets the same result, and a different request with the same identifier is refused. A refused request
 //! leaves nothing, so it can be repeated after a correction.
 //!
-//! At most [`RECALLED_REQUESTS_MAX`] results are kept, in memory; the oldest are dropped. After a restart of the
+//! At most [`LOGGED_REQUESTS_MAX`] results are kept, in memory; the oldest are dropped. After a restart of the
 //! server, a repetition is a new request.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use base::sync::{Mutex, MutexGuard};
 use store::Ticket;
 
-use crate::limits::{RECALLED_REQUESTS_MAX, REQUEST_ID_BYTES_MAX};
+use crate::limits::{LOGGED_REQUESTS_MAX, REQUEST_ID_BYTES_MAX};
 use crate::submission::{Refusal, SubmissionRequest};
 
 /// A digest of all fields of a request.
@@ -55,8 +55,8 @@ pub(crate) struct RunningRequest<'log> {
     key: RequestKey,
 }
 
-/// The action for a request with an identifier.
-pub(crate) enum Recalled<'log> {
+/// A request with an identifier, as the log knows it.
+pub(crate) enum LoggedRequest<'log> {
     /// The request is new and is to be carried out.
     New(RunningRequest<'log>),
     /// The request was accepted before.
@@ -65,7 +65,7 @@ pub(crate) enum Recalled<'log> {
 
 impl RequestLog {
     /// Begins a request with an identifier, or returns the result of the same request.
-    pub(crate) fn begin(&self, request: &SubmissionRequest) -> Result<Recalled<'_>, Refusal> {
+    pub(crate) fn begin(&self, request: &SubmissionRequest) -> Result<LoggedRequest<'_>, Refusal> {
         if request.request_id.len() > REQUEST_ID_BYTES_MAX {
             return Err(Refusal::Malformed("The identifier of the request is too long"));
         }
@@ -76,11 +76,11 @@ impl RequestLog {
             Some(known) if known.digest != digest => {
                 Err(Refusal::Malformed("The identifier of the request belongs to another message; use a new one"))
             }
-            Some(KnownRequest { result: Some(result), .. }) => Ok(Recalled::Accepted(result.clone())),
+            Some(KnownRequest { result: Some(result), .. }) => Ok(LoggedRequest::Accepted(result.clone())),
             Some(_) => Err(Refusal::Unavailable("The same request is being carried out")),
             None => {
                 state.requests.insert(key.clone(), KnownRequest { digest, result: None });
-                Ok(Recalled::New(RunningRequest { log: self, key }))
+                Ok(LoggedRequest::New(RunningRequest { log: self, key }))
             }
         }
     }
@@ -98,7 +98,7 @@ impl RunningRequest<'_> {
             known.result = Some(result);
         }
         state.accepted.push_back(self.key.clone());
-        if state.accepted.len() > RECALLED_REQUESTS_MAX
+        if state.accepted.len() > LOGGED_REQUESTS_MAX
             && let Some(oldest) = state.accepted.pop_front()
         {
             state.requests.remove(&oldest);
@@ -144,11 +144,11 @@ mod tests {
 
     fn carry_out(log: &RequestLog, request: &SubmissionRequest, id: &str) -> Result<String, Refusal> {
         match log.begin(request)? {
-            Recalled::New(running) => {
+            LoggedRequest::New(running) => {
                 running.accepted(RequestResult { id: id.to_owned(), ticket: Ticket::default() });
                 Ok(id.to_owned())
             }
-            Recalled::Accepted(result) => Ok(result.id),
+            LoggedRequest::Accepted(result) => Ok(result.id),
         }
     }
 
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn the_oldest_results_are_dropped() {
         let log = RequestLog::default();
-        for number in 0..=RECALLED_REQUESTS_MAX {
+        for number in 0..=LOGGED_REQUESTS_MAX {
             let numbered = request("ann", &number.to_string(), "a");
             assert_eq!(carry_out(&log, &numbered, "first"), Ok("first".to_owned()));
         }
-        assert_eq!(log.lock().requests.len(), RECALLED_REQUESTS_MAX);
+        assert_eq!(log.lock().requests.len(), LOGGED_REQUESTS_MAX);
         assert_eq!(carry_out(&log, &request("ann", "1", "a"), "second"), Ok("first".to_owned()));
         assert_eq!(carry_out(&log, &request("ann", "0", "a"), "second"), Ok("second".to_owned()));
     }
