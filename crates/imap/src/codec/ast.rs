@@ -16,9 +16,7 @@ mod set;
 pub use base::civil::Date;
 pub use fetch::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 pub use flag::{RequestedFlags, StoreAction, SystemFlags};
-pub use mailbox::{
-    ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUseAttribute, StatusItem, StatusItems,
-};
+pub use mailbox::{ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUseAttribute, StatusItem};
 pub use notify::{EventGroup, Events, MailboxFilter, NotifyCommand};
 pub use search::{
     AddressField, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion, SortKey, ThreadAlgorithm,
@@ -110,8 +108,8 @@ pub enum CommandBody {
     Status {
         /// The mailbox.
         mailbox: MailboxName,
-        /// The requested items.
-        items: StatusItems,
+        /// The requested items, in the client's order.
+        items: Vec<StatusItem>,
     },
     /// APPEND of one or several messages.
     Append {

@@ -65,7 +65,7 @@ pub struct ListReturns {
     /// SPECIAL-USE.
     pub special_use: bool,
     /// STATUS with its items.
-    pub status: Option<StatusItems>,
+    pub status: Option<Vec<StatusItem>>,
 }
 
 /// A special use of a mailbox (RFC 6154).
@@ -141,9 +141,6 @@ pub enum StatusItem {
     /// MAILBOXID.
     MailboxId,
 }
-
-/// The items of a STATUS command, in the client's order.
-pub type StatusItems = Vec<StatusItem>;
 
 /// A limit that SETQUOTA requests.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use crate::codec::ast::{
     CommandBody, ListCommand, ListReturns, ListSelection, Numbering, Qresync, QuotaLimit, SelectCommand, SelectMode,
-    SpecialUseAttribute, StatusItem, StatusItems,
+    SpecialUseAttribute, StatusItem,
 };
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
@@ -178,7 +178,7 @@ pub fn status(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Status { mailbox, items: status_items(scanner)? })
 }
 
-fn status_items(scanner: &mut Scanner<'_>) -> Parsed<StatusItems> {
+fn status_items(scanner: &mut Scanner<'_>) -> Parsed<Vec<StatusItem>> {
     let items = scanner.list(limits::LIST_ITEMS_MAX, "status items", status_item)?;
     if items.is_empty() { Err(SyntaxError::Expected("a status item")) } else { Ok(items) }
 }
