@@ -64,7 +64,7 @@ impl<'r> IndexReader<'r> {
 
     /// Returns `true` if the index contains all changes in the snapshot.
     pub(crate) fn is_current(&self) -> bool {
-        true_up_to(self.entries.state()) >= self.reading.modseq()
+        decode_indexed_modseq(self.entries.state()) >= self.reading.modseq()
     }
 
     /// Returns the notes with a key, lowest note ID first, at most `limit` of them.
@@ -122,8 +122,8 @@ impl<'t> IndexWriter<'t> {
     }
 
     /// Returns the modseq up to which the index is up to date.
-    pub(crate) fn true_up_to(&self) -> Modseq {
-        true_up_to(self.entries.state())
+    pub(crate) fn indexed_modseq(&self) -> Modseq {
+        decode_indexed_modseq(self.entries.state())
     }
 
     /// Returns the notes with a key, lowest note ID first. Includes the changes of this transaction.
@@ -161,7 +161,7 @@ impl<'t> IndexWriter<'t> {
     /// Adds the changes that other writers made, as seen by `reading`. Returns `true` if all of them were added.
     pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &DatabaseSnapshot<'_>) -> Result<bool> {
         let mut changed: Vec<(Modseq, NoteId)> = Vec::new();
-        reading.changes(self.true_up_to(), &mut |entry| {
+        reading.changes(self.indexed_modseq(), &mut |entry| {
             if !matches!(entry.change, NoteChange::Left { .. }) {
                 changed.push((entry.modseq, entry.note));
             }
@@ -231,7 +231,7 @@ fn whole_transactions(changed: &[(Modseq, NoteId)], limit: usize) -> usize {
     changed.partition_point(|(modseq, _)| modseq <= last)
 }
 
-fn true_up_to(state: &[u8]) -> Modseq {
+fn decode_indexed_modseq(state: &[u8]) -> Modseq {
     let mut input = Decoder::new(state);
     match (input.u8(), input.u64()) {
         (Ok(VERSION), Ok(modseq)) => Modseq(modseq),
@@ -306,9 +306,9 @@ mod tests {
 
     #[test]
     fn index_of_another_version_is_out_of_date() {
-        assert_eq!(true_up_to(&[]), Modseq(0));
-        assert_eq!(true_up_to(&[1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
-        assert_eq!(true_up_to(&[2, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));
+        assert_eq!(decode_indexed_modseq(&[]), Modseq(0));
+        assert_eq!(decode_indexed_modseq(&[1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
+        assert_eq!(decode_indexed_modseq(&[2, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl<'d> DirectoryTransaction<'d> {
         loop {
             let mut edit = Self::open(directory)?;
             let reading = directory.read()?;
-            if edit.index.true_up_to() >= reading.modseq() {
+            if edit.index.indexed_modseq() >= reading.modseq() {
                 return Ok(edit);
             }
             if edit.needs_rebuild(reading.counters().purged_modseq) {
@@ -61,7 +61,7 @@ impl<'d> DirectoryTransaction<'d> {
     /// Returns `true` if deletions that the index has not seen are purged, so that it would keep entries of deleted
     /// notes.
     fn needs_rebuild(&self, purged: base::Modseq) -> bool {
-        let upto = self.index.true_up_to();
+        let upto = self.index.indexed_modseq();
         upto.0 > 0 && upto < purged
     }
 
