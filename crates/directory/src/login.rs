@@ -127,15 +127,15 @@ impl LoginState {
         };
         match password::verify(stored, password) {
             Ok(true) => {
-                attempt.succeeded();
+                attempt.report_success();
                 PasswordCheck::Right
             }
             Ok(false) => {
-                attempt.failed();
+                attempt.report_failure();
                 PasswordCheck::Wrong
             }
             Err(error) => {
-                attempt.inconclusive();
+                attempt.report_inconclusive();
                 PasswordCheck::Broken(error.into())
             }
         }
@@ -216,10 +216,10 @@ impl Directory {
         let ScramExchange { check, person, account, from } = exchange;
         let attempt = self.credentials().throttle.begin(&account, from).map_err(throttled)?;
         if let (Some(server_final), Some(person)) = (check.verify(last), person) {
-            attempt.succeeded();
+            attempt.report_success();
             return Ok((person, server_final));
         }
-        attempt.failed();
+        attempt.report_failure();
         Err(AuthError::Refused)
     }
 

@@ -135,15 +135,15 @@ impl LoginThrottle {
 
     /// Checks whether an attempt is allowed, without counting one.
     pub fn check(&self, account: &str, from: IpAddr) -> Result<(), ThrottleError> {
-        self.admit(&self.tables(), &AttemptSource::new(account, from))
+        self.admit(&self.lock_tables(), &AttemptSource::new(account, from))
     }
 
     /// Begins an attempt. The caller reports its outcome to the returned [`LoginAttempt`].
     pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<LoginAttempt, ThrottleError> {
         let subject = AttemptSource::new(account, from);
-        let mut tables = self.tables();
+        let mut tables = self.lock_tables();
         self.admit(&tables, &subject)?;
-        let against = tables.counted_against(&subject);
+        let against = tables.count_kind(&subject);
         tables.count(&subject, against).begin();
         if let Some(network) = subject.counted {
             tables.addresses.entry(&network).begin();
@@ -155,22 +155,22 @@ impl LoginThrottle {
     /// Returns the number of entries for accounts and addresses.
     #[must_use]
     pub fn entries(&self) -> usize {
-        let tables = self.tables();
+        let tables = self.lock_tables();
         tables.accounts.len() + tables.familiar.len() + tables.addresses.len()
     }
 
     fn admit(&self, tables: &Tables, subject: &AttemptSource) -> Result<(), ThrottleError> {
         let now = self.clock.monotonic();
-        let account = tables.peek(subject).map(|count| count.wait(&self.options.account, now));
+        let account = tables.peek(subject).map(|count| count.remaining_delay(&self.options.account, now));
         let address = subject.counted.and_then(|network| tables.addresses.peek(&network));
-        let address = address.map(|count| count.wait(&self.options.address, now));
+        let address = address.map(|count| count.remaining_delay(&self.options.address, now));
         match account.max(address) {
             None | Some(Duration::ZERO) => Ok(()),
             Some(retry_after) => Err(ThrottleError { retry_after }),
         }
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn lock_tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock()
     }
 }
@@ -193,15 +193,15 @@ enum AttemptOutcome {
 
 impl LoginAttempt {
     /// Reports that the password was correct.
-    pub fn succeeded(mut self) {
+    pub fn report_success(mut self) {
         self.verdict = AttemptOutcome::Succeeded;
     }
 
     /// Reports that the password was wrong.
-    pub fn failed(self) {}
+    pub fn report_failure(self) {}
 
     /// Reports that the server could not check the password, so that the attempt does not count.
-    pub fn inconclusive(mut self) {
+    pub fn report_inconclusive(mut self) {
         self.verdict = AttemptOutcome::Withdrawn;
     }
 }
@@ -211,7 +211,7 @@ impl Drop for LoginAttempt {
         let throttle = &self.throttle;
         let subject = &self.subject;
         let now = throttle.clock.monotonic();
-        let mut tables = throttle.tables();
+        let mut tables = throttle.lock_tables();
         let account = tables.count(subject, self.against);
         account.end(self.verdict, &throttle.options.account, now);
         if self.verdict == AttemptOutcome::Succeeded {
@@ -232,8 +232,8 @@ enum CountKind {
 }
 
 impl Tables {
-    fn counted_against(&self, subject: &AttemptSource) -> CountKind {
-        match self.familiar.peek(&subject.familiar()) {
+    fn count_kind(&self, subject: &AttemptSource) -> CountKind {
+        match self.familiar.peek(&subject.familiar_key()) {
             Some(_) => CountKind::Familiar,
             None => CountKind::Account,
         }
@@ -242,12 +242,12 @@ impl Tables {
     fn count(&mut self, subject: &AttemptSource, against: CountKind) -> &mut FailureCount {
         match against {
             CountKind::Account => self.accounts.entry(&subject.account),
-            CountKind::Familiar => self.familiar.entry(&subject.familiar()),
+            CountKind::Familiar => self.familiar.entry(&subject.familiar_key()),
         }
     }
 
     fn peek(&self, subject: &AttemptSource) -> Option<&FailureCount> {
-        self.familiar.peek(&subject.familiar()).or_else(|| self.accounts.peek(&subject.account))
+        self.familiar.peek(&subject.familiar_key()).or_else(|| self.accounts.peek(&subject.account))
     }
 }
 
@@ -265,7 +265,7 @@ impl AttemptSource {
         Self { account: account.to_owned(), network, counted }
     }
 
-    fn familiar(&self) -> (String, Network) {
+    fn familiar_key(&self) -> (String, Network) {
         (self.account.clone(), self.network)
     }
 }
@@ -283,7 +283,7 @@ struct FailureCount {
 
 impl FailureCount {
     /// Returns the time for which no attempt may begin.
-    fn wait(&self, schedule: &DelaySchedule, now: Duration) -> Duration {
+    fn remaining_delay(&self, schedule: &DelaySchedule, now: Duration) -> Duration {
         let locked = self.locked_until.saturating_sub(now);
         let failures_at_worst = self.failures.saturating_add(self.pending);
         if self.pending > 0 && failures_at_worst > schedule.failures_free {

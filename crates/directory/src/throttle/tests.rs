@@ -28,11 +28,11 @@ fn ip(text: &str) -> IpAddr {
 
 impl World {
     fn fail(&self, account: &str, from: &str) -> Result<(), ThrottleError> {
-        self.throttle.begin(account, ip(from)).map(LoginAttempt::failed)
+        self.throttle.begin(account, ip(from)).map(LoginAttempt::report_failure)
     }
 
     fn succeed(&self, account: &str, from: &str) -> Result<(), ThrottleError> {
-        self.throttle.begin(account, ip(from)).map(LoginAttempt::succeeded)
+        self.throttle.begin(account, ip(from)).map(LoginAttempt::report_success)
     }
 
     fn fail_times(&self, times: u32, account: &str, from: &str) {
@@ -158,7 +158,7 @@ fn concurrent_attempts_count_like_sequential_ones() {
         (0..=ACCOUNT_FAILURES_FREE).filter_map(|_| world.throttle.begin("ann", ip(HOME)).ok()).collect();
     assert_eq!(under_way.len() as u32, ACCOUNT_FAILURES_FREE + 1);
     assert_eq!(retry_after(world.fail("ann", HOME)), 1);
-    under_way.into_iter().for_each(LoginAttempt::failed);
+    under_way.into_iter().for_each(LoginAttempt::report_failure);
     assert_eq!(retry_after(world.fail("ann", HOME)), 1);
 }
 
@@ -166,7 +166,7 @@ fn concurrent_attempts_count_like_sequential_ones() {
 fn inconclusive_attempt_is_not_counted() {
     let world = world();
     for _ in 0..3 * ADDRESS_FAILURES_FREE {
-        world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").inconclusive();
+        world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").report_inconclusive();
     }
     assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
 }
@@ -178,7 +178,7 @@ fn after_a_lock_one_attempt_runs_at_a_time() {
     world.advance(1);
     let attempt = world.throttle.begin("ann", ip(HOME)).expect("the lock is over");
     assert_eq!(retry_after(world.fail("ann", HOME)), 2);
-    attempt.inconclusive();
+    attempt.report_inconclusive();
     assert_eq!(world.fail("ann", HOME), Ok(()));
 }
 
