@@ -156,7 +156,7 @@ impl Group {
 
     /// Returns the keys by which the group is found from its members.
     pub(crate) fn member_keys(&self) -> Vec<LookupKey> {
-        self.members.iter().map(|member| LookupKey::listed_by(&LookupKey::address_or_name(member))).collect()
+        self.members.iter().map(|member| LookupKey::membership(&LookupKey::address_or_name(member))).collect()
     }
 
     /// Returns `true` if the group lists the member. Compares by [`LookupKey`].

@@ -134,7 +134,7 @@ fn containing_groups(
     let mut found = Vec::new();
     let mut waiting: VecDeque<(Vec<LookupKey>, usize)> = VecDeque::from([(keys, 0)]);
     while let Some((keys, depth)) = waiting.pop_front() {
-        for note in listing(lookup, &keys)? {
+        for note in groups_listing(lookup, &keys)? {
             if !met.insert(note) {
                 continue;
             }
@@ -157,10 +157,10 @@ fn containing_groups(
     Ok(found)
 }
 
-fn listing(lookup: &IndexReader<'_>, keys: &[LookupKey]) -> Result<Vec<NoteId>> {
+fn groups_listing(lookup: &IndexReader<'_>, keys: &[LookupKey]) -> Result<Vec<NoteId>> {
     let mut notes = Vec::new();
     for key in keys {
-        notes.extend(lookup.holders(&LookupKey::listed_by(key), GROUPS_PER_IDENTITY_MAX)?);
+        notes.extend(lookup.holders(&LookupKey::membership(key), GROUPS_PER_IDENTITY_MAX)?);
     }
     Ok(notes)
 }

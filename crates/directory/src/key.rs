@@ -70,7 +70,7 @@ impl LookupKey {
     }
 
     /// Creates the key by which the groups are found that list the given member.
-    pub(crate) fn listed_by(member: &Self) -> Self {
+    pub(crate) fn membership(member: &Self) -> Self {
         Self::new('m', &member.0)
     }
 
@@ -149,7 +149,7 @@ mod tests {
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{key:?}");
         }
-        assert_eq!(LookupKey::listed_by(&LookupKey::name("X")).text(), "mnx");
+        assert_eq!(LookupKey::membership(&LookupKey::name("X")).text(), "mnx");
         assert_eq!(LookupKey::name("x").value(), "x");
         assert_eq!(LookupKey::address_in("acme.test", "ann"), LookupKey::address_or_name("Ann@acme.test"));
     }

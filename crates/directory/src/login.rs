@@ -31,7 +31,7 @@ pub(crate) struct LoginState {
     /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
     scram_iterations: u32,
-    turnstile: HashSemaphore,
+    hash_semaphore: HashSemaphore,
     counts: Counts,
 }
 
@@ -105,7 +105,7 @@ impl LoginState {
             decoy: Decoy::new(&options.passwords, random)?,
             scram_secret: [0; 32],
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
-            turnstile: HashSemaphore::new(options.passwords.at_once_max),
+            hash_semaphore: HashSemaphore::new(options.passwords.at_once_max),
             counts: Counts::default(),
         })
     }
@@ -119,7 +119,7 @@ impl LoginState {
             Ok(attempt) => attempt,
             Err(ThrottleError { retry_after }) => return PasswordCheck::Throttled(retry_after),
         };
-        let _turn = self.turnstile.acquire();
+        let _permit = self.hash_semaphore.acquire();
         self.counts.hashes.fetch_add(1, Ordering::Relaxed);
         let Some(stored) = stored else {
             self.decoy.verify_decoy(password);
@@ -159,14 +159,14 @@ impl Directory {
         let account = login_account.throttle_key();
         let person = login_account.person;
         let credentials = self.credentials();
-        credentials.throttle.check(&account, from).map_err(throttled)?;
+        credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
         let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
         let proof = credentials.verified.proof(&account, password, Network::of(from), stored.unwrap_or_default());
         let verdict = if credentials.verified.contains(&proof) {
             PasswordCheck::Right
         } else {
             let check = || credentials.check_password(&account, stored, password, from);
-            credentials.verified.verify_shared(proof, || self.remember(proof, check()))
+            credentials.verified.verify_shared(proof, || self.cache_verdict(proof, check()))
         };
         match (verdict, person) {
             (PasswordCheck::Right, Some(person)) => self.admit(person),
@@ -194,7 +194,7 @@ impl Directory {
         let login_account = self.login_account(login)?;
         let account = login_account.throttle_key();
         let credentials = self.credentials();
-        credentials.throttle.check(&account, from).map_err(throttled)?;
+        credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
         let keys = login_account.scram_keys(&credentials.scram_secret, credentials.scram_iterations);
         let (check, server_first) = keys.challenge(first, &scram::nonce(self.random()));
         Ok((ScramExchange { check, person: login_account.person, account, from }, server_first))
@@ -214,7 +214,7 @@ impl Directory {
 
     fn check_proof(&self, exchange: ScramExchange, last: &ClientFinal) -> Result<(Arc<Person>, String), AuthError> {
         let ScramExchange { check, person, account, from } = exchange;
-        let attempt = self.credentials().throttle.begin(&account, from).map_err(throttled)?;
+        let attempt = self.credentials().throttle.begin(&account, from).map_err(throttle_auth_error)?;
         if let (Some(server_final), Some(person)) = (check.verify(last), person) {
             attempt.report_success();
             return Ok((person, server_final));
@@ -270,7 +270,7 @@ impl Directory {
         Ok(list.map(|list| AuthError::DenyListed { list: list.to_string() }))
     }
 
-    fn remember(&self, proof: Proof, verdict: PasswordCheck) -> PasswordCheck {
+    fn cache_verdict(&self, proof: Proof, verdict: PasswordCheck) -> PasswordCheck {
         if matches!(verdict, PasswordCheck::Right) {
             self.credentials().verified.insert(proof);
         }
@@ -287,6 +287,6 @@ pub struct ScramExchange {
     from: IpAddr,
 }
 
-fn throttled(throttled: ThrottleError) -> AuthError {
+fn throttle_auth_error(throttled: ThrottleError) -> AuthError {
     AuthError::Throttled { retry_after: throttled.retry_after }
 }

@@ -73,7 +73,7 @@ impl Directory {
     pub(crate) fn login_account(&self, login: &str) -> Result<LoginAccount> {
         let person = self.person(login)?;
         let canonical = self.canonical_login(login)?;
-        let namesake = self.namesake(&canonical)?;
+        let namesake = self.find_namesake(&canonical)?;
         Ok(LoginAccount { person, namesake, canonical })
     }
 
@@ -89,7 +89,7 @@ impl Directory {
     }
 
     /// Returns the first person with a spelling of a canonical name. Makes all lookups even if the first one succeeds.
-    fn namesake(&self, canonical: &str) -> Result<Option<Arc<Person>>> {
+    fn find_namesake(&self, canonical: &str) -> Result<Option<Arc<Person>>> {
         if canonical.contains('@') {
             // An address in a foreign domain has no other spelling.
             return Ok(None);

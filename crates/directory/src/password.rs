@@ -184,7 +184,7 @@ impl HashSemaphore {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
-        HashPermit { turnstile: self }
+        HashPermit { semaphore: self }
     }
 }
 
@@ -192,13 +192,13 @@ impl HashSemaphore {
 #[derive(Debug)]
 #[must_use = "the permit is released when it is dropped"]
 pub struct HashPermit<'t> {
-    turnstile: &'t HashSemaphore,
+    semaphore: &'t HashSemaphore,
 }
 
 impl Drop for HashPermit<'_> {
     fn drop(&mut self) {
-        *self.turnstile.free.lock() += 1;
-        self.turnstile.freed.notify_one();
+        *self.semaphore.free.lock() += 1;
+        self.semaphore.freed.notify_one();
     }
 }
 

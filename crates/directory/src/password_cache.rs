@@ -126,16 +126,16 @@ impl<V: Clone> PasswordCache<V> {
     }
 
     fn join(&self, proof: Proof) -> (Arc<SharedVerdict<V>>, bool) {
-        let mut under_way = self.under_way();
-        if let Some(verdict) = under_way.get(&proof) {
+        let mut in_progress = self.lock_in_progress();
+        if let Some(verdict) = in_progress.get(&proof) {
             return (Arc::clone(verdict), false);
         }
         let verdict = Arc::new(SharedVerdict { state: Mutex::new(State::Pending), ended: Condvar::new() });
-        under_way.insert(proof, Arc::clone(&verdict));
+        in_progress.insert(proof, Arc::clone(&verdict));
         (verdict, true)
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<Proof, Arc<SharedVerdict<V>>>> {
+    fn lock_in_progress(&self) -> MutexGuard<'_, HashMap<Proof, Arc<SharedVerdict<V>>>> {
         self.in_progress.lock()
     }
 }

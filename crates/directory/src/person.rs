@@ -142,13 +142,13 @@ impl Person {
         let full_names: Vec<String> =
             std::iter::once(self.name.canonical().to_owned()).chain(self.other_names.iter().cloned()).collect();
         items::set_names(items, items::FULL_NAME, &full_names);
-        items::set_text(items, items::FIRST_NAME, filled(&self.first_name));
-        items::set_text(items, items::LAST_NAME, filled(&self.last_name));
+        items::set_text(items, items::FIRST_NAME, non_blank(&self.first_name));
+        items::set_text(items, items::LAST_NAME, non_blank(&self.last_name));
         items::set_texts(items, items::SHORT_NAME, &self.short_names);
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         items::set_texts(items, items::INTERNET_ADDRESS, &addresses);
-        items::set_text(items, items::MAIL_FILE, filled(&self.mail_file));
-        items::set_text(items, items::MAIL_SERVER, filled(&self.mail_server));
+        items::set_text(items, items::MAIL_FILE, non_blank(&self.mail_file));
+        items::set_text(items, items::MAIL_SERVER, non_blank(&self.mail_server));
         items::set_count(items, items::MAIL_QUOTA, self.quota_bytes);
         items::set_text(items, items::DISABLED, self.disabled.then_some("1"));
         items::set_text(items, items::MAIL_ADDRESS, self.forward.as_deref());
@@ -223,7 +223,7 @@ pub(crate) fn push_address(addresses: &mut Vec<Address>, text: &str) {
     }
 }
 
-fn filled(text: &str) -> Option<&str> {
+fn non_blank(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 

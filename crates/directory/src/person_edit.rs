@@ -109,8 +109,8 @@ impl Directory {
     /// Derives the stored values for the password of a new person. Takes the time of a password hash.
     pub(crate) fn secrets_of(&self, new: &NewUser) -> Result<Option<DerivedSecrets>> {
         match (&new.password, &new.password_hash) {
-            (Some(password), _) => self.protect(password).map(Some),
-            (None, Some(hash)) => known_hash(hash).map(Some),
+            (Some(password), _) => self.derive_secrets(password).map(Some),
+            (None, Some(hash)) => secrets_from_hash(hash).map(Some),
             (None, None) => Ok(None),
         }
     }
@@ -179,7 +179,7 @@ impl Directory {
 
     /// Changes a person. Either all changes are made or none.
     pub fn user_set(&self, login: &str, change: &PersonChange) -> Result<Arc<Person>> {
-        let secrets = change.password.as_ref().map(|password| self.protect(password)).transpose()?;
+        let secrets = change.password.as_ref().map(|password| self.derive_secrets(password)).transpose()?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
         if secrets.is_some() {
@@ -197,7 +197,7 @@ impl Directory {
 
     /// Sets a person's password.
     pub fn password_set(&self, login: &str, password: &[u8]) -> Result<Arc<Person>> {
-        let secrets = self.protect(password)?;
+        let secrets = self.derive_secrets(password)?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
         set_secrets(&mut person, Some(secrets));
@@ -206,7 +206,7 @@ impl Directory {
 
     /// Sets a person's password by its argon2 hash, if the password itself is unknown. Removes the SCRAM keys.
     pub fn password_hash_set(&self, login: &str, hash: &str) -> Result<Arc<Person>> {
-        let secrets = known_hash(hash)?;
+        let secrets = secrets_from_hash(hash)?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
         set_secrets(&mut person, Some(secrets));
@@ -233,7 +233,7 @@ impl Directory {
         Ok(Arc::new(person))
     }
 
-    fn protect(&self, password: &[u8]) -> Result<DerivedSecrets> {
+    fn derive_secrets(&self, password: &[u8]) -> Result<DerivedSecrets> {
         Ok(password::derive_secrets(password, &self.options().passwords, self.random())?)
     }
 
@@ -394,7 +394,7 @@ pub(crate) fn remove_from_groups(edit: &mut DirectoryTransaction<'_>, record: &R
     let own = record.unique_keys();
     let mut groups = Vec::new();
     for key in &own {
-        groups.extend(edit.notes_with_key(&LookupKey::listed_by(key))?);
+        groups.extend(edit.notes_with_key(&LookupKey::membership(key))?);
     }
     groups.sort_unstable();
     groups.dedup();
@@ -419,7 +419,7 @@ fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Perso
     }
 }
 
-fn known_hash(hash: &str) -> Result<DerivedSecrets> {
+fn secrets_from_hash(hash: &str) -> Result<DerivedSecrets> {
     password::check_hash(hash)?;
     Ok(DerivedSecrets { hash: hash.to_owned(), scram: None })
 }

@@ -77,7 +77,7 @@ fn concurrent_logins_share_one_verification() {
         verified.verify_shared(proof, || {
             runs.fetch_add(1, Ordering::SeqCst);
             // The verdict is held by the map, by this thread, and by each of the seven waiting threads.
-            while verified.under_way().get(&proof).map(Arc::strong_count) != Some(9) {
+            while verified.lock_in_progress().get(&proof).map(Arc::strong_count) != Some(9) {
                 std::thread::yield_now();
             }
             true
@@ -88,7 +88,7 @@ fn concurrent_logins_share_one_verification() {
         assert!(logins.into_iter().all(|login| login.join().expect("no panic")));
     });
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    assert!(verified.under_way().is_empty());
+    assert!(verified.lock_in_progress().is_empty());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn panic_wakes_waiting_logins() {
     let (_, verified) = world(PasswordCacheOptions::default());
     let proof = verified.proof("ann", b"secret", network("::1"), "hash");
     let (waiting, _) = verified.join(proof);
-    verified.under_way().clear();
+    verified.lock_in_progress().clear();
     let lead = VerificationGuard { verified: &verified, proof, verdict: waiting.clone() };
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let _lead = lead;
