@@ -21,7 +21,7 @@ impl Directory {
     /// Returns [`Error::Limit`] if there are more people, and [`Error::Notes`] if the store fails.
     pub fn users_add(&self, new: &[NewUser]) -> Result<Vec<Result<Arc<Person>>>> {
         if new.len() > USERS_AT_ONCE_MAX {
-            return Err(Error::Limit { what: "people added at once", max: USERS_AT_ONCE_MAX });
+            return Err(Error::Limit { quantity: "people added at once", max: USERS_AT_ONCE_MAX });
         }
         let secrets = self.secrets_of_all(new);
         let mut edit = self.edit()?;

@@ -69,10 +69,10 @@ impl Domain {
     /// Returns an error if the list is not empty aliases or if `catch_all` or `postmaster` is not a valid address.
     pub(crate) fn check(&self) -> Result<()> {
         if self.aliases.len() > ALIASES_PER_DOMAIN_MAX {
-            return Err(Error::Limit { what: "aliases of a domain", max: ALIASES_PER_DOMAIN_MAX });
+            return Err(Error::Limit { quantity: "aliases of a domain", max: ALIASES_PER_DOMAIN_MAX });
         }
         for text in self.catch_all.iter().chain(&self.postmaster) {
-            Address::parse(text).map_err(|why| Error::address(text, why))?;
+            Address::parse(text).map_err(|reason| Error::address(text, reason))?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl MemorySize for Domain {
 
 /// Parses the name of a domain as written by an administrator. Refuses address literals.
 pub(crate) fn parse(text: &str) -> Result<String> {
-    let name = domain_to_ascii(text.trim()).map_err(|why| Error::address(text, why))?;
+    let name = domain_to_ascii(text.trim()).map_err(|reason| Error::address(text, reason))?;
     if name.starts_with('[') {
         return Err(Error::address(text, crate::address::AddressError::Domain));
     }

@@ -20,16 +20,16 @@ pub enum Error {
     #[error(transparent)]
     Notes(#[from] notes::Error),
     /// The named object does not exist.
-    #[error("{what} does not exist")]
+    #[error("{object} does not exist")]
     NotFound {
         /// Kind and name of the object.
-        what: String,
+        object: String,
     },
     /// Another note has the name or address. The caller chooses another one, or first removes it from that note.
-    #[error("{what} is already taken by {holder}")]
+    #[error("{object} is already taken by {holder}")]
     AlreadyTaken {
         /// The requested name or address.
-        what: String,
+        object: String,
         /// Kind and name of the holder.
         holder: String,
     },
@@ -50,39 +50,39 @@ pub enum Error {
         domain: String,
     },
     /// Another note refers to the object to be removed. The caller must change that note first.
-    #[error("{what} is still the {role} of {holder}")]
+    #[error("{object} is still the {role} of {holder}")]
     Referenced {
         /// Kind and name of the object to be removed.
-        what: String,
+        object: String,
         /// Role of the object in the other note.
         role: &'static str,
         /// Kind and name of the note that refers to it.
         holder: String,
     },
     /// The text is not an address or a domain.
-    #[error("{text:?}: {why}")]
+    #[error("{text:?}: {reason}")]
     Address {
         /// The refused text.
         text: String,
         /// The reason for the refusal.
-        why: AddressError,
+        reason: AddressError,
     },
     /// The text is not a valid name.
-    #[error("invalid name {text:?}: {why}")]
+    #[error("invalid name {text:?}: {reason}")]
     Name {
         /// The refused text.
         text: String,
         /// The reason for the refusal.
-        why: &'static str,
+        reason: &'static str,
     },
     /// The password cannot be set.
     #[error(transparent)]
     Password(#[from] PasswordError),
     /// The operation would exceed a limit.
-    #[error("too many {what}: at most {max}")]
+    #[error("too many {quantity}: at most {max}")]
     Limit {
         /// The limited quantity.
-        what: &'static str,
+        quantity: &'static str,
         /// The maximum.
         max: usize,
     },
@@ -93,12 +93,12 @@ pub enum Error {
         group: String,
     },
     /// A stored record does not match its format. `doublet fixup` reports it.
-    #[error("note {note} of the directory is damaged: {what}")]
+    #[error("note {note} of the directory is damaged: {damage}")]
     Damaged {
         /// Note ID of the record.
         note: NoteId,
         /// Description of the damage.
-        what: String,
+        damage: String,
     },
 }
 
@@ -109,16 +109,16 @@ impl From<store::Error> for Error {
 }
 
 impl Error {
-    pub(crate) fn not_found(what: impl Into<String>) -> Self {
-        Self::NotFound { what: what.into() }
+    pub(crate) fn not_found(object: impl Into<String>) -> Self {
+        Self::NotFound { object: object.into() }
     }
 
-    pub(crate) fn address(text: &str, why: AddressError) -> Self {
-        Self::Address { text: text.to_owned(), why }
+    pub(crate) fn address(text: &str, reason: AddressError) -> Self {
+        Self::Address { text: text.to_owned(), reason }
     }
 
-    pub(crate) fn name(text: &str, why: &'static str) -> Self {
-        Self::Name { text: text.to_owned(), why }
+    pub(crate) fn name(text: &str, reason: &'static str) -> Self {
+        Self::Name { text: text.to_owned(), reason }
     }
 
     /// Returns `true` if a retry without any change by the caller may succeed later.

@@ -142,7 +142,7 @@ impl Group {
         check_text(&self.description)?;
         check_count("addresses of a group", self.addresses.len())?;
         if self.members.len() > MEMBERS_PER_GROUP_MAX {
-            return Err(Error::Limit { what: "members of a group", max: MEMBERS_PER_GROUP_MAX });
+            return Err(Error::Limit { quantity: "members of a group", max: MEMBERS_PER_GROUP_MAX });
         }
         self.members.iter().try_for_each(|member| check_member(member))
     }
@@ -186,7 +186,7 @@ impl MemorySize for Group {
 /// Checks a member: a name, an address, or a wildcard such as `*/Sales/Acme`.
 fn check_member(member: &str) -> Result<()> {
     if member.contains('@') {
-        return Address::parse(member).map(drop).map_err(|why| Error::address(member, why));
+        return Address::parse(member).map(drop).map_err(|reason| Error::address(member, reason));
     }
     if member.trim().is_empty() || member.len() > LOGIN_BYTES_MAX || member.chars().any(char::is_control) {
         return Err(Error::name(member, "a member must be a name, an address or a wildcard such as */Sales/Acme"));

@@ -151,7 +151,7 @@ fn containing_groups(
             found.push(group);
         }
         if found.len() > GROUPS_PER_IDENTITY_MAX {
-            return Err(Error::Limit { what: "groups of a person", max: GROUPS_PER_IDENTITY_MAX });
+            return Err(Error::Limit { quantity: "groups of a person", max: GROUPS_PER_IDENTITY_MAX });
         }
     }
     Ok(found)

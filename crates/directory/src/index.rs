@@ -205,7 +205,7 @@ impl<'t> IndexWriter<'t> {
     fn stored_keys(&self, note: NoteId, back: &[u8]) -> Result<Vec<String>> {
         let stored = self.store.get(Table::ViewBack, back)?;
         let keys = stored.as_deref().map_or_else(|| Ok(Vec::new()), decode_keys);
-        keys.map_err(|_| Error::Damaged { note, what: "its index keys cannot be read".to_owned() })
+        keys.map_err(|_| Error::Damaged { note, damage: "its index keys cannot be read".to_owned() })
     }
 
     fn back_key(&self, note: NoteId) -> Vec<u8> {
@@ -257,7 +257,7 @@ fn entry_key(key: &str, note: NoteId) -> Vec<u8> {
 
 fn note_of(entry: &[u8]) -> Result<NoteId> {
     let note = entry.last_chunk::<4>().copied().map(NoteId::from_key);
-    note.ok_or_else(|| Error::Damaged { note: NoteId(0), what: "an index entry has no note ID".to_owned() })
+    note.ok_or_else(|| Error::Damaged { note: NoteId(0), damage: "an index entry has no note ID".to_owned() })
 }
 
 fn encode_keys(keys: &[LookupKey]) -> Vec<u8> {

@@ -169,7 +169,7 @@ impl Person {
         check_count("addresses of a person", self.addresses.len())?;
         notes::catalog::check_path(&self.mail_file)?;
         match &self.forward {
-            Some(text) => Address::parse(text).map(drop).map_err(|why| Error::address(text, why)),
+            Some(text) => Address::parse(text).map(drop).map_err(|reason| Error::address(text, reason)),
             None => Ok(()),
         }
     }
@@ -260,8 +260,8 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
 }
 
 /// Checks the number of values in a list.
-pub(crate) fn check_count(what: &'static str, count: usize) -> Result<()> {
-    if count > NAMES_PER_NOTE_MAX { Err(Error::Limit { what, max: NAMES_PER_NOTE_MAX }) } else { Ok(()) }
+pub(crate) fn check_count(quantity: &'static str, count: usize) -> Result<()> {
+    if count > NAMES_PER_NOTE_MAX { Err(Error::Limit { quantity, max: NAMES_PER_NOTE_MAX }) } else { Ok(()) }
 }
 
 #[cfg(test)]

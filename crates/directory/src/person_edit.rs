@@ -286,7 +286,7 @@ impl Directory {
                 return Ok(path);
             }
         }
-        Err(Error::Limit { what: "mail files with similar names", max: MAIL_FILE_NUMBERS_MAX as usize })
+        Err(Error::Limit { quantity: "mail files with similar names", max: MAIL_FILE_NUMBERS_MAX as usize })
     }
 }
 
@@ -303,7 +303,7 @@ fn mail_file_owner(edit: &mut DirectoryTransaction<'_>, path: &str) -> Result<Op
 fn require_mail_file_free(edit: &mut DirectoryTransaction<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match mail_file_owner(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
-            Err(Error::AlreadyTaken { what: LookupKey::mail_file(path).describe(), holder: holder.label() })
+            Err(Error::AlreadyTaken { object: LookupKey::mail_file(path).describe(), holder: holder.label() })
         }
         _ => Ok(()),
     }
@@ -382,7 +382,7 @@ pub(crate) fn require_unreferenced(edit: &mut DirectoryTransaction<'_>, record: 
         for (role, target) in [("catch-all", &domain.catch_all), ("postmaster", &domain.postmaster)] {
             let refers = target.as_ref().is_some_and(|target| own.contains(&LookupKey::address_or_name(target)));
             if refers {
-                return Err(Error::Referenced { what: record.label(), role, holder: domain.label() });
+                return Err(Error::Referenced { object: record.label(), role, holder: domain.label() });
             }
         }
     }
@@ -409,7 +409,7 @@ pub(crate) fn remove_from_groups(edit: &mut DirectoryTransaction<'_>, record: &R
 
 /// Parses an address. The error quotes the text.
 pub(crate) fn parse_address(text: &str) -> Result<Address> {
-    Address::parse(text.trim()).map_err(|why| Error::address(text, why))
+    Address::parse(text.trim()).map_err(|reason| Error::address(text, reason))
 }
 
 fn find_person(edit: &mut DirectoryTransaction<'_>, login: &str) -> Result<Person> {

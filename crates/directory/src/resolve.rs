@@ -45,7 +45,7 @@ pub enum Resolution {
     /// The group cannot receive mail: it has another purpose, is too large or is nested too deep.
     NotForMail {
         /// The reason, for the peer.
-        why: String,
+        reason: String,
     },
 }
 
@@ -76,7 +76,7 @@ impl Directory {
     pub fn resolve(&self, address: &str) -> Result<Resolution> {
         let address = match Address::parse(address) {
             Ok(address) => address,
-            Err(why) => return Ok(Resolution::Invalid(why)),
+            Err(reason) => return Ok(Resolution::Invalid(reason)),
         };
         let Some(domain) = self.domain(address.domain())? else { return Ok(Resolution::Remote(address)) };
         let (target, detail) = self.target(&address, &domain)?;
@@ -88,7 +88,7 @@ impl Directory {
             }
             Some(Target::Record(Record::Person(person))) => self.expand(&ExpansionNode::Forward(person)),
             Some(Target::Record(Record::Group(group))) if !group.kind.takes_mail() => {
-                return Ok(Resolution::NotForMail { why: format!("{} is not a mail group", group.name) });
+                return Ok(Resolution::NotForMail { reason: format!("{} is not a mail group", group.name) });
             }
             Some(Target::Record(Record::Group(group))) => {
                 let recipients = self.expand(&ExpansionNode::Group(Arc::clone(&group)));
@@ -108,7 +108,7 @@ impl Directory {
     pub fn resolve_cached(&self, address: &str) -> Option<Resolution> {
         let address = match Address::parse(address) {
             Ok(address) => address,
-            Err(why) => return Some(Resolution::Invalid(why)),
+            Err(reason) => return Some(Resolution::Invalid(reason)),
         };
         let [domain, holder] =
             self.cached_values([&LookupKey::domain(address.domain()), &LookupKey::address(&address)]);
@@ -174,9 +174,9 @@ fn resolution_of(
         Ok(recipients) => Ok(Resolution::Local(ResolvedRecipients { detail, ..recipients })),
         Err(ExpandError::Lookup(error)) => Err(error),
         Err(ExpandError::TooDeep { group }) => {
-            Ok(Resolution::NotForMail { why: format!("group {group} is nested too deeply") })
+            Ok(Resolution::NotForMail { reason: format!("group {group} is nested too deeply") })
         }
-        Err(ExpandError::TooMany) => Ok(Resolution::NotForMail { why: "the group has too many members".to_owned() }),
+        Err(ExpandError::TooMany) => Ok(Resolution::NotForMail { reason: "the group has too many members".to_owned() }),
     }
 }
 

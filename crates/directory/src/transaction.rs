@@ -173,7 +173,7 @@ impl<'d> DirectoryTransaction<'d> {
             let holder = self.index.holders(&key)?.into_iter().find(|note| *note != record.note());
             if let Some(holder) = holder {
                 let holder = self.record(holder)?.map_or_else(|| format!("note {holder}"), |record| record.label());
-                return Err(Error::AlreadyTaken { what: key.describe(), holder });
+                return Err(Error::AlreadyTaken { object: key.describe(), holder });
             }
         }
         Ok(())

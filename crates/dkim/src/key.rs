@@ -158,8 +158,8 @@ fn contains_ed25519(der: &[u8]) -> bool {
     der.get(..24).is_some_and(|head| head.windows(OBJECT_ID.len()).any(|window| window == OBJECT_ID))
 }
 
-fn key_error(why: &dyn fmt::Display) -> Error {
-    Error { domain: "a domain".to_owned(), why: why.to_string() }
+fn key_error(reason: &dyn fmt::Display) -> Error {
+    Error { domain: "a domain".to_owned(), reason: reason.to_string() }
 }
 
 /// The server's random generator in the form that the crate `rsa` requires.

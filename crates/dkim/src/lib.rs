@@ -12,10 +12,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The error returned if a signing key cannot be generated, read or used. The operator must act.
 #[derive(Debug, thiserror::Error)]
-#[error("signing key for {domain}: {why}")]
+#[error("signing key for {domain}: {reason}")]
 pub struct Error {
     /// The domain, or "a domain" if the key does not belong to one yet.
     pub domain: String,
     /// The reason.
-    pub why: String,
+    pub reason: String,
 }

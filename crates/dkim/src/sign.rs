@@ -108,6 +108,6 @@ impl Key {
     }
 }
 
-fn unusable(domain: &str, why: String) -> Error {
-    Error { domain: domain.to_owned(), why }
+fn unusable(domain: &str, reason: String) -> Error {
+    Error { domain: domain.to_owned(), reason }
 }

@@ -20,8 +20,8 @@ pub enum Error {
     #[error("mailbox {0} exists already")]
     MailboxExists(String),
     /// The mailbox cannot be used in this way.
-    #[error("mailbox {name}: {why}")]
-    MailboxRefused { name: String, why: &'static str },
+    #[error("mailbox {name}: {reason}")]
+    MailboxRefused { name: String, reason: &'static str },
     /// The operation would exceed the user's quota. The user deletes messages, or the operator raises the quota.
     #[error("over quota: {used_bytes} of {limit_bytes} bytes are used")]
     OverQuota { used_bytes: u64, limit_bytes: u64 },
@@ -37,7 +37,7 @@ impl From<store::Error> for Error {
 }
 
 impl From<crate::mime::DamagedRecord> for Error {
-    fn from(crate::mime::DamagedRecord(what): crate::mime::DamagedRecord) -> Self {
-        Self::Damaged(what)
+    fn from(crate::mime::DamagedRecord(record): crate::mime::DamagedRecord) -> Self {
+        Self::Damaged(record)
     }
 }

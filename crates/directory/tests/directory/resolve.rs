@@ -31,8 +31,8 @@ fn show(resolution: Resolution) -> String {
             people.chain(remote).chain(unknown).chain(group).chain(detail).collect::<Vec<_>>().join(" ")
         }
         Resolution::Remote(address) => format!("remote {address}"),
-        Resolution::NotForMail { why } => why,
-        Resolution::Invalid(why) => why.to_string(),
+        Resolution::NotForMail { reason } => reason,
+        Resolution::Invalid(reason) => reason.to_string(),
         Resolution::Unknown => "unknown".to_owned(),
         Resolution::Disabled => "disabled".to_owned(),
         Resolution::NoRecipients => "nobody".to_owned(),

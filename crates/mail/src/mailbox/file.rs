@@ -366,11 +366,11 @@ impl MailFile {
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
         let folder = self.require(name)?;
         if folder.name == "INBOX" {
-            return Err(Error::MailboxRefused { name: folder.name, why: "the inbox cannot be deleted" });
+            return Err(Error::MailboxRefused { name: folder.name, reason: "the inbox cannot be deleted" });
         }
         let below = format!("{}/", folder.name);
         if !folder.selectable && self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
-            return Err(Error::MailboxRefused { name: folder.name, why: "it still has child mailboxes" });
+            return Err(Error::MailboxRefused { name: folder.name, reason: "it still has child mailboxes" });
         }
         loop {
             while self.delete_batch(folder.id)? {}
@@ -401,7 +401,7 @@ impl MailFile {
         }
         let below = format!("{}/", folder.name);
         if to.starts_with(&below) {
-            return Err(Error::MailboxRefused { name: to, why: "a mailbox cannot be moved below itself" });
+            return Err(Error::MailboxRefused { name: to, reason: "a mailbox cannot be moved below itself" });
         }
         let ((), ticket) = self.write(|writer| {
             let folders = writer.folders()?;
@@ -718,7 +718,7 @@ fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<
 
 fn checked_name(name: &str) -> Result<String> {
     let name = canonical_name(name);
-    let why = if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
+    let reason = if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
         "the name is empty or too long"
     } else if name.chars().any(char::is_control) {
         "the name contains control characters"
@@ -727,5 +727,5 @@ fn checked_name(name: &str) -> Result<String> {
     } else {
         return Ok(name);
     };
-    Err(Error::MailboxRefused { name, why })
+    Err(Error::MailboxRefused { name, reason })
 }

@@ -118,9 +118,9 @@ pub(crate) fn answer(
         Resolution::Remote(address) => Ok(ResolvedAddress::remote(address.to_string(), generation)),
         Resolution::Unknown => Err(Refusal::UnknownRecipient),
         Resolution::Disabled => Err(Refusal::RecipientDisabled),
-        Resolution::Invalid(why) => Err(Refusal::InvalidRecipient(why)),
+        Resolution::Invalid(reason) => Err(Refusal::InvalidRecipient(reason)),
         Resolution::NoRecipients => Err(Refusal::NotForMail("This address has no recipients".to_owned())),
-        Resolution::NotForMail { why } => Err(Refusal::NotForMail(why)),
+        Resolution::NotForMail { reason } => Err(Refusal::NotForMail(reason)),
     }
 }
 
