@@ -74,7 +74,7 @@ impl Signer {
                 Key::Rsa(signer) => signer.sign(&message),
                 Key::Ed25519(signer) => signer.sign(&message),
             };
-            let signature = signature.map_err(|error| unusable(&self.domain, error.to_string()))?;
+            let signature = signature.map_err(|error| signing_key_error(&self.domain, error.to_string()))?;
             fields.push_str(&signature.to_header());
         }
         Ok(fields)
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Signer {
 
 impl Key {
     fn new(domain: &str, selector: &str, key: &PrivateKey) -> Result<Self> {
-        let failed = |error: mail_auth::Error| unusable(domain, error.to_string());
+        let failed = |error: mail_auth::Error| signing_key_error(domain, error.to_string());
         match key.algorithm() {
             Algorithm::Rsa => {
                 let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.der()));
@@ -108,6 +108,6 @@ impl Key {
     }
 }
 
-fn unusable(domain: &str, reason: String) -> Error {
+fn signing_key_error(domain: &str, reason: String) -> Error {
     Error { domain: domain.to_owned(), reason }
 }
