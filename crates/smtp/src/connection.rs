@@ -65,7 +65,7 @@ pub async fn serve(
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
     if peer.tls {
-        session.reset_after_tls(stream.tls_facts().map(|facts| facts.cipher), stream.channel_bindings());
+        session.reset_after_tls(stream.tls_info().map(|facts| facts.cipher), stream.channel_bindings());
     }
     let ends_at = Instant::now().checked_add(service.rules.session_time_max);
     let shutdown = service.shutdown.clone();
@@ -237,7 +237,7 @@ impl Connection {
         };
         let stream = self.stream.accept_tls(tls).await.map_err(|error| Error::Tls(error.to_string()))?;
         let mut session = self.session;
-        session.reset_after_tls(stream.tls_facts().map(|facts| facts.cipher), stream.channel_bindings());
+        session.reset_after_tls(stream.tls_info().map(|facts| facts.cipher), stream.channel_bindings());
         // Data sent in the clear after STARTTLS is discarded with the old buffer.
         Ok(Self { stream, session, input: Vec::new(), used: 0, ..self })
     }

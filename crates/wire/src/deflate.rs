@@ -4,10 +4,10 @@
 //! passed in by [`crate::Stream`], which owns both. A flush ends with an empty stored block (`Z_SYNC_FLUSH`), so that
 //! the peer can read everything written so far.
 //!
-//! Memory: the compressor (about 320 KiB) exists only between the first write after [`Deflate::relax`] and the next
-//! `relax`. This is allowed because after a sync flush the output is at a byte boundary, and a new compressor refers
-//! only to data that it has sent itself. The decompressor (about 45 KiB) must stay, because the peer may refer back 32
-//! KiB at any time.
+//! Memory: the compressor (about 320 KiB) exists only between the first write after [`Deflate::release_memory`] and the
+//! next `release_memory`. This is allowed because after a sync flush the output is at a byte boundary, and a new
+//! compressor refers only to data that it has sent itself. The decompressor (about 45 KiB) must stay, because the peer
+//! may refer back 32 KiB at any time.
 //!
 //! A peer cannot exhaust memory with data that expands enormously: decompressed bytes go straight into the reader's
 //! buffer.
@@ -59,7 +59,7 @@ impl Deflate {
     }
 
     /// Releases the memory that an idle connection does not need. Does nothing between a write and its flush.
-    pub(crate) fn relax(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         if !self.unflushed && self.sent == self.output.len() {
             self.compress = None;
             self.output = Vec::new();

@@ -195,7 +195,8 @@ impl WorkerPool {
             if orphan == AbandonedJob::Discard && sender.is_closed() {
                 return JobOutcome::Skipped;
             }
-            let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_text(&*panic)));
+            let result =
+                catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_message(&*panic)));
             let outcome = if result.is_ok() { JobOutcome::Ended } else { JobOutcome::Panicked };
             let _ = sender.send(result);
             outcome
@@ -249,7 +250,7 @@ impl WorkerPool {
         let shared = Arc::clone(&self.owner.shared);
         std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || shared.work())
+            .spawn(move || shared.run_jobs())
             .map_err(|error| PoolError::NoThread(error.to_string()))
     }
 }
@@ -283,7 +284,7 @@ impl Shared {
     }
 
     /// Runs jobs until the queue is closed and empty.
-    fn work(&self) {
+    fn run_jobs(&self) {
         let mut state = lock(&self.state);
         loop {
             let Some(job) = state.jobs.pop_front() else {
@@ -301,7 +302,7 @@ impl Shared {
             let outcome = (job.run)();
             let ended = self.clock.monotonic();
             state = lock(&self.state);
-            state.report.ended(outcome, started.saturating_sub(job.queued), ended.saturating_sub(started));
+            state.report.record_end(outcome, started.saturating_sub(job.queued), ended.saturating_sub(started));
         }
     }
 
@@ -313,7 +314,7 @@ impl Shared {
 }
 
 impl PoolStatistics {
-    fn ended(&mut self, outcome: JobOutcome, waited: Duration, ran: Duration) {
+    fn record_end(&mut self, outcome: JobOutcome, waited: Duration, ran: Duration) {
         self.busy = self.busy.saturating_sub(1);
         if outcome == JobOutcome::Skipped {
             self.skipped = self.skipped.saturating_add(1);
@@ -333,7 +334,7 @@ impl fmt::Debug for WorkerPool {
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no text").to_owned()
 }

@@ -55,15 +55,15 @@ impl Shutdown {
 
     /// Waits until the server drains or closes.
     pub async fn draining(&self) {
-        self.reached(ShutdownPhase::Draining).await;
+        self.wait_for_phase(ShutdownPhase::Draining).await;
     }
 
     /// Waits until the server closes.
     pub async fn closing(&self) {
-        self.reached(ShutdownPhase::Closing).await;
+        self.wait_for_phase(ShutdownPhase::Closing).await;
     }
 
-    async fn reached(&self, wanted: ShutdownPhase) {
+    async fn wait_for_phase(&self, wanted: ShutdownPhase) {
         // The sender lives as long as `self`, so waiting cannot fail.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
     }

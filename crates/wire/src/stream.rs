@@ -85,7 +85,7 @@ impl Stream {
     pub async fn connect_tls(self, tls: &ClientTls, server_name: &str) -> io::Result<Self> {
         let name = ClientTls::server_name(server_name).map_err(io::Error::other)?;
         let connector = TlsConnector::from(tls.config());
-        let stream = within_time(connector.connect(name, self.into_transport()?)).await?;
+        let stream = with_timeout(connector.connect(name, self.into_transport()?)).await?;
         Ok(Self { layer: Layer::Client(Box::new(stream)), deflate: None, certificate_hash: None })
     }
 
@@ -99,7 +99,7 @@ impl Stream {
     /// Releases memory that a connection without traffic does not need. Should be called before a long wait.
     pub fn release_idle_memory(&mut self) {
         if let Some(deflate) = &mut self.deflate {
-            deflate.relax();
+            deflate.release_memory();
         }
     }
 
@@ -117,7 +117,7 @@ impl Stream {
 
     /// Returns the result of the TLS handshake, or `None` without TLS.
     #[must_use]
-    pub fn tls_facts(&self) -> Option<TlsInfo> {
+    pub fn tls_info(&self) -> Option<TlsInfo> {
         match &self.layer {
             Layer::Plain(_) => None,
             Layer::Server(stream) => TlsInfo::of(stream.get_ref().1),
@@ -205,7 +205,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-async fn within_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn with_timeout<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(HANDSHAKE_TIME_MAX, handshake)
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?

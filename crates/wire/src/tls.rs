@@ -121,15 +121,15 @@ pub struct ClientTls {
 
 impl ClientTls {
     /// Creates settings that trust the given roots and check the name of the server.
-    pub fn verifying(roots: RootCertStore) -> Result<Self, TlsError> {
+    pub fn with_roots(roots: RootCertStore) -> Result<Self, TlsError> {
         let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         Ok(Self { config: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
     }
 
     /// Creates settings that trust the roots in a PEM file. Roots that cannot be parsed are left out if there are
     /// others, because the bundles of operating systems contain some of them.
-    pub fn trusting(roots_pem: &[u8]) -> Result<Self, TlsError> {
-        Self::verifying(root_store(roots_pem)?)
+    pub fn with_roots_pem(roots_pem: &[u8]) -> Result<Self, TlsError> {
+        Self::with_roots(root_store(roots_pem)?)
     }
 
     /// Creates settings that accept any certificate. They protect only against eavesdropping (RFC 7435), as is usual

@@ -368,7 +368,7 @@ fn unverified_tls() -> Result<ClientTls, ServeError> {
 
 fn verified_tls(config: &Config) -> Result<ClientTls, ServeError> {
     let roots = read_limited(&config.router.roots, FILE_BYTES_MAX)?;
-    ClientTls::trusting(&roots)
+    ClientTls::with_roots_pem(&roots)
         .map_err(|error| ServeError::Transfer(format!("router.roots {}: {error}", config.router.roots.display())))
 }
 

@@ -244,7 +244,7 @@ async fn trusted_certificate_must_match_the_host_name() {
     let site = start_tls_server(|rules| rules.authentication = AuthCommandPolicy::Offered).await;
     let zone = zone().host("other.b.example", "127.0.0.1");
     let transfer = transfer(zone, 25, |_| {}).await;
-    let trust = || Security::Implicit(ClientTls::trusting(site.certificate.as_bytes()).expect("a certificate"));
+    let trust = || Security::Implicit(ClientTls::with_roots_pem(site.certificate.as_bytes()).expect("a certificate"));
     let to = recipients(&["x@elsewhere.example"]);
     for (name, expected) in [("mx.b.example", "+ 250"), ("other.b.example", "? 4.7.5 TLS failed")] {
         let login = Some(("a".to_owned(), "secret".to_owned()));

@@ -29,7 +29,7 @@ struct OtherClient {
 }
 
 impl OtherClient {
-    fn trusting(root: &str) -> Self {
+    fn with_roots_pem(root: &str) -> Self {
         Self { root: root.to_owned(), own: None, protocols: &[b"h2"], versions: ALL_VERSIONS }
     }
 
@@ -72,7 +72,7 @@ async fn handshake_succeeds(tls: &Tls, trust: &ClientTls, server_name: &str) -> 
 async fn the_name_of_the_server_must_be_in_its_certificate() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
-    let strict = ClientTls::trusting(chain.as_bytes()).expect("a certificate");
+    let strict = ClientTls::with_roots_pem(chain.as_bytes()).expect("a certificate");
     let lax = ClientTls::opportunistic().expect("valid settings");
     for (name, expected) in [("mail.test", true), ("mail.test.", true), ("other.test", false), ("192.0.2.1", false)] {
         assert_eq!(handshake_succeeds(&tls, &strict, name).await, expected, "{name}");
@@ -94,9 +94,9 @@ async fn invalid_roots_are_skipped_if_others_are_valid() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-    let trust = ClientTls::trusting(format!("{broken}{chain}{broken}").as_bytes()).expect("one of them is valid");
+    let trust = ClientTls::with_roots_pem(format!("{broken}{chain}{broken}").as_bytes()).expect("one of them is valid");
     assert!(handshake_succeeds(&tls, &trust, "mail.test").await);
-    let refused = |pem: &str| ClientTls::trusting(pem.as_bytes()).err().map(|error| error.to_string());
+    let refused = |pem: &str| ClientTls::with_roots_pem(pem.as_bytes()).err().map(|error| error.to_string());
     let none = "no certificate in PEM form was found: none of the certificates can be used as a root";
     assert_eq!(refused(broken).as_deref(), Some(none));
     let none = "no certificate in PEM form was found: the file has no CERTIFICATE block";
@@ -109,13 +109,13 @@ async fn client_certificate_is_verified_and_returned() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::with_client_roots(chain.as_bytes(), key.as_bytes(), Some(root.as_bytes()));
     let tls = tls.expect("the files are valid");
-    let stranger = OtherClient::trusting(&chain).handshake_h2(&tls).await.expect("a certificate is optional");
+    let stranger = OtherClient::with_roots_pem(&chain).handshake_h2(&tls).await.expect("a certificate is optional");
     assert_eq!(stranger.peer_certificate(), None);
-    let known = OtherClient { own: Some((root.clone(), own_key)), ..OtherClient::trusting(&chain) };
+    let known = OtherClient { own: Some((root.clone(), own_key)), ..OtherClient::with_roots_pem(&chain) };
     let known = known.handshake_h2(&tls).await.expect("the root has signed it");
     let expected = CertificateDer::from_pem_slice(root.as_bytes()).expect("a certificate");
     assert_eq!(known.peer_certificate(), Some(expected.as_ref()));
-    let other = OtherClient { own: Some(certificate("branch.test")), ..OtherClient::trusting(&chain) };
+    let other = OtherClient { own: Some(certificate("branch.test")), ..OtherClient::with_roots_pem(&chain) };
     assert!(other.handshake_h2(&tls).await.is_err(), "the same name, another key");
 }
 
@@ -125,7 +125,7 @@ async fn http_2_must_be_among_the_offered_protocols() {
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
     let offers: [(&[&[u8]], bool); 3] = [(&[b"h2"], true), (&[b"http/1.1", b"h2"], true), (&[b"http/1.1"], false)];
     for (protocols, expected) in offers {
-        let client = OtherClient { protocols, ..OtherClient::trusting(&chain) };
+        let client = OtherClient { protocols, ..OtherClient::with_roots_pem(&chain) };
         assert_eq!(client.handshake_h2(&tls).await.is_ok(), expected, "{protocols:?}");
     }
 }
@@ -134,9 +134,9 @@ async fn http_2_must_be_among_the_offered_protocols() {
 async fn older_clients_use_tls_1_2() {
     let (chain, key) = certificate("mail.test");
     let tls = Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid");
-    let client = OtherClient { versions: OLD_VERSION, ..OtherClient::trusting(&chain) };
+    let client = OtherClient { versions: OLD_VERSION, ..OtherClient::with_roots_pem(&chain) };
     let server = client.handshake_h2(&tls).await.expect("both know TLS 1.2");
-    let facts = server.tls_facts().expect("the handshake is over");
+    let facts = server.tls_info().expect("the handshake is over");
     assert_eq!(facts.version, "TLSv1.2");
     assert!(facts.cipher.starts_with("TLS_ECDHE_ECDSA_WITH_"), "{facts:?}");
     assert!(server.channel_bindings().is_empty(), "clients expect tls-unique with TLS 1.2");

@@ -65,12 +65,12 @@ fn uneven_text(length: usize) -> String {
 async fn check_upgrades(client: Stream, server: Stream) {
     let mut client = client;
     let mut server = server;
-    assert!(!client.is_tls() && client.tls_facts().is_none());
+    assert!(!client.is_tls() && client.tls_info().is_none());
     check_exchange(&mut client, &mut server).await;
     let (mut client, mut server) = encrypt(client, server).await;
     assert!(client.is_tls() && server.is_tls());
-    assert_eq!(server.tls_facts().map(|facts| facts.version), Some("TLSv1.3"));
-    assert_eq!(server.tls_facts(), client.tls_facts());
+    assert_eq!(server.tls_info().map(|facts| facts.version), Some("TLSv1.3"));
+    assert_eq!(server.tls_info(), client.tls_info());
     check_exchange(&mut client, &mut server).await;
     client.start_deflate();
     server.start_deflate();
@@ -125,7 +125,7 @@ async fn replaced_certificate_is_used_by_the_next_handshake() {
     let (first_chain, first_key) = certificate("mail.test");
     let (second_chain, second_key) = certificate("mail.test");
     let tls = Tls::new(first_chain.as_bytes(), first_key.as_bytes()).expect("the pair is valid");
-    let trust_second = ClientTls::trusting(second_chain.as_bytes()).expect("a certificate");
+    let trust_second = ClientTls::with_roots_pem(second_chain.as_bytes()).expect("a certificate");
     let attempt = async || {
         let (client, server) = Stream::duplex(1 << 16);
         let ends = tokio::join!(client.connect_tls(&trust_second, "mail.test"), server.accept_tls(&tls));
