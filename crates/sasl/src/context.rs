@@ -1,8 +1,8 @@
 //! The properties of a connection that matter to logins, and the mechanisms that the connection offers.
 //!
-//! A protocol makes a [`Context`] when a connection begins and again after STARTTLS. It lists [`Context::offered`] in
-//! its capabilities and begins exchanges with the same context, so that the detection of a downgrade (RFC 5802 §6) is
-//! based on the mechanisms that the client was offered.
+//! A protocol makes a [`Context`] when a connection begins and again after STARTTLS. It lists
+//! [`Context::offered_mechanisms`] in its capabilities and begins exchanges with the same context, so that the
+//! detection of a downgrade (RFC 5802 §6) is based on the mechanisms that the client was offered.
 
 use crate::channel_binding::ChannelBinding;
 use crate::error::LoginError;
@@ -53,7 +53,7 @@ impl Context {
     }
 
     /// Returns the mechanisms that are offered on this connection, the best first.
-    pub fn offered(&self) -> impl Iterator<Item = Mechanism> + '_ {
+    pub fn offered_mechanisms(&self) -> impl Iterator<Item = Mechanism> + '_ {
         Mechanism::ALL.into_iter().filter(|mechanism| self.offers(*mechanism))
     }
 

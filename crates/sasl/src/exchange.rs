@@ -152,9 +152,9 @@ impl Exchange {
     fn advance(self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
         let Self { mechanism, context, state } = self;
         match state {
-            State::First => first(mechanism, context, response),
+            State::First => process_first_message(mechanism, context, response),
             State::Password(name) => {
-                let request = password::login(&name, response)?;
+                let request = password::parse_login(&name, response)?;
                 Ok(ExchangeStep::Check(Check::Password(PendingCheck { request, mechanism, context })))
             }
             State::ScramFinal(challenged) => {
@@ -193,14 +193,18 @@ fn first_challenge(mechanism: Mechanism) -> &'static [u8] {
 }
 
 /// Processes the client's first message.
-fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+fn process_first_message(
+    mechanism: Mechanism,
+    context: Arc<Context>,
+    response: &[u8],
+) -> Result<ExchangeStep, LoginError> {
     match mechanism {
         Mechanism::Plain => {
-            let request = password::plain(response)?;
+            let request = password::parse_plain(response)?;
             Ok(ExchangeStep::Check(Check::Password(PendingCheck { request, mechanism, context })))
         }
         Mechanism::Login => {
-            let state = State::Password(password::login_name(response)?);
+            let state = State::Password(password::parse_login_name(response)?);
             let challenge = password::PASSWORD_CHALLENGE.to_vec();
             Ok(ExchangeStep::Challenge { challenge, exchange: Exchange { mechanism, context, state } })
         }
@@ -214,13 +218,13 @@ fn first(mechanism: Mechanism, context: Arc<Context>, response: &[u8]) -> Result
             let request = CertificateRequest { certificate, authorization_id };
             Ok(ExchangeStep::Check(Check::Certificate(PendingCheck { request, mechanism, context })))
         }
-        Mechanism::OAuthBearer => Ok(token(oauth::bearer(response)?, mechanism, context)),
-        Mechanism::XOAuth2 => Ok(token(oauth::xoauth2(response)?, mechanism, context)),
+        Mechanism::OAuthBearer => Ok(check_token(oauth::parse_oauthbearer(response)?, mechanism, context)),
+        Mechanism::XOAuth2 => Ok(check_token(oauth::parse_xoauth2(response)?, mechanism, context)),
     }
 }
 
 /// Returns the check of a token, or the refusal of a message without one.
-fn token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
+fn check_token(request: Option<crate::TokenRequest>, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     match request {
         Some(request) => ExchangeStep::Check(Check::Token(PendingCheck { request, mechanism, context })),
         None => refuse_token(LoginError::InvalidCredentials, mechanism, context),
@@ -239,7 +243,7 @@ fn refuse_token(error: LoginError, mechanism: Mechanism, context: Arc<Context>) 
 }
 
 /// Ends a successful exchange. The mechanism's message is sent as another challenge if the reply cannot carry it.
-fn succeed(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
+fn end_successfully(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
     let message = message.into_bytes();
     if message.is_empty() || context.origin.protocol.has_success_data() {
         return ExchangeStep::Done { login, message };

@@ -45,7 +45,7 @@ impl PasswordRequest {
     /// authentication identity, stands for the authentication identity.
     ///
     /// Returns [`LoginError::Malformed`] if it contains NUL or is not UTF-8.
-    pub fn acting_as(self, authorization_id: &[u8]) -> Result<Self, LoginError> {
+    pub fn with_authorization_id(self, authorization_id: &[u8]) -> Result<Self, LoginError> {
         let authorization_id = authorization_text(authorization_id)?.filter(|id| *id != self.authentication_id);
         Ok(Self { authorization_id, ..self })
     }

@@ -254,7 +254,8 @@ mod tests {
         let logins = logins(&sample);
         let act_as = |identity: &str| {
             let request = PasswordRequest::new(b"ann", PASSWORD.as_bytes());
-            let request = request.and_then(|request| request.acting_as(identity.as_bytes())).expect("well formed");
+            let request =
+                request.and_then(|request| request.with_authorization_id(identity.as_bytes())).expect("well formed");
             logins.check_password(&LoginOrigin::local(LoginProtocol::Imap), &request)
         };
         for own in ["", "ann", "Ann@acme.test", "CN=ann/O=acme.test"] {

@@ -115,7 +115,7 @@ mod tests {
         let offered = |peer: &Peer, bindings: &[ChannelBinding]| {
             let context = peer.login_context(LoginProtocol::Imap, &Mechanism::ALL, bindings);
             assert_eq!((context.origin.address, context.origin.connection), (stranger.address, 7));
-            context.offered().map(Mechanism::name).collect::<Vec<_>>().join(" ")
+            context.offered_mechanisms().map(Mechanism::name).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(offered(&stranger, &[]), "");
         let without_binding = "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN";

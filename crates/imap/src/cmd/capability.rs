@@ -33,7 +33,7 @@ pub fn write(session: &Session, out: &mut ResponseWriter) {
         out.text(" STARTTLS");
     }
     if session.peer.is_private() {
-        for mechanism in session.login_context().offered() {
+        for mechanism in session.login_context().offered_mechanisms() {
             out.text(" AUTH=").text(mechanism.name());
         }
     } else {

@@ -16,7 +16,7 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
         if let Err(error) = context.check_privacy() {
             return session.refused(error);
         }
-        let lines: String = context.offered().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
+        let lines: String = context.offered_mechanisms().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
         return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");
     };
     let initial_response = words.next().map(str::as_bytes);

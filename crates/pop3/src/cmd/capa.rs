@@ -21,7 +21,7 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
         if session.peer.is_private() {
             say("USER");
             let context = session.login_context();
-            say(&context.offered().fold("SASL".to_owned(), |list, mechanism| list + " " + mechanism.name()));
+            say(&context.offered_mechanisms().fold("SASL".to_owned(), |list, mechanism| list + " " + mechanism.name()));
         }
     }
     say("IMPLEMENTATION Doublet");

@@ -4,7 +4,7 @@ use crate::tests::{bound_context, context};
 use crate::{Context, LoginError, LoginOrigin, LoginProtocol, Mechanism};
 
 fn check(context: &Context, expected: &str) {
-    let names: Vec<&str> = context.offered().map(Mechanism::name).collect();
+    let names: Vec<&str> = context.offered_mechanisms().map(Mechanism::name).collect();
     assert_eq!(names.join(" "), expected);
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::scram::{ScramOpening, ScramVerification};
-use super::{Exchange, ExchangeStep, State, refuse_token, succeed};
+use super::{Exchange, ExchangeStep, State, end_successfully, refuse_token};
 use crate::context::Context;
 use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
 use crate::error::LoginError;
@@ -99,7 +99,7 @@ impl PendingCheck<PasswordRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
-        done(outcome)
+        end_exchange(outcome)
     }
 }
 
@@ -107,7 +107,7 @@ impl PendingCheck<CertificateRequest> {
     /// Continues the exchange with the outcome of the check.
     #[must_use]
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
-        done(outcome)
+        end_exchange(outcome)
     }
 }
 
@@ -117,7 +117,7 @@ impl PendingCheck<TokenRequest> {
     pub fn answer(self, outcome: Result<Login, LoginError>) -> ExchangeStep {
         match outcome {
             Err(error) => refuse_token(error, self.mechanism, self.context),
-            outcome => done(outcome),
+            outcome => end_exchange(outcome),
         }
     }
 }
@@ -128,7 +128,7 @@ impl PendingCheck<ScramOpening> {
     pub fn answer(self, outcome: Result<(Box<dyn ScramServer>, String), LoginError>) -> ExchangeStep {
         let Self { request, mechanism, context } = self;
         let challenged =
-            outcome.and_then(|(server, challenge)| Ok((request.challenged(server, &challenge)?, challenge)));
+            outcome.and_then(|(server, challenge)| Ok((request.into_challenged(server, &challenge)?, challenge)));
         match challenged {
             Ok((challenged, challenge)) => {
                 let exchange = Exchange { mechanism, context, state: State::ScramFinal(challenged) };
@@ -144,13 +144,15 @@ impl PendingCheck<ScramVerification> {
     #[must_use]
     pub fn verify(self) -> ExchangeStep {
         match self.request.server.verify(&self.request.message) {
-            Ok(ScramSuccess { login, server_final }) => succeed(login, server_final, self.mechanism, self.context),
+            Ok(ScramSuccess { login, server_final }) => {
+                end_successfully(login, server_final, self.mechanism, self.context)
+            }
             Err(error) => ExchangeStep::Failed(error),
         }
     }
 }
 
-fn done(outcome: Result<Login, LoginError>) -> ExchangeStep {
+fn end_exchange(outcome: Result<Login, LoginError>) -> ExchangeStep {
     match outcome {
         Ok(login) => ExchangeStep::Done { login, message: Vec::new() },
         Err(error) => ExchangeStep::Failed(error),

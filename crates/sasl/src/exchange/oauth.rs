@@ -23,7 +23,7 @@ struct Pairs<'a>(Vec<(&'a str, &'a str)>);
 /// Parses the message of OAUTHBEARER. Returns `None` if it is well formed but has no bearer token.
 ///
 /// Returns [`LoginError::ChannelBinding`] if the client requires channel binding, which the mechanism does not have.
-pub(super) fn bearer(message: &[u8]) -> Result<Option<TokenRequest>, LoginError> {
+pub(super) fn parse_oauthbearer(message: &[u8]) -> Result<Option<TokenRequest>, LoginError> {
     let header = gs2::parse(text(message)?)?;
     if matches!(header.flag, BindingFlag::Required(_)) {
         return Err(LoginError::ChannelBinding);
@@ -41,7 +41,7 @@ pub(super) fn bearer(message: &[u8]) -> Result<Option<TokenRequest>, LoginError>
 /// Parses the message of XOAUTH2. Returns `None` if it is well formed but has no bearer token.
 ///
 /// Unlike values of OAUTHBEARER, the name may contain characters beyond ASCII.
-pub(super) fn xoauth2(message: &[u8]) -> Result<Option<TokenRequest>, LoginError> {
+pub(super) fn parse_xoauth2(message: &[u8]) -> Result<Option<TokenRequest>, LoginError> {
     let pairs = Pairs::parse(text(message)?, |character| !character.is_ascii() || is_value_character(character))?;
     let user = pairs.get("user")?.filter(|user| !user.is_empty()).ok_or(LoginError::Malformed)?;
     let auth = pairs.get("auth")?.ok_or(LoginError::Malformed)?;

@@ -12,22 +12,22 @@ pub(super) const NAME_CHALLENGE: &[u8] = b"Username:";
 pub(super) const PASSWORD_CHALLENGE: &[u8] = b"Password:";
 
 /// Parses the message of PLAIN: `[authorization identity] NUL authentication identity NUL password`.
-pub(super) fn plain(message: &[u8]) -> Result<PasswordRequest, LoginError> {
+pub(super) fn parse_plain(message: &[u8]) -> Result<PasswordRequest, LoginError> {
     // A fourth part shows that there are too many separators.
     let parts: Vec<&[u8]> = message.splitn(4, |byte| *byte == 0).collect();
     let [authorization, authentication, password] = parts[..] else {
         return Err(LoginError::Malformed);
     };
-    PasswordRequest::new(authentication, password)?.acting_as(authorization)
+    PasswordRequest::new(authentication, password)?.with_authorization_id(authorization)
 }
 
 /// Parses the first message of LOGIN.
-pub(super) fn login_name(message: &[u8]) -> Result<String, LoginError> {
+pub(super) fn parse_login_name(message: &[u8]) -> Result<String, LoginError> {
     required_text(message).map(str::to_owned)
 }
 
 /// Parses the second message of LOGIN.
-pub(super) fn login(name: &str, message: &[u8]) -> Result<PasswordRequest, LoginError> {
+pub(super) fn parse_login(name: &str, message: &[u8]) -> Result<PasswordRequest, LoginError> {
     PasswordRequest::new(name.as_bytes(), message)
 }
 

@@ -73,7 +73,11 @@ impl ScramOpening {
 
     /// Continues with the server's first message. Returns [`LoginError::Unavailable`] if its nonce does not extend the
     /// client's, which only a broken server could cause.
-    pub(super) fn challenged(self, server: Box<dyn ScramServer>, server_first: &str) -> Result<Challenged, LoginError> {
+    pub(super) fn into_challenged(
+        self,
+        server: Box<dyn ScramServer>,
+        server_first: &str,
+    ) -> Result<Challenged, LoginError> {
         let nonce = server_first.strip_prefix("r=").and_then(|rest| rest.split(',').next()).unwrap_or_default();
         let is_extended = nonce.len() > self.message.nonce.len() && nonce.starts_with(&self.message.nonce);
         if !base::always!(is_extended, "the server's nonce extends the client's") {

@@ -25,7 +25,8 @@ fn invalid_names_and_passwords_are_refused_early() {
 #[test]
 fn requested_identity_is_kept() {
     let check = |authorization: &[u8], expected: Result<Option<&str>, LoginError>| {
-        let request = PasswordRequest::new(b"ann", b"secret").and_then(|request| request.acting_as(authorization));
+        let request =
+            PasswordRequest::new(b"ann", b"secret").and_then(|request| request.with_authorization_id(authorization));
         let found = request.as_ref().map(PasswordRequest::authorization_id).map_err(|error| *error);
         assert_eq!(found, expected, "{}", authorization.escape_ascii());
     };

@@ -49,12 +49,13 @@ fn write_extensions(session: &Session, out: &mut Vec<u8>) {
     let size = format!("SIZE {}", rules.message_bytes_max);
     let limits = format!("LIMITS RCPTMAX={} MAILMAX={}", rules.recipients_max, rules.messages_max);
     let logins = auth::context(session);
-    let mechanisms = logins.offered().fold("AUTH".to_owned(), |line, mechanism| line + " " + mechanism.name());
+    let mechanisms =
+        logins.offered_mechanisms().fold("AUTH".to_owned(), |line, mechanism| line + " " + mechanism.name());
     let mut lines = vec![rules.hostname.as_str(), "PIPELINING", &size];
     if starttls::is_offered(session) {
         lines.push("STARTTLS");
     }
-    if logins.offered().next().is_some() {
+    if logins.offered_mechanisms().next().is_some() {
         lines.push(&mechanisms);
     }
     lines.extend(["ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8", "CHUNKING", "DSN"]);

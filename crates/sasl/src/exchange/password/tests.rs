@@ -56,10 +56,10 @@ fn malformed_plain_messages_are_refused() {
 #[test]
 fn texts_that_are_not_utf_8_are_refused() {
     for message in [&b"\0\xff\0secret"[..], b"\0ann\0\xc3", b"\xff\0ann\0secret"] {
-        assert_eq!(super::plain(message).err(), Some(LoginError::Malformed), "{}", message.escape_ascii());
+        assert_eq!(super::parse_plain(message).err(), Some(LoginError::Malformed), "{}", message.escape_ascii());
     }
-    assert_eq!(super::login_name(b"\xff").err(), Some(LoginError::Malformed));
-    assert_eq!(super::login("ann", b"\xff").err(), Some(LoginError::Malformed));
+    assert_eq!(super::parse_login_name(b"\xff").err(), Some(LoginError::Malformed));
+    assert_eq!(super::parse_login("ann", b"\xff").err(), Some(LoginError::Malformed));
 }
 
 #[test]
