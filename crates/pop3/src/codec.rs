@@ -70,7 +70,7 @@ impl Command {
     }
 
     /// Returns the arguments.
-    pub fn words(&self) -> impl Iterator<Item = &str> {
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
         self.rest.split(' ').filter(|word| !word.is_empty())
     }
 
@@ -78,7 +78,7 @@ impl Command {
     #[must_use]
     pub fn numbers<const N: usize>(&self) -> Option<[u32; N]> {
         let mut numbers = [0; N];
-        let mut words = self.words();
+        let mut words = self.arguments();
         for number in &mut numbers {
             let word = words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()))?;
             *number = word.parse().ok()?;
@@ -265,7 +265,7 @@ mod tests {
             let mut buffer = bytes;
             while let Ok(Some(line)) = take_line(&mut buffer, LineKind::Command) {
                 let command = Command::parse(&line);
-                let _ = (command.numbers::<1>(), command.words().count());
+                let _ = (command.numbers::<1>(), command.arguments().count());
             }
         }
     }

@@ -101,13 +101,13 @@ impl Connection {
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
-            let step = match take_line(&mut self.input, self.session.expected_line()) {
-                Ok(Some(line)) => self.session.line(&line),
+            let step = match take_line(&mut self.input, self.session.expected_line_kind()) {
+                Ok(Some(line)) => self.session.process_line(&line),
                 Ok(None) => match self.receive().await? {
                     ConnectionState::Open => continue,
                     ConnectionState::Closed => return Ok(()),
                 },
-                Err(error) => self.session.refused_line(error),
+                Err(error) => self.session.process_line_error(error),
             };
             if self.perform_step(step).await? == ConnectionState::Closed {
                 self.send().await?;
@@ -129,7 +129,7 @@ impl Connection {
                 }
                 Step::Message(line, outgoing) => {
                     self.append_reply(&line);
-                    self.message(outgoing).await?;
+                    self.send_message(outgoing).await?;
                     return Ok(ConnectionState::Open);
                 }
                 Step::CallBackend(request) => step = self.execute(request).await,
@@ -174,7 +174,7 @@ impl Connection {
         self.session.handle_response(response)
     }
 
-    async fn message(&mut self, mut outgoing: MessageResponse) -> io::Result<()> {
+    async fn send_message(&mut self, mut outgoing: MessageResponse) -> io::Result<()> {
         while outgoing.fill(&mut self.output, REPLIES_BYTES_MAX) {
             self.send().await?;
         }

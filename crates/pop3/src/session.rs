@@ -105,12 +105,12 @@ impl Session {
 
     /// Returns the kind of line that the session expects next.
     #[must_use]
-    pub fn expected_line(&self) -> LineKind {
+    pub fn expected_line_kind(&self) -> LineKind {
         if self.exchange.is_some() { LineKind::Exchange } else { LineKind::Command }
     }
 
     /// Processes a line.
-    pub fn line(&mut self, line: &str) -> Step {
+    pub fn process_line(&mut self, line: &str) -> Step {
         if let Some(exchange) = self.exchange.take() {
             return cmd::auth::continue_exchange(self, exchange, line);
         }
@@ -125,7 +125,7 @@ impl Session {
     /// Processes a line that the codec refused. Within an exchange it ends the exchange.
     ///
     /// A line that is too long also ends the connection, because the codec does not look for its end.
-    pub fn refused_line(&mut self, error: LineError) -> Step {
+    pub fn process_line_error(&mut self, error: LineError) -> Step {
         if self.exchange.is_none() {
             self.verb = "";
         }
@@ -143,8 +143,8 @@ impl Session {
     /// Processes the response to a request.
     pub fn handle_response(&mut self, response: BackendResponse) -> Step {
         match response {
-            BackendResponse::Opened(maildrop) => self.opened(maildrop),
-            BackendResponse::Refused(error) => self.refused(error),
+            BackendResponse::Opened(maildrop) => self.enter_transaction(maildrop),
+            BackendResponse::Refused(error) => self.refuse_login(error),
             BackendResponse::Exchange(step) => self.proceed(step),
             BackendResponse::Message(Some(raw), None) => {
                 let outgoing = MessageResponse::whole(raw);
@@ -198,12 +198,12 @@ impl Session {
             }
             sasl::ExchangeStep::Check(check) => Step::CallBackend(BackendRequest::Check(check)),
             sasl::ExchangeStep::Done { login, .. } => Step::CallBackend(BackendRequest::Open(login)),
-            sasl::ExchangeStep::Failed(error) => self.refused(error),
+            sasl::ExchangeStep::Failed(error) => self.refuse_login(error),
         }
     }
 
     /// Counts a failed login, and returns the error reply. After too many of them, the reply closes the connection.
-    pub(crate) fn refused(&mut self, error: LoginError) -> Step {
+    pub(crate) fn refuse_login(&mut self, error: LoginError) -> Step {
         let text = cmd::auth::error_text(error);
         self.state = State::Authorization(None);
         if !error.is_failed_attempt() {
@@ -228,7 +228,7 @@ impl Session {
         }
     }
 
-    fn opened(&mut self, maildrop: Maildrop) -> Step {
+    fn enter_transaction(&mut self, maildrop: Maildrop) -> Step {
         let inbox = OpenMaildrop { maildrop, deleted: BTreeSet::new() };
         let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         self.state = State::Transaction(inbox);
@@ -244,11 +244,11 @@ impl OpenMaildrop {
 
     /// Returns the total octets of the messages that are not marked.
     pub(crate) fn octets(&self) -> u64 {
-        self.listed().fold(0, |sum, (_, message)| sum.saturating_add(message.octets))
+        self.unmarked_messages().fold(0, |sum, (_, message)| sum.saturating_add(message.octets))
     }
 
     /// Returns the messages that are not marked, with their message numbers.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = (usize, &MaildropMessage)> {
+    pub(crate) fn unmarked_messages(&self) -> impl Iterator<Item = (usize, &MaildropMessage)> {
         let all = self.maildrop.messages.iter().enumerate();
         all.filter(|(index, _)| !self.deleted.contains(index))
             .map(|(index, message)| (index.saturating_add(1), message))

@@ -11,10 +11,10 @@ use crate::session::{Session, Step, ok};
 
 pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     let context = session.login_context();
-    let mut words = command.words();
+    let mut words = command.arguments();
     let Some(mechanism) = words.next() else {
         if let Err(error) = context.check_privacy() {
-            return session.refused(error);
+            return session.refuse_login(error);
         }
         let lines: String = context.offered_mechanisms().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
         return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");

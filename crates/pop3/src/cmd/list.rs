@@ -13,9 +13,9 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
     let Some(inbox) = session.inbox() else {
         return Step::Reply(err("log in first"));
     };
-    if command.words().next().is_none() {
+    if command.arguments().next().is_none() {
         let mut text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
-        for (number, message) in inbox.listed() {
+        for (number, message) in inbox.unmarked_messages() {
             let _ = write!(text, "{number} {}\r\n", message.octets);
         }
         return Step::Reply(text + ".\r\n");

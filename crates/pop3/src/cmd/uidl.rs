@@ -13,9 +13,9 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
         return Step::Reply(err("log in first"));
     };
     let validity = inbox.maildrop.uid_validity;
-    if command.words().next().is_none() {
+    if command.arguments().next().is_none() {
         let mut text = ok("names follow");
-        for (number, message) in inbox.listed() {
+        for (number, message) in inbox.unmarked_messages() {
             let _ = write!(text, "{number} {validity:08x}{:08x}\r\n", message.uid.0);
         }
         return Step::Reply(text + ".\r\n");

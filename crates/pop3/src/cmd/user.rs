@@ -11,7 +11,7 @@ use crate::session::{Session, State, Step, err, ok};
 
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
-        return session.refused(LoginError::TlsRequired);
+        return session.refuse_login(LoginError::TlsRequired);
     }
     if command.rest.is_empty() {
         return session.error("the user name is missing");
@@ -27,7 +27,7 @@ pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
     match user.take() {
         Some(login) => match PasswordRequest::without_sasl(login.as_bytes(), command.rest.as_bytes()) {
             Ok(request) => Step::CallBackend(BackendRequest::Password(request)),
-            Err(error) => session.refused(error),
+            Err(error) => session.refuse_login(error),
         },
         None => session.error("send USER first"),
     }
