@@ -133,8 +133,8 @@ impl Connection {
                     }
                 }
                 Step::CallBackend(request) => {
-                    let answer = self.service.answer(&peer, request).await;
-                    self.session.answer(answer, &mut self.out);
+                    let response = self.service.respond(&peer, request).await;
+                    self.session.handle_response(response, &mut self.out);
                 }
                 Step::StartTls => {
                     self.flush().await?;
@@ -245,7 +245,7 @@ impl Connection {
 
 impl ListenerServices {
     /// Returns the response to a request of the session with `peer`.
-    async fn answer(&self, peer: &Peer, request: BackendRequest) -> BackendResponse {
+    async fn respond(&self, peer: &Peer, request: BackendRequest) -> BackendResponse {
         match request {
             BackendRequest::Sender { login, reverse_path, size_bytes } => {
                 BackendResponse::Sender(self.check_sender(login, reverse_path, size_bytes).await)

@@ -93,7 +93,7 @@ pub fn session(input: &[u8]) {
             let (used, step) = session.step(&pending, &mut out);
             pending.drain(..used);
             match step {
-                Step::CallBackend(request) => session.answer(answer(request), &mut out),
+                Step::CallBackend(request) => session.handle_response(respond(request), &mut out),
                 Step::StartTls => session.reset_after_tls(None, vec![ChannelBinding::TlsExporter([7; 32])]),
                 Step::Flush => out.clear(),
                 Step::Read => break,
@@ -107,7 +107,7 @@ pub fn session(input: &[u8]) {
     assert!(!has_bare_line_end(0, &out), "the output consists of whole lines");
 }
 
-fn answer(request: BackendRequest) -> BackendResponse {
+fn respond(request: BackendRequest) -> BackendResponse {
     match request {
         BackendRequest::Sender { .. } => BackendResponse::Sender(Ok(())),
         BackendRequest::Recipient { address, .. } if address.starts_with('u') => {

@@ -3,8 +3,8 @@
 //!
 //! [`Session::step`] processes input until it needs more, or until it needs a response from the rest of the server
 //! ([`BackendRequest`]), for example whether a recipient exists, a password is correct, or a message is accepted. The
-//! caller passes the response to [`Session::answer`] and continues. Replies are collected in the caller's buffer, so
-//! that the replies to a pipelined group are sent together. `debug_events` reports them to the log.
+//! caller passes the response to [`Session::handle_response`] and continues. Replies are collected in the caller's
+//! buffer, so that the replies to a pipelined group are sent together. `debug_events` reports them to the log.
 //!
 //! Invariants:
 //!
@@ -42,7 +42,7 @@ pub enum Step {
     Read,
     /// Send the replies, then call [`Session::step`] again with the same input.
     Flush,
-    /// Execute the request and pass the response to [`Session::answer`].
+    /// Execute the request and pass the response to [`Session::handle_response`].
     CallBackend(BackendRequest),
     /// Send the replies, discard all input, perform the TLS handshake, and call [`Session::reset_after_tls`].
     StartTls,
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// Processes the response to the pending request and writes the reply.
-    pub fn answer(&mut self, answer: BackendResponse, out: &mut Vec<u8>) {
+    pub fn handle_response(&mut self, response: BackendResponse, out: &mut Vec<u8>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Command);
         let Phase::AwaitingResponse(awaited) = phase else {
             base::always!(false, "a response needs a pending request");
@@ -236,7 +236,7 @@ impl Session {
             return;
         };
         let start = out.len();
-        let flow = match (awaited, answer) {
+        let flow = match (awaited, response) {
             (PendingRequest::Sender, BackendResponse::Sender(verdict)) => {
                 cmd::mail::on_sender_result(self, verdict, out)
             }

@@ -56,8 +56,8 @@ impl SessionDriver {
                 Step::Close => self.closed = true,
                 Step::StartTls => self.wants_tls = true,
                 Step::CallBackend(request) => {
-                    let answer = self.answer(request);
-                    self.session.answer(answer, &mut self.out);
+                    let response = self.respond(request);
+                    self.session.handle_response(response, &mut self.out);
                 }
             }
         }
@@ -71,7 +71,7 @@ impl SessionDriver {
         self.session.reset_after_tls(Some("TLS13_AES_256_GCM_SHA384"), channel_bindings);
     }
 
-    fn answer(&self, request: BackendRequest) -> BackendResponse {
+    fn respond(&self, request: BackendRequest) -> BackendResponse {
         let backend = &self.backend;
         match request {
             BackendRequest::Sender { login, reverse_path, size_bytes } => {
