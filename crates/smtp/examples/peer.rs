@@ -72,8 +72,8 @@ async fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["serve", address, role] => listen(address, role).await,
-        ["send", address, dialect, count] => {
-            send(address.parse().expect("an address"), dialect, count.parse().expect("a number")).await
+        ["send", address, protocol, count] => {
+            send(address.parse().expect("an address"), protocol, count.parse().expect("a number")).await
         }
         _ => {
             eprintln!("peer serve ADDRESS reception|submission|lmtp | peer send ADDRESS smtp|lmtp COUNT");
@@ -118,13 +118,13 @@ async fn listen(address: &str, role: &str) -> Result<()> {
     }
 }
 
-async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
+async fn send(address: SocketAddr, protocol: &str, count: usize) -> Result<()> {
     let host = SmartHost {
         name: address.ip().to_string(),
         port: address.port(),
         security: Security::Opportunistic,
         login: None,
-        dialect: if dialect == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
+        protocol: if protocol == "lmtp" { ClientProtocol::Lmtp } else { ClientProtocol::Smtp },
     };
     let route = NextHop::Host(Arc::new(host));
     let clock = Arc::new(ElapsedClock(Instant::now()));

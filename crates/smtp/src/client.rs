@@ -153,7 +153,7 @@ pub struct SmartHost {
     /// Login and password. They are sent only over TLS or to this machine.
     pub login: Option<(String, String)>,
     /// The protocol.
-    pub dialect: ClientProtocol,
+    pub protocol: ClientProtocol,
 }
 
 /// The next hop of a message.
@@ -303,7 +303,7 @@ impl SmtpClient {
 
     /// Closes connections that were idle for longer than the options permit. `server` calls this periodically.
     pub async fn close_idle(&self) {
-        for connection in self.idle.expired(self.clock.monotonic()) {
+        for connection in self.idle.take_expired(self.clock.monotonic()) {
             connection.quit(&self.options).await;
         }
     }
@@ -325,7 +325,7 @@ impl SmtpClient {
         &self,
         mut connection: ClientConnection,
     ) -> std::result::Result<ClientConnection, TransferError> {
-        let reply = connection.command("RSET", self.options.timeouts.command).await?;
+        let reply = connection.send_command("RSET", self.options.timeouts.command).await?;
         if reply.is_positive() { Ok(connection) } else { Err(TransferError::Refused(reply)) }
     }
 
@@ -372,7 +372,7 @@ async fn with_deadline<T>(
     let Some(deadline) = deadline else { return step.await };
     timeout_at(deadline, step)
         .await
-        .unwrap_or_else(|_| Err(TransferError::broken("no session could be opened in time")))
+        .unwrap_or_else(|_| Err(TransferError::connection_failed("no session could be opened in time")))
 }
 
 /// The state of an attempt to send a message.
@@ -395,8 +395,9 @@ impl Attempt {
     }
 
     fn finish(self) -> Vec<DeliveryOutcome> {
-        let failure =
-            self.failure.unwrap_or_else(|| TransferError::broken("no server accepted the message").outcome(None));
+        let failure = self
+            .failure
+            .unwrap_or_else(|| TransferError::connection_failed("no server accepted the message").outcome(None));
         self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| failure.clone())).collect()
     }
 }

@@ -57,7 +57,7 @@ impl Verb {
         Self { ends_group: true, ..self }
     }
 
-    const fn in_clear(self) -> Self {
+    const fn allowed_in_clear(self) -> Self {
         Self { allowed_in_clear: true, ..self }
     }
 
@@ -73,16 +73,16 @@ pub(crate) const VERBS: &[Verb] = &[
     Verb::new("DATA", "DATA", data::run).ends_group(),
     Verb::new("BDAT", "BDAT size [LAST]", bdat::run),
     Verb::new("RSET", "RSET", rset::run),
-    Verb::new("EHLO", "EHLO name", ehlo::run_ehlo).ends_group().in_clear(),
-    Verb::new("LHLO", "LHLO name", ehlo::run_lhlo).ends_group().in_clear(),
-    Verb::new("HELO", "HELO name", ehlo::run_helo).ends_group().in_clear(),
-    Verb::new("QUIT", "QUIT", quit::run).in_clear(),
+    Verb::new("EHLO", "EHLO name", ehlo::run_ehlo).ends_group().allowed_in_clear(),
+    Verb::new("LHLO", "LHLO name", ehlo::run_lhlo).ends_group().allowed_in_clear(),
+    Verb::new("HELO", "HELO name", ehlo::run_helo).ends_group().allowed_in_clear(),
+    Verb::new("QUIT", "QUIT", quit::run).allowed_in_clear(),
     Verb::new("AUTH", "AUTH mechanism [initial response]", auth::run).ends_group().long_line(),
-    Verb::new("STARTTLS", "STARTTLS", starttls::run).ends_group().in_clear(),
-    Verb::new("NOOP", "NOOP [anything]", noop::run).in_clear(),
+    Verb::new("STARTTLS", "STARTTLS", starttls::run).ends_group().allowed_in_clear(),
+    Verb::new("NOOP", "NOOP [anything]", noop::run).allowed_in_clear(),
     Verb::new("VRFY", "VRFY user", vrfy::run).ends_group(),
     Verb::new("EXPN", "EXPN list", expn::run).ends_group(),
-    Verb::new("HELP", "HELP [verb]", help::run).in_clear(),
+    Verb::new("HELP", "HELP [verb]", help::run).allowed_in_clear(),
 ];
 
 /// Returns the verb with a name if a listener with this role supports it.

@@ -280,7 +280,7 @@ impl ListenerServices {
         let Some(login) = login.filter(|_| !reverse_path.is_empty()) else { return Ok(()) };
         let acceptor = Arc::clone(&self.acceptor);
         let checked = self.pool.run(move || acceptor.check_sender(&login, &reverse_path)).await;
-        checked.unwrap_or_else(|error| Err(unavailable(&error)))
+        checked.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
     async fn resolve(&self, address: String) -> std::result::Result<ResolvedAddress, NegativeReply> {
@@ -289,14 +289,14 @@ impl ListenerServices {
         }
         let recipients = Arc::clone(&self.recipients);
         let resolved = self.pool.run(move || recipients.resolve(&address)).await;
-        resolved.unwrap_or_else(|error| Err(unavailable(&error)))
+        resolved.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
     /// Passes a message to the acceptor, and waits until it is durable.
     async fn accept_message(&self, submission: Box<Submission>) -> std::result::Result<AcceptedMessage, NegativeReply> {
         let acceptor = Arc::clone(&self.acceptor);
         let accepted = self.pool.run(move || acceptor.accept(*submission)).await;
-        let accepted = accepted.map_err(|error| unavailable(&error))??;
+        let accepted = accepted.map_err(|error| pool_failure(&error))??;
         accepted.durable.await?;
         Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })
     }
@@ -332,7 +332,7 @@ impl ListenerServices {
     }
 }
 
-fn unavailable(error: &wire::PoolError) -> NegativeReply {
+fn pool_failure(error: &wire::PoolError) -> NegativeReply {
     tracing::error!(target: "smtp", %error, "cannot run a job for an SMTP session");
     NegativeReply::temporary()
 }

@@ -73,7 +73,7 @@ impl Resolver {
 
     /// Returns the mail exchangers of a domain, best first. Those of equal preference are sorted by name.
     pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<MailExchanger>, LookupError> {
-        let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(lookup_error)?;
+        let found = self.authenticator.resolver().mx_lookup(absolute_name(domain)?).await.map_err(lookup_error)?;
         let mut exchangers: Vec<MailExchanger> = found
             .iter()
             .map(|record| MailExchanger {
@@ -87,7 +87,7 @@ impl Resolver {
 
     /// Returns the addresses of a host, IPv6 first.
     pub async fn addresses(&self, host: &str) -> std::result::Result<Vec<IpAddr>, LookupError> {
-        let name = absolute(host)?;
+        let name = absolute_name(host)?;
         let resolver = self.authenticator.resolver();
         let (six, four) = tokio::join!(resolver.ipv6_lookup(name.as_str()), resolver.ipv4_lookup(name.as_str()));
         let six =
@@ -109,7 +109,7 @@ impl Resolver {
 
     /// Returns the TXT records of a name.
     pub(crate) async fn texts(&self, name: &str) -> std::result::Result<Vec<String>, LookupError> {
-        let found = self.authenticator.resolver().txt_lookup(absolute(name)?).await.map_err(lookup_error)?;
+        let found = self.authenticator.resolver().txt_lookup(absolute_name(name)?).await.map_err(lookup_error)?;
         Ok(found.iter().map(ToString::to_string).collect())
     }
 
@@ -125,7 +125,7 @@ impl Resolver {
 }
 
 /// Returns a name in ASCII with a trailing dot, so that no search list applies.
-fn absolute(name: &str) -> std::result::Result<String, LookupError> {
+fn absolute_name(name: &str) -> std::result::Result<String, LookupError> {
     let ascii = ascii_domain(name).ok_or(LookupError::NoSuchDomain)?;
     Ok(format!("{}.", ascii.trim_end_matches('.')))
 }
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn names_are_absolute_and_ascii() {
-        assert_eq!(absolute("b.example").as_deref(), Ok("b.example."));
-        assert_eq!(absolute("b.example.").as_deref(), Ok("b.example."));
-        assert_eq!(absolute("müller.example").as_deref(), Ok("xn--mller-kva.example."));
+        assert_eq!(absolute_name("b.example").as_deref(), Ok("b.example."));
+        assert_eq!(absolute_name("b.example.").as_deref(), Ok("b.example."));
+        assert_eq!(absolute_name("müller.example").as_deref(), Ok("xn--mller-kva.example."));
     }
 }

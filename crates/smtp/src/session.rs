@@ -209,7 +209,7 @@ impl Session {
         loop {
             let rest = input.get(used..).unwrap_or_default();
             let start = out.len();
-            let (taken, flow) = self.take(rest, out);
+            let (taken, flow) = self.process_input(rest, out);
             self.log_replies(out, start);
             used += taken;
             let step = match flow {
@@ -316,7 +316,7 @@ impl Session {
         self.phase = Phase::Closed;
     }
 
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
+    fn process_input(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match &mut self.phase {
             Phase::Closed => (0, NextAction::Close),
             Phase::AwaitingResponse(_) => {
@@ -324,9 +324,9 @@ impl Session {
                 (0, NextAction::Close)
             }
             _ if input.is_empty() => (0, NextAction::Read),
-            Phase::Command => self.take_command(input, out),
+            Phase::Command => self.process_command_line(input, out),
             Phase::SkipLine => self.skip_line(input),
-            Phase::Auth(_) => self.take_auth(input, out),
+            Phase::Auth(_) => self.process_auth_line(input, out),
             Phase::Data(reader) => {
                 let (taken, progress) = reader.push(input);
                 let too_much =
@@ -341,7 +341,7 @@ impl Session {
         }
     }
 
-    fn take_command(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
+    fn process_command_line(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         self.verb = "";
         let (line, taken) = match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
             Line::Complete(line, taken) => (line, taken),
@@ -360,10 +360,10 @@ impl Session {
             return (taken, NextAction::Close);
         }
         let rest = input.get(taken..).unwrap_or_default();
-        (taken, self.run(line, rest, out))
+        (taken, self.run_command(line, rest, out))
     }
 
-    fn run(&mut self, line: &[u8], rest: &[u8], out: &mut Vec<u8>) -> NextAction {
+    fn run_command(&mut self, line: &[u8], rest: &[u8], out: &mut Vec<u8>) -> NextAction {
         let Ok(line) = std::str::from_utf8(line) else {
             return self.refuse(out, 500, EnhancedStatus(5, 5, 2), "Syntax error: not UTF-8");
         };
@@ -398,7 +398,7 @@ impl Session {
         }
     }
 
-    fn take_auth(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
+    fn process_auth_line(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, NextAction) {
         match first_line(input, AUTH_LINE_BYTES_MAX, self.rules.line_endings) {
             Line::Incomplete => (0, NextAction::Read),
             Line::Complete(line, taken) => {

@@ -359,7 +359,7 @@ pub(super) fn smart_host(config: &Config) -> Result<Option<NextHop>, ServeError>
         }
         _ => None,
     };
-    Ok(Some(NextHop::Host(Arc::new(SmartHost { name, port, security, login, dialect: ClientProtocol::Smtp }))))
+    Ok(Some(NextHop::Host(Arc::new(SmartHost { name, port, security, login, protocol: ClientProtocol::Smtp }))))
 }
 
 fn unverified_tls() -> Result<ClientTls, ServeError> {

@@ -93,7 +93,7 @@ impl Verifier {
             let text = message.get(trace_bytes..).unwrap_or_default();
             verifier.check(&arrival, text).await
         };
-        let outcome = run_with_timeout(checks).await.unwrap_or_else(VerificationResult::unfinished);
+        let outcome = run_with_timeout(checks).await.unwrap_or_else(VerificationResult::incomplete);
         match outcome.refusal {
             Some(refusal) if self.policy == DmarcEnforcement::Reject => Err(refusal),
             _ => Ok(write(&hostname, &outcome.results)),
@@ -213,7 +213,7 @@ struct VerificationResult {
 
 impl VerificationResult {
     /// Returns the outcome of checks that did not complete.
-    fn unfinished() -> Self {
+    fn incomplete() -> Self {
         let unknown = |method| MethodResult::new(method, "temperror").with_reason(Some("the check did not finish"));
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn unfinished_checks_are_a_temporary_failure() {
-        let outcome = VerificationResult::unfinished();
+        let outcome = VerificationResult::incomplete();
         assert!(outcome.results.iter().all(|result| result.result == "temperror"));
         let refusal = outcome.refusal.expect("the message is deferred");
         assert_eq!(refusal.to_string(), "451 4.7.0 The origin of the message cannot be checked now, try again later");

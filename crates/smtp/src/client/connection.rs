@@ -45,7 +45,7 @@ impl TransferError {
         Self::Local { status, text: text.into() }
     }
 
-    pub(crate) fn broken(text: impl Into<String>) -> Self {
+    pub(crate) fn connection_failed(text: impl Into<String>) -> Self {
         Self::ConnectionFailed { status: EnhancedStatus(4, 4, 2), text: text.into() }
     }
 
@@ -128,7 +128,7 @@ pub struct ClientConnection {
     /// The extensions that the server offers.
     pub extensions: Extensions,
     /// The protocol of the session.
-    pub dialect: ClientProtocol,
+    pub protocol: ClientProtocol,
     /// Number of messages sent over this connection.
     pub messages: u32,
 }
@@ -153,7 +153,7 @@ impl ClientConnection {
             input: Vec::new(),
             name: target.name.clone(),
             extensions: Extensions::default(),
-            dialect: target.dialect,
+            protocol: target.protocol,
             messages: 0,
         };
         if let Security::Implicit(tls) = &target.security {
@@ -163,7 +163,7 @@ impl ClientConnection {
         if !greeting.is_positive() {
             return Err(TransferError::Refused(greeting));
         }
-        connection.hello(options).await?;
+        connection.send_hello(options).await?;
         connection = connection.start_tls_if_required(target, options, anyone).await?;
         if let Some((login, password)) = &target.login {
             connection.log_in(login, password, target, options).await?;
@@ -178,7 +178,7 @@ impl ClientConnection {
     }
 
     /// Sends a command (without CRLF) and waits for the reply. The command begins with its verb in upper case.
-    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<SmtpReply, TransferError> {
+    pub(crate) async fn send_command(&mut self, line: &str, limit: Duration) -> Result<SmtpReply, TransferError> {
         self.write(format!("{line}\r\n").as_bytes(), limit).await?;
         self.reply(logged_verb(line), limit).await
     }
@@ -191,8 +191,8 @@ impl ClientConnection {
         };
         match timeout(limit, sending).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(TransferError::broken(format!("the connection failed: {error}"))),
-            Err(_) => Err(TransferError::broken("the server did not accept data in time")),
+            Ok(Err(error)) => Err(TransferError::connection_failed(format!("the connection failed: {error}"))),
+            Err(_) => Err(TransferError::connection_failed("the server did not accept data in time")),
         }
     }
 
@@ -200,7 +200,7 @@ impl ClientConnection {
     pub(crate) async fn reply(&mut self, verb: &'static str, limit: Duration) -> Result<SmtpReply, TransferError> {
         let reply = timeout(limit, self.receive_reply())
             .await
-            .unwrap_or_else(|_| Err(TransferError::broken("the server did not reply in time")))?;
+            .unwrap_or_else(|_| Err(TransferError::connection_failed("the server did not reply in time")))?;
         tracing::debug!(target: "smtp", server = self.name, verb, code = reply.code, "reply received");
         Ok(reply)
     }
@@ -208,7 +208,7 @@ impl ClientConnection {
     /// Sends QUIT and closes the connection. Errors are ignored.
     pub(crate) async fn quit(mut self, options: &SmtpClientOptions) {
         let limit = options.timeouts.command.min(Duration::from_secs(5));
-        let _ = self.command("QUIT", limit).await;
+        let _ = self.send_command("QUIT", limit).await;
         let _ = timeout(limit, self.stream.shutdown()).await;
     }
 
@@ -219,25 +219,27 @@ impl ClientConnection {
                     self.input.drain(..used);
                     return Ok(reply);
                 }
-                ParsedReply::Invalid => return Err(TransferError::broken("the server sent an invalid SMTP reply")),
+                ParsedReply::Invalid => {
+                    return Err(TransferError::connection_failed("the server sent an invalid SMTP reply"));
+                }
                 ParsedReply::Incomplete => {}
             }
             match self.stream.receive(&mut self.input).await {
-                Ok(0) => return Err(TransferError::broken("the server closed the connection")),
+                Ok(0) => return Err(TransferError::connection_failed("the server closed the connection")),
                 Ok(_) => {}
-                Err(error) => return Err(TransferError::broken(format!("the connection failed: {error}"))),
+                Err(error) => return Err(TransferError::connection_failed(format!("the connection failed: {error}"))),
             }
         }
     }
 
     /// Sends EHLO, or HELO if the server does not support EHLO.
-    async fn hello(&mut self, options: &SmtpClientOptions) -> Result<(), TransferError> {
+    async fn send_hello(&mut self, options: &SmtpClientOptions) -> Result<(), TransferError> {
         let limit = options.timeouts.command;
-        let verb = if self.dialect == ClientProtocol::Lmtp { "LHLO" } else { "EHLO" };
-        let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
+        let verb = if self.protocol == ClientProtocol::Lmtp { "LHLO" } else { "EHLO" };
+        let reply = self.send_command(&format!("{verb} {}", options.hostname), limit).await?;
         if reply.is_positive() {
             let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
-            if self.dialect == ClientProtocol::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
+            if self.protocol == ClientProtocol::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
                 return Err(TransferError::permanent(
                     EnhancedStatus(5, 4, 6),
                     "mail loop: the server introduces itself with our own name",
@@ -247,10 +249,10 @@ impl ClientConnection {
             return Ok(());
         }
         self.extensions = Extensions::default();
-        if self.dialect == ClientProtocol::Lmtp || !reply.is_permanent() {
+        if self.protocol == ClientProtocol::Lmtp || !reply.is_permanent() {
             return Err(TransferError::Refused(reply));
         }
-        let reply = self.command(&format!("HELO {}", options.hostname), limit).await?;
+        let reply = self.send_command(&format!("HELO {}", options.hostname), limit).await?;
         if reply.is_positive() { Ok(()) } else { Err(TransferError::Refused(reply)) }
     }
 
@@ -273,7 +275,7 @@ impl ClientConnection {
                 "TLS is required, but the server does not offer STARTTLS",
             ));
         }
-        let reply = self.command("STARTTLS", options.timeouts.command).await?;
+        let reply = self.send_command("STARTTLS", options.timeouts.command).await?;
         if !reply.is_positive() {
             return if may_go_on { Ok(self) } else { Err(TransferError::Refused(reply)) };
         }
@@ -281,7 +283,7 @@ impl ClientConnection {
             return Err(TransferError::TlsFailed("the server sent unencrypted data after STARTTLS".to_owned()));
         }
         let mut connection = self.start_tls(tls).await?;
-        connection.hello(options).await?;
+        connection.send_hello(options).await?;
         Ok(connection)
     }
 
@@ -307,9 +309,9 @@ impl ClientConnection {
         let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
         let reply = if offers("PLAIN") {
             let response = STANDARD.encode(format!("\0{login}\0{password}").as_bytes());
-            self.command(&format!("AUTH PLAIN {response}"), limit).await?
+            self.send_command(&format!("AUTH PLAIN {response}"), limit).await?
         } else if offers("LOGIN") {
-            let mut reply = self.command("AUTH LOGIN", limit).await?;
+            let mut reply = self.send_command("AUTH LOGIN", limit).await?;
             for secret in [login, password] {
                 if reply.code == 334 {
                     reply = self.answer_challenge(secret, limit).await?;

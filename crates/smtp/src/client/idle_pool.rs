@@ -45,7 +45,7 @@ impl IdlePool {
     }
 
     /// Removes and returns the connections that were idle for too long.
-    pub(crate) fn expired(&self, now: Duration) -> Vec<ClientConnection> {
+    pub(crate) fn take_expired(&self, now: Duration) -> Vec<ClientConnection> {
         let mut entries = self.lock();
         let count = entries.iter().take_while(|entry| now.saturating_sub(entry.idle_since) >= self.time_max).count();
         entries.drain(..count).map(|entry| entry.connection).collect()

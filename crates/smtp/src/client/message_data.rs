@@ -45,7 +45,7 @@ pub fn dot_stuff(message: &[u8]) -> Vec<u8> {
 
 /// Returns whether a message has non-ASCII bytes in its header section, and whether it has any at all.
 #[must_use]
-pub fn eight_bit(message: &[u8]) -> (bool, bool) {
+pub fn detect_eight_bit(message: &[u8]) -> (bool, bool) {
     let header = leading_fields(message).last().map_or(0, |(range, _)| range.end);
     let in_header = !message.get(..header).unwrap_or_default().is_ascii();
     (in_header, in_header || !message.get(header..).unwrap_or_default().is_ascii())
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn eight_bit_bytes_are_found_in_header_and_body() {
-        assert_eq!(eight_bit(b"A: b\r\n\r\nc"), (false, false));
-        assert_eq!(eight_bit("A: b\r\n\r\nü".as_bytes()), (false, true));
-        assert_eq!(eight_bit("A: ü\r\n\r\nc".as_bytes()), (true, true));
+        assert_eq!(detect_eight_bit(b"A: b\r\n\r\nc"), (false, false));
+        assert_eq!(detect_eight_bit("A: b\r\n\r\nü".as_bytes()), (false, true));
+        assert_eq!(detect_eight_bit("A: ü\r\n\r\nc".as_bytes()), (true, true));
     }
 
     proptest! {

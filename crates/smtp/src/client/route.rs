@@ -27,7 +27,7 @@ pub struct ServerAddress {
     /// Login and password.
     pub login: Option<(String, String)>,
     /// The protocol.
-    pub dialect: ClientProtocol,
+    pub protocol: ClientProtocol,
 }
 
 /// Returns the addresses to try, best first. There is at least one.
@@ -41,14 +41,14 @@ pub(crate) async fn targets(
         NextHop::Host(host) => {
             let addresses = match host.name.parse::<IpAddr>() {
                 Ok(address) => vec![address],
-                Err(_) => resolver.addresses(&host.name).await.map_err(unreachable)?,
+                Err(_) => resolver.addresses(&host.name).await.map_err(lookup_failure)?,
             };
             let target = |address| ServerAddress {
                 name: host.name.clone(),
                 address: SocketAddr::new(address, host.port),
                 security: host.security.clone(),
                 login: host.login.clone(),
-                dialect: host.dialect,
+                protocol: host.protocol,
             };
             Ok(addresses.into_iter().map(target).collect())
         }
@@ -83,7 +83,7 @@ fn without_this_server(
 
 /// Sorts exchangers by preference, in random order if it is equal. Exchangers beyond the limit are removed from the
 /// end.
-fn by_preference(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec<MailExchanger> {
+fn sort_by_preference(mut exchangers: Vec<MailExchanger>, random: &dyn Random) -> Vec<MailExchanger> {
     exchangers.sort_by_cached_key(|exchanger| (exchanger.preference, random.next_u64()));
     exchangers.truncate(EXCHANGERS_MAX);
     exchangers
@@ -96,9 +96,9 @@ async fn domain_targets(
     random: &dyn Random,
 ) -> Result<Vec<ServerAddress>, TransferError> {
     let exchangers = match resolver.exchangers(domain).await {
-        Ok(exchangers) => by_preference(without_this_server(exchangers, options)?, random),
+        Ok(exchangers) => sort_by_preference(without_this_server(exchangers, options)?, random),
         Err(LookupError::NoRecords) => vec![MailExchanger { preference: 0, name: domain.to_owned() }],
-        Err(error) => return Err(unreachable(error)),
+        Err(error) => return Err(lookup_failure(error)),
     };
     if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
         return Err(TransferError::permanent(EnhancedStatus(5, 1, 10), "the domain accepts no mail (null MX)"));
@@ -122,7 +122,7 @@ async fn domain_targets(
         }
     }
     match failure {
-        Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(unreachable(error)),
+        Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(lookup_failure(error)),
         Some(_) if targets.is_empty() => Err(TransferError::permanent(
             EnhancedStatus(5, 4, 4),
             "none of the domain's mail exchangers has an address",
@@ -137,11 +137,11 @@ fn exchanger_target(name: &str, address: IpAddr, options: &SmtpClientOptions) ->
         address: SocketAddr::new(address, options.port),
         security: options.security.clone(),
         login: None,
-        dialect: ClientProtocol::Smtp,
+        protocol: ClientProtocol::Smtp,
     }
 }
 
-fn unreachable(error: LookupError) -> TransferError {
+fn lookup_failure(error: LookupError) -> TransferError {
     match error {
         LookupError::NoSuchDomain => TransferError::permanent(EnhancedStatus(5, 1, 2), "there is no such domain"),
         LookupError::NoRecords => TransferError::permanent(EnhancedStatus(5, 4, 4), "the domain has no mail server"),
@@ -181,12 +181,12 @@ mod tests {
         let mut firsts = std::collections::BTreeMap::<String, usize>::new();
         for _ in 0..300 {
             let given = [(20, "d"), (10, "a"), (10, "b"), (10, "c"), (5, "z")].map(exchanger).to_vec();
-            let ordered = by_preference(given, &random);
+            let ordered = sort_by_preference(given, &random);
             assert_eq!((ordered[0].name.as_str(), ordered[4].name.as_str()), ("z", "d"));
             *firsts.entry(ordered[1].name.clone()).or_default() += 1;
         }
         assert!(["a", "b", "c"].iter().all(|name| firsts[*name] > 60), "{firsts:?}");
         let many = (0..1_000).map(|_| exchanger((1, "a"))).collect();
-        assert_eq!(by_preference(many, &random).len(), EXCHANGERS_MAX);
+        assert_eq!(sort_by_preference(many, &random).len(), EXCHANGERS_MAX);
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use mail::router::{Recipient, ReturnContent};
 
 use crate::client::connection::{ClientConnection, TransferError};
-use crate::client::message_data::{dot_stuff, eight_bit};
+use crate::client::message_data::{detect_eight_bit, dot_stuff};
 use crate::client::reply::SmtpReply;
 use crate::client::{ClientProtocol, Delivery, DeliveryOutcome, EightBitPolicy, OutboundMessage, SmtpClientOptions};
 use crate::codec::parameters::encode_xtext;
@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let plan = match TransactionCommands::make(connection, options, outgoing) {
         Ok(plan) => plan,
         Err(problem) => {
-            settle_all(outcomes, &problem.outcome(Some(&connection.name)));
+            record_outcomes(outcomes, &problem.outcome(Some(&connection.name)));
             return Ok(());
         }
     };
@@ -49,7 +49,7 @@ pub(crate) async fn run(
             // accepted it. The others may be tried elsewhere.
             if uncertain {
                 let outcome = problem.outcome(Some(&connection.name));
-                group.iter().for_each(|index| settle(outcomes, *index, || outcome.clone()));
+                group.iter().for_each(|index| record_outcome(outcomes, *index, || outcome.clone()));
             }
             return Err(problem);
         }
@@ -70,7 +70,7 @@ impl TransactionCommands {
         outgoing: &OutboundMessage<'_>,
     ) -> Result<Self, TransferError> {
         let extensions = &connection.extensions;
-        let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
+        let (header_is_eight_bit, is_eight_bit) = detect_eight_bit(outgoing.message);
         let size = outgoing.message.len();
         if extensions.size.is_some_and(|limit| limit > 0 && size as u64 > limit) {
             return Err(TransferError::permanent(
@@ -143,8 +143,8 @@ impl Transaction<'_> {
         for &index in group {
             match self.plan.rcpts.get(index) {
                 Some(Ok(line)) => sayable.push((index, line.as_str())),
-                Some(Err(problem)) => self.settle(index, problem),
-                None => self.settle(index, &TransferError::broken("there is no such recipient")),
+                Some(Err(problem)) => self.record_failure(index, problem),
+                None => self.record_failure(index, &TransferError::connection_failed("there is no such recipient")),
             }
         }
         if sayable.is_empty() {
@@ -157,7 +157,7 @@ impl Transaction<'_> {
         };
         let Some(data) = data else { return Ok(()) };
         if data.code != 354 {
-            accepted.iter().for_each(|index| self.settle(*index, &TransferError::Refused(data.clone())));
+            accepted.iter().for_each(|index| self.record_failure(*index, &TransferError::Refused(data.clone())));
             return self.reset().await;
         }
         if accepted.is_empty() {
@@ -185,16 +185,16 @@ impl Transaction<'_> {
         for (index, _) in sayable {
             let reply = self.connection.reply("RCPT", limits.command).await?;
             if !mail.is_positive() {
-                self.settle(*index, &TransferError::Refused(mail.clone()));
+                self.record_failure(*index, &TransferError::Refused(mail.clone()));
             } else if reply.is_positive() {
                 accepted.push(*index);
             } else {
-                self.settle(*index, &TransferError::Refused(reply));
+                self.record_failure(*index, &TransferError::Refused(reply));
             }
         }
         let data = self.connection.reply("DATA", limits.data_begin).await?;
         if !mail.is_positive() && mail.code == 421 {
-            return Err(TransferError::broken("the server is closing the connection"));
+            return Err(TransferError::connection_failed("the server is closing the connection"));
         }
         Ok((accepted, Some(data)))
     }
@@ -205,25 +205,25 @@ impl Transaction<'_> {
         sayable: &[(usize, &str)],
     ) -> Result<(Vec<usize>, Option<SmtpReply>), TransferError> {
         let limits = &self.options.timeouts;
-        let mail = self.connection.command(&self.plan.mail, limits.command).await?;
+        let mail = self.connection.send_command(&self.plan.mail, limits.command).await?;
         if !mail.is_positive() {
-            sayable.iter().for_each(|(index, _)| self.settle(*index, &TransferError::Refused(mail.clone())));
+            sayable.iter().for_each(|(index, _)| self.record_failure(*index, &TransferError::Refused(mail.clone())));
             return Ok((Vec::new(), None));
         }
         let mut accepted = Vec::new();
         for (index, line) in sayable {
-            let reply = self.connection.command(line, limits.command).await?;
+            let reply = self.connection.send_command(line, limits.command).await?;
             if reply.is_positive() {
                 accepted.push(*index);
             } else {
-                self.settle(*index, &TransferError::Refused(reply));
+                self.record_failure(*index, &TransferError::Refused(reply));
             }
         }
         if accepted.is_empty() {
             self.reset().await.map_err(|broken| broken.problem)?;
             return Ok((accepted, None));
         }
-        let data = self.connection.command("DATA", limits.data_begin).await?;
+        let data = self.connection.send_command("DATA", limits.data_begin).await?;
         Ok((accepted, Some(data)))
     }
 
@@ -232,49 +232,49 @@ impl Transaction<'_> {
         let limits = &self.options.timeouts;
         let uncertain = |problem| SessionFailure { problem, uncertain: true };
         self.connection.write(text, limits.data_block).await.map_err(uncertain)?;
-        if self.connection.dialect == ClientProtocol::Lmtp {
+        if self.connection.protocol == ClientProtocol::Lmtp {
             for index in accepted {
                 let reply = self.connection.reply("DATA", limits.data_end).await.map_err(uncertain)?;
-                self.settle_by_reply(*index, &reply);
+                self.record_reply(*index, &reply);
             }
             return Ok(());
         }
         let reply = self.connection.reply("DATA", limits.data_end).await.map_err(uncertain)?;
-        accepted.iter().for_each(|index| self.settle_by_reply(*index, &reply));
+        accepted.iter().for_each(|index| self.record_reply(*index, &reply));
         Ok(())
     }
 
     async fn reset(&mut self) -> Result<(), SessionFailure> {
-        self.connection.command("RSET", self.options.timeouts.command).await?;
+        self.connection.send_command("RSET", self.options.timeouts.command).await?;
         Ok(())
     }
 
-    fn settle_by_reply(&mut self, index: usize, reply: &SmtpReply) {
+    fn record_reply(&mut self, index: usize, reply: &SmtpReply) {
         if !reply.is_positive() {
-            return self.settle(index, &TransferError::Refused(reply.clone()));
+            return self.record_failure(index, &TransferError::Refused(reply.clone()));
         }
         let delivery = Delivery {
             host: self.connection.name.clone(),
             reply: reply.to_string(),
-            handles_dsn: self.connection.extensions.dsn && self.connection.dialect == ClientProtocol::Smtp,
+            handles_dsn: self.connection.extensions.dsn && self.connection.protocol == ClientProtocol::Smtp,
             tls: self.connection.is_tls(),
         };
-        settle(self.outcomes, index, || DeliveryOutcome::Delivered(delivery));
+        record_outcome(self.outcomes, index, || DeliveryOutcome::Delivered(delivery));
     }
 
-    fn settle(&mut self, index: usize, problem: &TransferError) {
+    fn record_failure(&mut self, index: usize, problem: &TransferError) {
         base::always!(index < self.outgoing.recipients.len(), "an outcome needs its recipient");
-        settle(self.outcomes, index, || problem.outcome(Some(&self.connection.name)));
+        record_outcome(self.outcomes, index, || problem.outcome(Some(&self.connection.name)));
     }
 }
 
-fn settle(outcomes: &mut [Option<DeliveryOutcome>], index: usize, outcome: impl FnOnce() -> DeliveryOutcome) {
+fn record_outcome(outcomes: &mut [Option<DeliveryOutcome>], index: usize, outcome: impl FnOnce() -> DeliveryOutcome) {
     if let Some(slot) = outcomes.get_mut(index) {
         slot.get_or_insert_with(outcome);
     }
 }
 
-fn settle_all(outcomes: &mut [Option<DeliveryOutcome>], outcome: &DeliveryOutcome) {
+fn record_outcomes(outcomes: &mut [Option<DeliveryOutcome>], outcome: &DeliveryOutcome) {
     for slot in outcomes {
         slot.get_or_insert_with(|| outcome.clone());
     }

@@ -19,7 +19,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
         return session.close_oversize(call.out);
     }
-    let mut refused = refusal_before(session);
+    let mut refused = find_refusal(session);
     let begins = session.transaction.as_ref().is_some_and(|transaction| transaction.chunks.is_none());
     if refused.is_none() && begins {
         let content = session.open_content();
@@ -80,7 +80,7 @@ fn parse(arguments: &str) -> Option<(u64, bool)> {
     }
 }
 
-fn refusal_before(session: &Session) -> Option<NegativeReply> {
+fn find_refusal(session: &Session) -> Option<NegativeReply> {
     let wrong_order = |text: &'static str| Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), text));
     match &session.transaction {
         None => wrong_order("Send MAIL first"),

@@ -6,7 +6,7 @@ use crate::error::{EnhancedStatus, NegativeReply};
 use crate::session::{NextAction, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    if let Some(refusal) = refusal_before(session, call.arguments) {
+    if let Some(refusal) = find_refusal(session, call.arguments) {
         return session.refuse_with(call.out, &refusal);
     }
     session.phase = Phase::Data(DataReader::new(session.open_content()));
@@ -14,7 +14,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextActi
     NextAction::Continue
 }
 
-fn refusal_before(session: &Session, arguments: &str) -> Option<NegativeReply> {
+fn find_refusal(session: &Session, arguments: &str) -> Option<NegativeReply> {
     let wrong_order = |text: &'static str| Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), text));
     let Some(transaction) = &session.transaction else { return wrong_order("Send MAIL first") };
     if !arguments.is_empty() {

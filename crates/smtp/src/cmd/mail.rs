@@ -14,7 +14,7 @@ use crate::listener_rules::AuthCommandPolicy;
 use crate::session::{BackendRequest, MailTransaction, NextAction, PendingRequest, Phase, Session};
 
 pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
-    if let Some(refusal) = refusal_before(session) {
+    if let Some(refusal) = find_refusal(session) {
         return session.refuse_with(call.out, &refusal);
     }
     match parse(session, call.arguments) {
@@ -49,7 +49,7 @@ pub(crate) fn on_sender_result(
     }
 }
 
-fn refusal_before(session: &Session) -> Option<NegativeReply> {
+fn find_refusal(session: &Session) -> Option<NegativeReply> {
     let rules = &session.rules;
     if session.helo.is_none() {
         Some(NegativeReply::new(503, EnhancedStatus(5, 5, 1), "Send EHLO or HELO first (LHLO in LMTP)"))

@@ -60,13 +60,13 @@ pub struct RcptParameters {
 pub fn parse_mail(input: &str) -> Result<MailParameters, ParameterError> {
     let mut parameters = MailParameters::default();
     for (keyword, value) in pairs(input)? {
-        match known(keyword, &["SIZE", "BODY", "SMTPUTF8", "RET", "ENVID", "AUTH"]) {
-            Some("SIZE") => once(&mut parameters.size, size(value))?,
-            Some("BODY") => once(&mut parameters.body, body(value))?,
-            Some("RET") => once(&mut parameters.ret, ret(value))?,
-            Some("ENVID") => once(&mut parameters.envelope_id, envelope_id(value))?,
-            Some("SMTPUTF8") => flag(&mut parameters.smtputf8, value.is_none())?,
-            Some("AUTH") => flag(&mut parameters.auth, value.is_some_and(|value| decode_xtext(value).is_some()))?,
+        match find_keyword(keyword, &["SIZE", "BODY", "SMTPUTF8", "RET", "ENVID", "AUTH"]) {
+            Some("SIZE") => set_once(&mut parameters.size, size(value))?,
+            Some("BODY") => set_once(&mut parameters.body, body(value))?,
+            Some("RET") => set_once(&mut parameters.ret, ret(value))?,
+            Some("ENVID") => set_once(&mut parameters.envelope_id, envelope_id(value))?,
+            Some("SMTPUTF8") => set_flag(&mut parameters.smtputf8, value.is_none())?,
+            Some("AUTH") => set_flag(&mut parameters.auth, value.is_some_and(|value| decode_xtext(value).is_some()))?,
             _ => return Err(ParameterError::Unknown),
         }
     }
@@ -77,9 +77,9 @@ pub fn parse_mail(input: &str) -> Result<MailParameters, ParameterError> {
 pub fn parse_rcpt(input: &str) -> Result<RcptParameters, ParameterError> {
     let mut parameters = RcptParameters::default();
     for (keyword, value) in pairs(input)? {
-        match known(keyword, &["NOTIFY", "ORCPT"]) {
-            Some("NOTIFY") => once(&mut parameters.notify, notify(value))?,
-            Some("ORCPT") => once(&mut parameters.original, original(value))?,
+        match find_keyword(keyword, &["NOTIFY", "ORCPT"]) {
+            Some("NOTIFY") => set_once(&mut parameters.notify, notify(value))?,
+            Some("ORCPT") => set_once(&mut parameters.original, original(value))?,
             _ => return Err(ParameterError::Unknown),
         }
     }
@@ -131,11 +131,11 @@ fn pairs(input: &str) -> Result<impl Iterator<Item = (&str, Option<&str>)>, Para
     }))
 }
 
-fn known(keyword: &str, keywords: &[&'static str]) -> Option<&'static str> {
+fn find_keyword(keyword: &str, keywords: &[&'static str]) -> Option<&'static str> {
     keywords.iter().copied().find(|known| known.eq_ignore_ascii_case(keyword))
 }
 
-fn once<T>(slot: &mut Option<T>, value: Result<T, ParameterError>) -> Result<(), ParameterError> {
+fn set_once<T>(slot: &mut Option<T>, value: Result<T, ParameterError>) -> Result<(), ParameterError> {
     if slot.is_some() {
         return Err(ParameterError::Repeated);
     }
@@ -143,7 +143,7 @@ fn once<T>(slot: &mut Option<T>, value: Result<T, ParameterError>) -> Result<(),
     Ok(())
 }
 
-fn flag(slot: &mut bool, fits: bool) -> Result<(), ParameterError> {
+fn set_flag(slot: &mut bool, fits: bool) -> Result<(), ParameterError> {
     if !fits {
         return Err(ParameterError::Value("parameter"));
     }
@@ -158,7 +158,7 @@ fn size(value: Option<&str>) -> Result<u64, ParameterError> {
 }
 
 fn body(value: Option<&str>) -> Result<BodyType, ParameterError> {
-    match value.and_then(|value| known(value, &["7BIT", "8BITMIME"])) {
+    match value.and_then(|value| find_keyword(value, &["7BIT", "8BITMIME"])) {
         Some("7BIT") => Ok(BodyType::SevenBit),
         Some(_) => Ok(BodyType::EightBitMime),
         None => Err(ParameterError::Value("BODY")),
@@ -166,7 +166,7 @@ fn body(value: Option<&str>) -> Result<BodyType, ParameterError> {
 }
 
 fn ret(value: Option<&str>) -> Result<ReturnContent, ParameterError> {
-    match value.and_then(|value| known(value, &["FULL", "HDRS"])) {
+    match value.and_then(|value| find_keyword(value, &["FULL", "HDRS"])) {
         Some("FULL") => Ok(ReturnContent::Full),
         Some(_) => Ok(ReturnContent::Headers),
         None => Err(ParameterError::Value("RET")),
@@ -187,7 +187,7 @@ fn notify(value: Option<&str>) -> Result<Notify, ParameterError> {
     }
     let mut notify = Notify::NEVER;
     for word in value.split(',') {
-        let slot = match known(word, &["SUCCESS", "FAILURE", "DELAY"]) {
+        let slot = match find_keyword(word, &["SUCCESS", "FAILURE", "DELAY"]) {
             Some("SUCCESS") => &mut notify.success,
             Some("FAILURE") => &mut notify.failure,
             Some(_) => &mut notify.delay,

@@ -119,7 +119,7 @@ async fn check_client(script: &'static str, expected: &[&str]) {
         port,
         security: Security::Clear,
         login: Some(("user".to_owned(), "secret".to_owned())),
-        dialect: ClientProtocol::Smtp,
+        protocol: ClientProtocol::Smtp,
     };
     let to = recipients(&["x@b.example"]);
     let message = b"From: a@c.example\r\nSubject: the words\r\n\r\nthe words\r\n";

@@ -230,7 +230,7 @@ async fn network_submission_requires_a_login() {
             port: site.address.port(),
             security,
             login: Some(("a".to_owned(), password.to_owned())),
-            dialect: ClientProtocol::Smtp,
+            protocol: ClientProtocol::Smtp,
         }))
     };
     let outcomes = transfer.send(&host("secret", Security::Required), &outgoing(&to, MESSAGE)).await;
@@ -249,8 +249,8 @@ async fn trusted_certificate_must_match_the_host_name() {
     for (name, expected) in [("mx.b.example", "+ 250"), ("other.b.example", "? 4.7.5 TLS failed")] {
         let login = Some(("a".to_owned(), "secret".to_owned()));
         let port = site.address.port();
-        let dialect = ClientProtocol::Smtp;
-        let host = SmartHost { name: name.to_owned(), port, security: trust(), login, dialect };
+        let protocol = ClientProtocol::Smtp;
+        let host = SmartHost { name: name.to_owned(), port, security: trust(), login, protocol };
         let outcomes = short(&transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");
     }
@@ -308,7 +308,7 @@ async fn lmtp_returns_an_outcome_for_each_recipient() {
         port: site.address.port(),
         security: Security::Clear,
         login: None,
-        dialect: ClientProtocol::Lmtp,
+        protocol: ClientProtocol::Lmtp,
     };
     let to = recipients(&["alice@b.example", "late@b.example", "nobody@b.example"]);
     let outcomes = transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
