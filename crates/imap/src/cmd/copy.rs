@@ -42,8 +42,10 @@ impl Transfer {
         let selected = session.selected()?;
         selected.record_vanished(&view)?;
         let uids = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
-        let gone = |uid: &u32| uids.contains(*uid);
-        if transfer.numbering == Numbering::Sequence && selected.sequence_numbers.gone().iter().any(gone) {
+        let is_requested = |uid: &u32| uids.contains(*uid);
+        if transfer.numbering == Numbering::Sequence
+            && selected.sequence_numbers.unreported_vanished().iter().any(is_requested)
+        {
             // The client addresses messages that it believes to exist, so the command applies to all of them or to none
             // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));

@@ -21,7 +21,7 @@ use crate::limits;
 use crate::message::{self, AttributeOutcome, Octets};
 use crate::session::cursor::MessageCursor;
 use crate::session::fetch_response::{write_head, write_of_entry};
-use crate::session::selected::{mailbox_gone, uids_of_ranges};
+use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
 use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply, Updates, is_full};
@@ -39,19 +39,19 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         session.enable_condstore(&view, out)?;
     }
     synchronize(session, &view, fetch.numbering, out)?;
-    let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
+    let mut uid_ranges = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
-        let changes = view.changes(selected.folder, Modseq(since)).map_err(mailbox_gone)?;
+        let changes = view.changes(selected.folder, Modseq(since)).map_err(selected_mailbox_error)?;
         if fetch.vanished {
             write_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
-        let meant = uids_of_ranges(stretches);
+        let meant = uids_of_ranges(uid_ranges);
         let changed = changes.changed.iter().map(|message| message.uid.0);
         let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
-        stretches = uids.ranges().map(UidRange::from).collect();
+        uid_ranges = uids.ranges().map(UidRange::from).collect();
     }
-    let mut job = FetchJob::new(fetch, MessageCursor::new(stretches, &view));
+    let mut job = FetchJob::new(fetch, MessageCursor::new(uid_ranges, &view));
     match job.slice(session, &file, &view, out)? {
         Some(reply) => Ok(reply.into()),
         None => Ok(CommandOutcome::Job(Box::new(job))),
@@ -101,7 +101,7 @@ fn write_vanished(
 struct FetchJob {
     attributes: Vec<FetchAttribute>,
     numbering: Numbering,
-    walk: MessageCursor,
+    cursor: MessageCursor,
     reads_contents: bool,
     reads_bodies: bool,
     marks_seen: bool,
@@ -158,7 +158,7 @@ pub fn new_message_job(
 }
 
 impl FetchJob {
-    fn new(fetch: FetchCommand, walk: MessageCursor) -> Self {
+    fn new(fetch: FetchCommand, cursor: MessageCursor) -> Self {
         let mut attributes = fetch.attributes;
         if fetch.numbering == Numbering::Uid && !attributes.contains(&FetchAttribute::Uid) {
             attributes.insert(0, FetchAttribute::Uid);
@@ -166,10 +166,10 @@ impl FetchJob {
         if fetch.changed_since.is_some() && !attributes.contains(&FetchAttribute::ModSeq) {
             attributes.push(FetchAttribute::ModSeq);
         }
-        Self::of(attributes, fetch.numbering, walk)
+        Self::of(attributes, fetch.numbering, cursor)
     }
 
-    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, walk: MessageCursor) -> Self {
+    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, cursor: MessageCursor) -> Self {
         let marks_seen = attributes.iter().any(FetchAttribute::marks_seen);
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
@@ -178,7 +178,7 @@ impl FetchJob {
             sends_flags: marks_seen || attributes.contains(&FetchAttribute::Flags),
             attributes,
             numbering,
-            walk,
+            cursor,
             batch: VecDeque::new(),
             piece: None,
             unknown_encoding: false,
@@ -201,14 +201,14 @@ impl FetchJob {
         } else {
             self.write_entries(session.selected()?, view, out)?;
         }
-        if !self.walk.is_done() || !self.batch.is_empty() {
+        if !self.cursor.is_done() || !self.batch.is_empty() {
             return Ok(None);
         }
         if self.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
         let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
-        let missed = self.numbering == Numbering::Sequence && self.walk.passed_vanished();
+        let missed = self.numbering == Numbering::Sequence && self.cursor.passed_vanished();
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }
 
@@ -219,7 +219,7 @@ impl FetchJob {
         view: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
     ) -> Result<()> {
-        self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
+        self.cursor.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {
                 if index > 0 {
@@ -261,7 +261,7 @@ impl FetchJob {
         let mut bytes = 0_u64;
         let reads_bodies = self.reads_bodies;
         let batch = &mut self.batch;
-        self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
+        self.cursor.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
             bytes = bytes.saturating_add(if reads_bodies { entry.size } else { 0 });
             batch.push_back(BatchMessage { number, entry, sends_flags: false });
             let full = bytes >= limits::SLICE_BYTES as u64;

@@ -27,7 +27,7 @@ use crate::session::{SelectedMailbox, Session};
 /// A search in progress.
 pub struct SearchCursor {
     plan: SearchPlan,
-    walk: MessageCursor,
+    cursor: MessageCursor,
     /// Which messages are opened.
     opens: OpenPolicy,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
@@ -79,8 +79,8 @@ impl SearchCursor {
         } else {
             Vec::new()
         };
-        let stretches = known.ranges().map(UidRange::from).collect();
-        Ok(Self { plan, walk: MessageCursor::new(stretches, &view), opens, lacking })
+        let uid_ranges = known.ranges().map(UidRange::from).collect();
+        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &view), opens, lacking })
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
@@ -94,7 +94,7 @@ impl SearchCursor {
         let lacking = &self.lacking;
         let opens = self.opens;
         let mut opened = 0_usize;
-        self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
+        self.cursor.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
             let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
             let decided = plan.decide(&facts);
             let opens_it = decided.is_none() || (decided == Some(true) && opens == OpenPolicy::Matching);
@@ -114,7 +114,7 @@ impl SearchCursor {
             let full = opened >= limits::SLICE_CONTENTS;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok(self.walk.is_done())
+        Ok(self.cursor.is_done())
     }
 }
 

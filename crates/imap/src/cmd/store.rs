@@ -15,7 +15,7 @@ use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::mailbox_gone;
+use crate::session::selected::selected_mailbox_error;
 use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply, fetch_response, is_full};
 
 /// Begins a STORE.
@@ -33,7 +33,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWrite
         session.report_messages(&view, out)?;
     }
     session.record_changes(&view)?;
-    let stretches = session.selected()?.resolve(&view, &store.set, store.numbering)?;
+    let uid_ranges = session.selected()?.resolve(&view, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
         StoreAction::Add => FlagChange::Add(flags),
@@ -45,7 +45,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWrite
         numbering: store.numbering,
         silent: store.silent,
         unchanged_since: store.unchanged_since.map(Modseq),
-        walk: MessageCursor::new(stretches, &view),
+        cursor: MessageCursor::new(uid_ranges, &view),
         unreported: Vec::new(),
         modseq: Modseq(0),
         modified: UidSet::new(),
@@ -60,7 +60,7 @@ struct StoreJob {
     numbering: Numbering,
     silent: bool,
     unchanged_since: Option<Modseq>,
-    walk: MessageCursor,
+    cursor: MessageCursor,
     /// UIDs of changed messages that have not been reported yet, in descending order.
     unreported: Vec<u32>,
     /// The mod-sequence of these messages, unless another session has changed them since.
@@ -71,14 +71,14 @@ struct StoreJob {
 
 impl SlicedCommand for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
-        if self.unreported.is_empty() && !self.walk.is_done() {
+        if self.unreported.is_empty() && !self.cursor.is_done() {
             let file = session.file()?;
             let view = file.view()?;
             session.record_changes(&view)?;
             self.change_batch(session, view)?;
         }
         self.report_batch(session, out)?;
-        if !self.unreported.is_empty() || !self.walk.is_done() {
+        if !self.unreported.is_empty() || !self.cursor.is_done() {
             return Ok(None);
         }
         let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
@@ -119,11 +119,11 @@ impl StoreJob {
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
     fn take_batch(&mut self, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<UidSet> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
-        if let Some(few) = self.walk.take_remaining_up_to(selected, count_max) {
+        if let Some(few) = self.cursor.take_remaining_up_to(selected, count_max) {
             return Ok(few);
         }
         let mut batch = UidSet::new();
-        self.walk.visit(selected, view, count_max, &mut |_, entry| {
+        self.cursor.visit(selected, view, count_max, &mut |_, entry| {
             batch.insert(entry.uid.0);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -152,7 +152,7 @@ impl StoreJob {
         session.report_keywords(&view, out)?;
         while let Some(uid) = self.unreported.pop() {
             let selected = session.selected()?;
-            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(mailbox_gone)? else { continue };
+            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(selected_mailbox_error)? else { continue };
             let number = selected.sequence_numbers.number_of(&selected.folder_in(&view), uid)?;
             if self.silent && entry.modseq == self.modseq {
                 fetch_response::write_modseq(number, &entry, out);

@@ -10,7 +10,7 @@ use base::{Modseq, Uid, UidSet};
 use mail::mailbox::MailSnapshot;
 use notes::FolderEntry;
 
-use super::selected::{SelectedMailbox, mailbox_gone};
+use super::selected::{SelectedMailbox, selected_mailbox_error};
 use super::sequence_numbers::{FolderPositions, UidRange};
 use crate::error::Result;
 
@@ -40,13 +40,13 @@ impl MessageCursor {
 
     /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
     pub fn take_remaining_up_to(&mut self, selected: &SelectedMailbox, count_max: usize) -> Option<UidSet> {
-        let span = |stretch: &UidRange| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
+        let span = |uid_range: &UidRange| u64::from(uid_range.uids.end().saturating_sub(*uid_range.uids.start())) + 1;
         let count: u64 = self.remaining.iter().map(span).sum();
         if count > count_max as u64 {
             return None;
         }
-        self.missed |= self.remaining.iter().any(|stretch| has_gone(selected, &stretch.uids));
-        Some(std::mem::take(&mut self.remaining).into_iter().rev().map(|stretch| stretch.uids).collect())
+        self.missed |= self.remaining.iter().any(|uid_range| contains_vanished(selected, &uid_range.uids));
+        Some(std::mem::take(&mut self.remaining).into_iter().rev().map(|uid_range| uid_range.uids).collect())
     }
 
     /// Returns `true` if the cursor has passed messages that vanished without a report to the client.
@@ -67,11 +67,11 @@ impl MessageCursor {
         let mut slice = SliceState { left: count_max, flow: ControlFlow::Continue(()), failed: None };
         let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
         if !ranks_hold {
-            self.remaining.iter_mut().for_each(|stretch| stretch.rank = None);
+            self.remaining.iter_mut().for_each(|uid_range| uid_range.rank = None);
         }
-        while let Some(stretch) = self.remaining.pop() {
-            self.missed |= has_gone(selected, &stretch.uids);
-            let rest = slice.visit_stretch(selected, view, stretch, each)?;
+        while let Some(uid_range) = self.remaining.pop() {
+            self.missed |= contains_vanished(selected, &uid_range.uids);
+            let rest = slice.visit_range(selected, view, uid_range, each)?;
             let finished = rest.is_none() && slice.flow.is_continue();
             self.remaining.extend(rest);
             if !finished {
@@ -90,7 +90,7 @@ struct SliceState {
 
 impl SliceState {
     /// Visits a range. Returns the rest of the range if it was not finished.
-    fn visit_stretch(
+    fn visit_range(
         &mut self,
         selected: &SelectedMailbox,
         view: &MailSnapshot<'_>,
@@ -99,7 +99,7 @@ impl SliceState {
     ) -> Result<Option<UidRange>> {
         let mut rank = match rank {
             Some(rank) => rank,
-            None => selected.folder_in(view).rank(*uids.start()).map_err(mailbox_gone)?,
+            None => selected.folder_in(view).rank(*uids.start()).map_err(selected_mailbox_error)?,
         };
         let first = Uid(*uids.start());
         let last = Uid(*uids.end());
@@ -122,11 +122,11 @@ impl SliceState {
         };
         if first == last {
             // A single message is looked up, which is cheaper than a scan.
-            if let Some(entry) = view.entry(selected.folder, first).map_err(mailbox_gone)? {
+            if let Some(entry) = view.entry(selected.folder, first).map_err(selected_mailbox_error)? {
                 let _ = visit(entry)?;
             }
         } else {
-            view.entries(selected.folder, first..=last, &mut visit).map_err(mailbox_gone)?;
+            view.entries(selected.folder, first..=last, &mut visit).map_err(selected_mailbox_error)?;
         }
         match self.failed.take() {
             Some(error) => Err(error),
@@ -135,7 +135,7 @@ impl SliceState {
     }
 }
 
-fn has_gone(selected: &SelectedMailbox, range: &RangeInclusive<u32>) -> bool {
-    let gone = selected.sequence_numbers.gone();
-    gone.get(gone.partition_point(|uid| uid < range.start())).is_some_and(|uid| range.contains(uid))
+fn contains_vanished(selected: &SelectedMailbox, range: &RangeInclusive<u32>) -> bool {
+    let vanished = selected.sequence_numbers.unreported_vanished();
+    vanished.get(vanished.partition_point(|uid| uid < range.start())).is_some_and(|uid| range.contains(uid))
 }

@@ -136,7 +136,7 @@ impl SelectedMailbox {
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
     pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
         if view.modseq() > self.scanned_modseq {
-            let changes = view.changes(self.folder, self.scanned_modseq).map_err(mailbox_gone)?;
+            let changes = view.changes(self.folder, self.scanned_modseq).map_err(selected_mailbox_error)?;
             self.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
             self.scanned_modseq = changes.modseq;
         }
@@ -271,7 +271,7 @@ pub fn uids_of_ranges(ranges: Vec<UidRange>) -> UidSet {
 
 /// Converts an error of the `mail` crate that concerns the selected mailbox. A missing mailbox means that it was
 /// deleted by another session.
-pub fn mailbox_gone(error: mail::Error) -> Error {
+pub fn selected_mailbox_error(error: mail::Error) -> Error {
     match error {
         mail::Error::NoMailbox(_) => Error::MailboxGone,
         other => other.into(),

@@ -8,8 +8,9 @@
 //! ([`FolderPositions`]), which returns ranks and positions in logarithmic time. The index is not read if the sequence
 //! number alone determines the result, as with `1:*`.
 //!
-//! Invariants: `gone` is strictly ascending, all its UIDs are below `uid_next`, and none of them exists in the folder.
-//! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
+//! Invariants: `vanished` is strictly ascending, all its UIDs are below `uid_next`, and none of them exists in the
+//! folder. The client's list is therefore the folder's UIDs below `uid_next` merged with `vanished`, and `count` is its
+//! length.
 //!
 //! Pure: the folder is a parameter of every call. It is always a snapshot whose vanished UIDs have been passed to
 //! [`SequenceNumbers::record_vanished`].
@@ -76,7 +77,7 @@ impl SequenceNumbers {
 
     /// Returns the vanished UIDs that have not been reported, in ascending order.
     #[must_use]
-    pub fn gone(&self) -> &[u32] {
+    pub fn unreported_vanished(&self) -> &[u32] {
         &self.vanished
     }
 
@@ -123,11 +124,11 @@ impl SequenceNumbers {
 
     /// Converts sequence numbers to ranges of UIDs. Numbers beyond the last message are omitted.
     pub fn uids_of<P: FolderPositions>(&self, folder: &P, numbers: &UidSet) -> Result<Vec<UidRange>, P::Error> {
-        let mut stretches = Vec::new();
+        let mut uid_ranges = Vec::new();
         for range in numbers.ranges().take_while(|range| *range.start() <= self.count) {
-            stretches.extend(self.uid_range_of(folder, &range)?);
+            uid_ranges.extend(self.uid_range_of(folder, &range)?);
         }
-        Ok(stretches)
+        Ok(uid_ranges)
     }
 
     /// Converts a range of sequence numbers, the first of which exists, to UIDs.
@@ -374,7 +375,7 @@ mod tests {
     fn message_added_and_expunged_unseen_is_never_reported() {
         let mut sequence_numbers = SequenceNumbers::new(5, 4);
         sequence_numbers.record_vanished([7, 3, 3]);
-        assert_eq!(sequence_numbers.gone(), [3]);
+        assert_eq!(sequence_numbers.unreported_vanished(), [3]);
         assert_eq!(sequence_numbers.take_vanished(), UidSet::from(3..=3));
         assert!(!sequence_numbers.has_vanished());
     }

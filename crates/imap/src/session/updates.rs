@@ -96,7 +96,7 @@ impl Session {
             return Ok(());
         }
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
-        let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
+        let status = view.status(selected.folder).map_err(selected::selected_mailbox_error)?;
         let highest = status.highest_modseq.min(selected.reported_modseq);
         out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
@@ -116,7 +116,8 @@ impl Session {
         if view.modseq() <= selected.reported_modseq {
             return Ok(());
         }
-        let changes = view.changes(selected.folder, selected.reported_modseq).map_err(selected::mailbox_gone)?;
+        let changes =
+            view.changes(selected.folder, selected.reported_modseq).map_err(selected::selected_mailbox_error)?;
         selected.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
         let known = selected.sequence_numbers.uid_next();
         let own = std::mem::take(&mut selected.own);
@@ -153,7 +154,7 @@ impl Session {
             return Ok(());
         }
         selected.counted = view.modseq();
-        let status = view.status(selected.folder).map_err(selected::mailbox_gone)?;
+        let status = view.status(selected.folder).map_err(selected::selected_mailbox_error)?;
         let known = selected.sequence_numbers.uid_next();
         let uid_next = status.uid_next.0;
         if uid_next <= known {
