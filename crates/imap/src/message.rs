@@ -26,7 +26,7 @@ pub mod thread;
 mod fuzzing;
 mod message_fixture;
 
-pub use attribute::{AttributeOutcome, octets, octets_name, write_attribute, write_entry_attribute};
+pub use attribute::{AttributeOutcome, octets, write_attribute, write_entry_attribute, write_octets_name};
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{RequiredData, SearchPlan};

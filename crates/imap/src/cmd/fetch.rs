@@ -307,7 +307,7 @@ impl FetchJob {
             }
             match message::octets(attribute, &message)? {
                 Some(octets) if octets.length() > limits::PIECE_BYTES => {
-                    message::octets_name(attribute, out);
+                    message::write_octets_name(attribute, out);
                     out.text(" {").number(octets.length()).byte(b'}').crlf();
                     let piece = PartialSection { attribute: index, octets, written: 0 };
                     if self.write_piece(piece, &message, out)? == WriteProgress::Part {

@@ -5,11 +5,11 @@
 use mail::mailbox::HeadText;
 use mail::mime::text;
 
-use super::binary::{DecodedPart, binary};
+use super::binary::{DecodedPart, decode_binary};
 use super::entry::{EntryData, MessageSource};
-use super::envelope::envelope;
-use super::section::{Octets, origin, path, section_name};
-use super::structure::{Detail, body_structure};
+use super::envelope::write_envelope;
+use super::section::{Octets, write_origin, write_part_path, write_section_name};
+use super::structure::{Detail, write_body_structure};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 
@@ -55,10 +55,10 @@ pub fn write_attribute<M: MessageSource>(
     match attribute {
         FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
         FetchAttribute::BinarySize(part) => return write_binary_size(message, part, out),
-        FetchAttribute::Body => body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
+        FetchAttribute::Body => write_body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
         FetchAttribute::BodyStructure => {
             out.raw(b"BODYSTRUCTURE ");
-            let write = |out: &mut ResponseWriter| body_structure(message, Detail::Extended, out);
+            let write = |out: &mut ResponseWriter| write_body_structure(message, Detail::Extended, out);
             write_head_text(message, HeadText::BodyStructure, write, out)?;
         }
         FetchAttribute::EmailId => {
@@ -67,7 +67,7 @@ pub fn write_attribute<M: MessageSource>(
         FetchAttribute::Envelope => {
             out.raw(b"ENVELOPE ");
             let write = |out: &mut ResponseWriter| {
-                envelope(message.header(), out);
+                write_envelope(message.header(), out);
                 Ok(())
             };
             write_head_text(message, HeadText::Envelope, write, out)?;
@@ -86,7 +86,7 @@ pub fn write_attribute<M: MessageSource>(
         },
         _ => match octets(attribute, message)? {
             Some(octets) => {
-                octets_name(attribute, out);
+                write_octets_name(attribute, out);
                 octets.write(message, out.space())?;
             }
             None => return Ok(AttributeOutcome::NotHandled),
@@ -120,7 +120,7 @@ fn write_head_text<M: MessageSource>(
 /// Returns the octets of `BODY[...]` and of the `RFC822` attributes that consist of octets, or `None` for any other
 /// attribute.
 ///
-/// Together with [`octets_name`], this lets callers send large octets in pieces.
+/// Together with [`write_octets_name`], this lets callers send large octets in pieces.
 ///
 /// # Errors
 ///
@@ -140,9 +140,9 @@ pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Resu
 }
 
 /// Appends the name under which a response returns an attribute that consists of octets.
-pub fn octets_name(attribute: &FetchAttribute, out: &mut ResponseWriter) {
+pub fn write_octets_name(attribute: &FetchAttribute, out: &mut ResponseWriter) {
     match attribute {
-        FetchAttribute::BodySection { section, partial, .. } => section_name(section, *partial, out),
+        FetchAttribute::BodySection { section, partial, .. } => write_section_name(section, *partial, out),
         FetchAttribute::Rfc822 => {
             out.raw(b"RFC822");
         }
@@ -162,13 +162,13 @@ fn write_binary<M: MessageSource>(
     partial: Option<Partial>,
     out: &mut ResponseWriter,
 ) -> Result<AttributeOutcome, M::Error> {
-    let DecodedPart::Octets(octets) = binary(message, part, partial)? else {
+    let DecodedPart::Octets(octets) = decode_binary(message, part, partial)? else {
         return Ok(AttributeOutcome::UnknownEncoding);
     };
     out.raw(b"BINARY[");
-    path(part, out);
+    write_part_path(part, out);
     out.byte(b']');
-    origin(partial, out);
+    write_origin(partial, out);
     let bytes = octets.read(message, 0..octets.length())?;
     out.space().literal8(&bytes);
     Ok(AttributeOutcome::Written)
@@ -179,11 +179,11 @@ fn write_binary_size<M: MessageSource>(
     part: &PartPath,
     out: &mut ResponseWriter,
 ) -> Result<AttributeOutcome, M::Error> {
-    let DecodedPart::Octets(octets) = binary(message, part, None)? else {
+    let DecodedPart::Octets(octets) = decode_binary(message, part, None)? else {
         return Ok(AttributeOutcome::UnknownEncoding);
     };
     out.raw(b"BINARY.SIZE[");
-    path(part, out);
+    write_part_path(part, out);
     out.raw(b"] ").number(octets.length());
     Ok(AttributeOutcome::Written)
 }

@@ -26,7 +26,7 @@ pub enum DecodedPart {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn binary<S: MimeSource + ?Sized>(
+pub fn decode_binary<S: MimeSource + ?Sized>(
     source: &S,
     path: &PartPath,
     partial: Option<Partial>,
@@ -65,7 +65,7 @@ mod tests {
     fn check(path: &[u32], partial: Option<(u64, u64)>, expected: Option<&str>) {
         let message = message_fixture::MessageFixture::of(RAW.as_bytes());
         let partial = partial.map(|(start, length)| Partial { start, length });
-        let Ok(decoded) = binary(&message, &PartPath(path.to_vec()), partial);
+        let Ok(decoded) = decode_binary(&message, &PartPath(path.to_vec()), partial);
         let found = match decoded {
             DecodedPart::UnknownEncoding => None,
             DecodedPart::Octets(octets) => {

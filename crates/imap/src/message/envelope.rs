@@ -12,7 +12,7 @@ use mail::mime::header::{self, HeaderField};
 use crate::codec::ResponseWriter;
 
 /// Appends the envelope of a header.
-pub fn envelope(header: &[u8], out: &mut ResponseWriter) {
+pub fn write_envelope(header: &[u8], out: &mut ResponseWriter) {
     let envelope = Envelope::of(header);
     out.byte(b'(');
     out.nstring(envelope.text(Text::Date).as_deref()).space();
@@ -24,7 +24,7 @@ pub fn envelope(header: &[u8], out: &mut ResponseWriter) {
     for list in [List::From, List::Sender, List::ReplyTo, List::To, List::Cc, List::Bcc] {
         let entries = &envelope.lists[list as usize];
         let inherits = entries.is_empty() && matches!(list, List::Sender | List::ReplyTo);
-        addresses(if inherits { from } else { entries }, out.space());
+        write_addresses(if inherits { from } else { entries }, out.space());
     }
     out.space().nstring(envelope.text(Text::InReplyTo).as_deref());
     out.space().nstring(envelope.text(Text::MessageId).as_deref()).byte(b')');
@@ -111,7 +111,7 @@ fn cut(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 
-fn addresses(entries: &[address::AddressListEntry], out: &mut ResponseWriter) {
+fn write_addresses(entries: &[address::AddressListEntry], out: &mut ResponseWriter) {
     if entries.is_empty() {
         out.nil();
         return;
@@ -119,7 +119,7 @@ fn addresses(entries: &[address::AddressListEntry], out: &mut ResponseWriter) {
     out.byte(b'(');
     for entry in entries {
         match entry {
-            address::AddressListEntry::Mailbox(mailbox) => self::mailbox(mailbox, out),
+            address::AddressListEntry::Mailbox(mailbox) => self::write_mailbox(mailbox, out),
             address::AddressListEntry::GroupStart(name) => {
                 out.raw(b"(NIL NIL ").string(name).raw(b" NIL)");
             }
@@ -131,7 +131,7 @@ fn addresses(entries: &[address::AddressListEntry], out: &mut ResponseWriter) {
     out.byte(b')');
 }
 
-fn mailbox(mailbox: &Mailbox, out: &mut ResponseWriter) {
+fn write_mailbox(mailbox: &Mailbox, out: &mut ResponseWriter) {
     let name = mailbox.name.as_deref().filter(|name| !name.is_empty());
     out.byte(b'(').nstring(name).space().nstring(mailbox.route.as_deref());
     out.space().string(&mailbox.local).space().string(&mailbox.domain).byte(b')');
@@ -143,7 +143,7 @@ mod tests {
 
     fn check(header: &str, expected: &str) {
         let mut out = ResponseWriter::new();
-        envelope(header.as_bytes(), &mut out);
+        write_envelope(header.as_bytes(), &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{header}");
     }
 

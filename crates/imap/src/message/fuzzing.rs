@@ -72,7 +72,7 @@ fn check_sections(message: &MessageFixture<'_>, data: &[u8]) {
     };
     let joined = [read(&name(SectionText::Header)), read(&name(SectionText::Text))].concat();
     assert_eq!(joined, data, "header and text join to the whole message");
-    section::section_name(&whole, None, &mut ResponseWriter::new());
+    section::write_section_name(&whole, None, &mut ResponseWriter::new());
 }
 
 /// Checks that a match decided from the entry agrees with the match decided from the message.

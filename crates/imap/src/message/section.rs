@@ -134,9 +134,9 @@ fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
 }
 
 /// Appends the name of a section in a response: `BODY[1.HEADER]<0>`.
-pub fn section_name(section: &SectionSpec, partial: Option<Partial>, out: &mut ResponseWriter) {
+pub fn write_section_name(section: &SectionSpec, partial: Option<Partial>, out: &mut ResponseWriter) {
     out.raw(b"BODY[");
-    path(&section.part, out);
+    write_part_path(&section.part, out);
     let (word, names): (&[u8], &[String]) = match &section.text {
         SectionText::Whole => (b"", &[]),
         SectionText::Header => (b"HEADER", &[]),
@@ -156,11 +156,11 @@ pub fn section_name(section: &SectionSpec, partial: Option<Partial>, out: &mut R
         out.byte(b')');
     }
     out.byte(b']');
-    origin(partial, out);
+    write_origin(partial, out);
 }
 
 /// Appends the numbers of a part.
-pub(super) fn path(path: &PartPath, out: &mut ResponseWriter) {
+pub(super) fn write_part_path(path: &PartPath, out: &mut ResponseWriter) {
     for (index, number) in path.0.iter().enumerate() {
         if index > 0 {
             out.byte(b'.');
@@ -170,7 +170,7 @@ pub(super) fn path(path: &PartPath, out: &mut ResponseWriter) {
 }
 
 /// Appends the offset of the first octet of a partial.
-pub(super) fn origin(partial: Option<Partial>, out: &mut ResponseWriter) {
+pub(super) fn write_origin(partial: Option<Partial>, out: &mut ResponseWriter) {
     if let Some(Partial { start, .. }) = partial {
         out.byte(b'<').number(start).byte(b'>');
     }
@@ -268,7 +268,7 @@ mod tests {
     fn section_names_repeat_the_request() {
         let check = |section: SectionSpec, partial, expected: &str| {
             let mut out = ResponseWriter::new();
-            section_name(&section, partial, &mut out);
+            write_section_name(&section, partial, &mut out);
             assert_eq!(String::from_utf8_lossy(&out.take()), expected);
         };
         check(section(&[], SectionText::Whole), None, "BODY[]");

@@ -10,7 +10,7 @@
 use mail::mime::structure::{Content, InternedText, Parameter, Part};
 use mail::mime::{MimeSource, PartKind};
 
-use super::envelope::envelope;
+use super::envelope::write_envelope;
 use crate::codec::ResponseWriter;
 
 /// Amount of detail in a structure.
@@ -27,7 +27,7 @@ pub enum Detail {
 /// # Errors
 ///
 /// Returns the errors of the source.
-pub fn body_structure<S: MimeSource + ?Sized>(
+pub fn write_body_structure<S: MimeSource + ?Sized>(
     source: &S,
     detail: Detail,
     out: &mut ResponseWriter,
@@ -36,58 +36,58 @@ pub fn body_structure<S: MimeSource + ?Sized>(
     let mut open: Vec<&Part> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
         while let Some(container) = open.pop_if(|container| container.end <= index) {
-            close(container, detail, out);
+            write_part_end(container, detail, out);
         }
         match part.kind {
-            PartKind::Leaf => leaf(part, detail, out),
+            PartKind::Leaf => write_leaf(part, detail, out),
             PartKind::Multipart => {
                 out.byte(b'(');
                 open.push(part);
             }
             PartKind::Message => {
                 out.byte(b'(');
-                common(part, out);
+                write_common_fields(part, out);
                 let header = match parts.get(index + 1) {
                     Some(root) => source.range(root.header.clone())?,
                     None => std::borrow::Cow::Borrowed(&b""[..]),
                 };
                 out.space();
-                envelope(&header, out);
+                write_envelope(&header, out);
                 out.space();
                 open.push(part);
             }
         }
     }
     while let Some(container) = open.pop() {
-        close(container, detail, out);
+        write_part_end(container, detail, out);
     }
     Ok(())
 }
 
-fn leaf(part: &Part, detail: Detail, out: &mut ResponseWriter) {
+fn write_leaf(part: &Part, detail: Detail, out: &mut ResponseWriter) {
     out.byte(b'(');
-    common(part, out);
+    write_common_fields(part, out);
     if part.is_text() {
         out.space().number(part.lines);
     }
     if detail == Detail::Extended {
-        single_extension(&part.content, out);
+        write_single_part_extension(&part.content, out);
     }
     out.byte(b')');
 }
 
 /// Writes the elements that follow the inner parts of a part.
-fn close(part: &Part, detail: Detail, out: &mut ResponseWriter) {
+fn write_part_end(part: &Part, detail: Detail, out: &mut ResponseWriter) {
     if part.kind == PartKind::Message {
         out.space().number(part.lines);
         if detail == Detail::Extended {
-            single_extension(&part.content, out);
+            write_single_part_extension(&part.content, out);
         }
     } else {
-        upper(&part.content.subtype, out.space());
+        write_upper_case(&part.content.subtype, out.space());
         if detail == Detail::Extended {
-            parameters(&part.content.parameters, None, out.space());
-            common_extension(&part.content, out);
+            write_parameters(&part.content.parameters, None, out.space());
+            write_common_extension(&part.content, out);
         }
     }
     out.byte(b')');
@@ -95,33 +95,33 @@ fn close(part: &Part, detail: Detail, out: &mut ResponseWriter) {
 
 /// Writes the elements with which every part except a multipart begins: type, parameters, id, description, encoding,
 /// size.
-fn common(part: &Part, out: &mut ResponseWriter) {
+fn write_common_fields(part: &Part, out: &mut ResponseWriter) {
     let (media_type, subtype) = part.media();
-    upper(media_type, out);
-    upper(subtype, out.space());
+    write_upper_case(media_type, out);
+    write_upper_case(subtype, out.space());
     let content = &part.content;
     // If the part is reported with a type other than the declared one, the declared parameters do not apply.
     let is_as_declared = media_type.eq_ignore_ascii_case(&content.media_type);
     let declared = if is_as_declared { &content.parameters[..] } else { &[] };
     let has_charset = declared.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(b"charset"));
     let charset = (part.is_text() && !has_charset).then_some(&b"us-ascii"[..]);
-    parameters(declared, charset, out.space());
+    write_parameters(declared, charset, out.space());
     out.space().nstring(content.id.as_deref()).space().nstring(content.description.as_deref()).space();
-    upper(content.encoding.name(), out);
+    write_upper_case(content.encoding.name(), out);
     out.space().number(part.size());
 }
 
-fn single_extension(content: &Content, out: &mut ResponseWriter) {
+fn write_single_part_extension(content: &Content, out: &mut ResponseWriter) {
     out.space().nstring(content.md5.as_deref());
-    common_extension(content, out);
+    write_common_extension(content, out);
 }
 
 /// Writes disposition, language and location.
-fn common_extension(content: &Content, out: &mut ResponseWriter) {
+fn write_common_extension(content: &Content, out: &mut ResponseWriter) {
     match &content.disposition {
         Some(disposition) => {
             out.raw(b" (").string(&disposition.kind).space();
-            parameters(&disposition.parameters, None, out);
+            write_parameters(&disposition.parameters, None, out);
             out.byte(b')');
         }
         None => {
@@ -133,13 +133,13 @@ fn common_extension(content: &Content, out: &mut ResponseWriter) {
         [] => {
             out.nil();
         }
-        languages => list(languages.iter().map(|language| -> &[u8] { language }), out),
+        languages => write_list(languages.iter().map(|language| -> &[u8] { language }), out),
     }
     out.space().nstring(content.location.as_deref());
 }
 
 /// Writes parameters, including a character set that the sender did not name.
-fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut ResponseWriter) {
+fn write_parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut ResponseWriter) {
     let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), InternedText::clone(&parameter.value));
     let mut pairs: Vec<_> = declared.iter().map(pair).collect();
     pairs.extend(charset.map(|charset| (b"charset".to_vec(), InternedText::of(charset))));
@@ -148,10 +148,10 @@ fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Response
         return;
     }
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
-    list(pairs.iter().flat_map(|(name, value)| [&name[..], value]), out);
+    write_list(pairs.iter().flat_map(|(name, value)| [&name[..], value]), out);
 }
 
-fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut ResponseWriter) {
+fn write_list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut ResponseWriter) {
     out.byte(b'(');
     for (index, text) in texts.enumerate() {
         if index > 0 {
@@ -162,7 +162,7 @@ fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut ResponseWriter) {
     out.byte(b')');
 }
 
-fn upper(text: &[u8], out: &mut ResponseWriter) {
+fn write_upper_case(text: &[u8], out: &mut ResponseWriter) {
     out.string(&text.to_ascii_uppercase());
 }
 
@@ -173,7 +173,7 @@ mod tests {
 
     fn check(raw: &str, detail: Detail, expected: &str) {
         let mut out = ResponseWriter::new();
-        let Ok(()) = body_structure(&message_fixture::MessageFixture::of(raw.as_bytes()), detail, &mut out);
+        let Ok(()) = write_body_structure(&message_fixture::MessageFixture::of(raw.as_bytes()), detail, &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
     }
 
@@ -243,7 +243,8 @@ mod tests {
     fn deep_nesting_has_balanced_parentheses() {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
         let mut out = ResponseWriter::new();
-        let Ok(()) = body_structure(&message_fixture::MessageFixture::of(deep.as_bytes()), Detail::Extended, &mut out);
+        let Ok(()) =
+            write_body_structure(&message_fixture::MessageFixture::of(deep.as_bytes()), Detail::Extended, &mut out);
         let text = out.take();
         let count = |byte: u8| text.iter().filter(|found| **found == byte).count();
         assert_eq!(count(b'('), count(b')'));
