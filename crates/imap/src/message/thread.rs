@@ -31,7 +31,7 @@ pub use forest::Forest;
 #[derive(Debug)]
 pub struct Threader {
     algorithm: ThreadAlgorithm,
-    letters: Vec<ThreadMessage>,
+    messages: Vec<ThreadMessage>,
     /// The number of each message id.
     ids: HashMap<Box<[u8]>, u32>,
 }
@@ -50,12 +50,12 @@ impl Threader {
     /// Creates a threader without messages.
     #[must_use]
     pub fn new(algorithm: ThreadAlgorithm) -> Self {
-        Self { algorithm, letters: Vec::new(), ids: HashMap::new() }
+        Self { algorithm, messages: Vec::new(), ids: HashMap::new() }
     }
 
     /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, entry: &impl EntryData, header: &[u8]) {
-        let mut letter = ThreadMessage {
+        let mut message = ThreadMessage {
             uid: entry.uid(),
             sent: sent(header, entry.received()),
             subject: BaseSubject::of(header::first(header, "Subject")),
@@ -64,18 +64,18 @@ impl Threader {
         };
         if self.algorithm == ThreadAlgorithm::References {
             let id = header::first(header, "Message-ID").and_then(|value| message_ids(value).next());
-            letter.id = id.map(|id| self.number(id));
-            letter.references = self.references(header);
+            message.id = id.map(|id| self.number(id));
+            message.references = self.references(header);
         }
-        self.letters.push(letter);
+        self.messages.push(message);
     }
 
     /// Builds the threads.
     #[must_use]
     pub fn finish(self) -> Forest {
         match self.algorithm {
-            ThreadAlgorithm::OrderedSubject => ordered_subject::threads(&self.letters),
-            ThreadAlgorithm::References => references::threads(&self.letters, self.ids.len()),
+            ThreadAlgorithm::OrderedSubject => ordered_subject::threads(&self.messages),
+            ThreadAlgorithm::References => references::threads(&self.messages, self.ids.len()),
         }
     }
 

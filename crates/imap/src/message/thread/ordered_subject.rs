@@ -7,17 +7,17 @@ use super::ThreadMessage;
 use super::forest::{Forest, Node};
 
 /// Builds threads by subject.
-pub(super) fn threads(letters: &[ThreadMessage]) -> Forest {
-    let mut order: Vec<usize> = (0..letters.len()).collect();
-    let by_date = |index: &usize| (letters[*index].sent, *index);
+pub(super) fn threads(messages: &[ThreadMessage]) -> Forest {
+    let mut order: Vec<usize> = (0..messages.len()).collect();
+    let by_date = |index: &usize| (messages[*index].sent, *index);
     order.sort_unstable_by(|a, b| {
-        let subjects = letters[*a].subject.text.cmp(&letters[*b].subject.text);
+        let subjects = messages[*a].subject.text.cmp(&messages[*b].subject.text);
         subjects.then_with(|| by_date(a).cmp(&by_date(b)))
     });
     let mut nodes: Vec<Node> =
-        letters.iter().map(|letter| Node { uid: Some(letter.uid), children: Vec::new() }).collect();
+        messages.iter().map(|message| Node { uid: Some(message.uid), children: Vec::new() }).collect();
     let mut roots = Vec::new();
-    for thread in order.chunk_by(|a, b| letters[*a].subject.text == letters[*b].subject.text) {
+    for thread in order.chunk_by(|a, b| messages[*a].subject.text == messages[*b].subject.text) {
         if let Some((first, others)) = thread.split_first() {
             nodes[*first].children = others.to_vec();
             roots.push(*first);

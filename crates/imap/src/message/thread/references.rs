@@ -16,9 +16,9 @@ use super::ThreadMessage;
 use super::forest::{Forest, Node};
 
 /// Builds threads by references. `ids` is the number of ids that have numbers.
-pub(super) fn threads(letters: &[ThreadMessage], ids: usize) -> Forest {
-    let links = Links::of(letters, ids);
-    let mut threads = Threads::of(letters, &links);
+pub(super) fn threads(messages: &[ThreadMessage], ids: usize) -> Forest {
+    let links = Links::of(messages, ids);
+    let mut threads = Threads::of(messages, &links);
     threads.sort_siblings();
     threads.join_by_subject();
     threads.sort_siblings();
@@ -32,39 +32,39 @@ struct Links {
     /// The number of each message.
     numbers: Vec<usize>,
     /// The index of the message of each number. `None` for an id whose message is missing.
-    letters: Vec<Option<usize>>,
+    messages: Vec<Option<usize>>,
     parents: Vec<Option<usize>>,
     sets: UnionFind,
 }
 
 impl Links {
-    fn of(letters: &[ThreadMessage], ids: usize) -> Self {
+    fn of(messages: &[ThreadMessage], ids: usize) -> Self {
         let mut links =
-            Self { numbers: Vec::new(), letters: vec![None; ids], parents: Vec::new(), sets: UnionFind::default() };
-        for (index, letter) in letters.iter().enumerate() {
-            let own = letter.id.map(|id| id as usize).filter(|id| links.letters[*id].is_none());
-            let number = own.unwrap_or(links.letters.len());
-            if number == links.letters.len() {
-                links.letters.push(None);
+            Self { numbers: Vec::new(), messages: vec![None; ids], parents: Vec::new(), sets: UnionFind::default() };
+        for (index, message) in messages.iter().enumerate() {
+            let own = message.id.map(|id| id as usize).filter(|id| links.messages[*id].is_none());
+            let number = own.unwrap_or(links.messages.len());
+            if number == links.messages.len() {
+                links.messages.push(None);
             }
-            links.letters[number] = Some(index);
+            links.messages[number] = Some(index);
             links.numbers.push(number);
         }
-        links.parents = vec![None; links.letters.len()];
-        links.sets = UnionFind::of(links.letters.len());
-        for (index, letter) in letters.iter().enumerate() {
-            if let Some(parent) = letter.references.last() {
+        links.parents = vec![None; links.messages.len()];
+        links.sets = UnionFind::of(links.messages.len());
+        for (index, message) in messages.iter().enumerate() {
+            if let Some(parent) = message.references.last() {
                 links.link(*parent as usize, links.numbers[index]);
             }
         }
-        for (index, letter) in letters.iter().enumerate() {
-            for pair in letter.references.windows(2) {
+        for (index, message) in messages.iter().enumerate() {
+            for pair in message.references.windows(2) {
                 let parent = pair[0] as usize;
                 let child = pair[1] as usize;
-                let is_free = match links.letters[child] {
+                let is_free = match links.messages[child] {
                     None => true,
                     // In the RFC, a later message without references removes the link.
-                    Some(other) => letters[other].references.is_empty() && other <= index,
+                    Some(other) => messages[other].references.is_empty() && other <= index,
                 };
                 if is_free && links.parents[child].is_none() {
                     links.link(parent, child);
@@ -93,7 +93,7 @@ impl UnionFind {
         Self { above: (0..count).collect() }
     }
 
-    fn top(&mut self, number: usize) -> usize {
+    fn find_root(&mut self, number: usize) -> usize {
         let mut top = number;
         while self.above[top] != top {
             // Path halving: shortens the path for later lookups.
@@ -105,8 +105,8 @@ impl UnionFind {
 
     /// Links the tree of `child` below `parent`. Returns `false` if they are already connected.
     fn join(&mut self, parent: usize, child: usize) -> bool {
-        let parent = self.top(parent);
-        let child = self.top(child);
+        let parent = self.find_root(parent);
+        let child = self.find_root(child);
         if parent == child {
             return false;
         }
@@ -126,7 +126,7 @@ enum NearestAncestor {
 
 /// The threads under construction.
 struct Threads<'l> {
-    letters: &'l [ThreadMessage],
+    messages: &'l [ThreadMessage],
     /// One node per message, in their order, then one node per dummy.
     nodes: Vec<Node>,
     roots: Vec<usize>,
@@ -134,10 +134,10 @@ struct Threads<'l> {
 
 impl<'l> Threads<'l> {
     /// Builds the threads without dummies, except for top-level dummies with several children (step 3).
-    fn of(letters: &'l [ThreadMessage], links: &Links) -> Self {
-        let nodes = letters.iter().map(|letter| Node { uid: Some(letter.uid), children: Vec::new() }).collect();
-        let mut threads = Self { letters, nodes, roots: Vec::new() };
-        let mut known: Vec<Option<NearestAncestor>> = vec![None; links.letters.len()];
+    fn of(messages: &'l [ThreadMessage], links: &Links) -> Self {
+        let nodes = messages.iter().map(|message| Node { uid: Some(message.uid), children: Vec::new() }).collect();
+        let mut threads = Self { messages, nodes, roots: Vec::new() };
+        let mut known: Vec<Option<NearestAncestor>> = vec![None; links.messages.len()];
         let mut groups: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut tops = Vec::new();
         for (node, number) in links.numbers.iter().enumerate() {
@@ -173,14 +173,14 @@ impl<'l> Threads<'l> {
     /// Returns the sort key of a node: the sent date of its message or of its first child, and the position of that
     /// message in the mailbox.
     fn order(&self, node: usize) -> (base::Timestamp, usize) {
-        let letter = self.first_letter(node);
-        (letter.map_or_else(Default::default, |letter| self.letters[letter].sent), letter.unwrap_or(node))
+        let message = self.first_message(node);
+        (message.map_or_else(Default::default, |message| self.messages[message].sent), message.unwrap_or(node))
     }
 
     /// Returns the index of the message of a node or, for a dummy, of its first child.
-    fn first_letter(&self, node: usize) -> Option<usize> {
-        let is_letter = |node: &usize| *node < self.letters.len();
-        Some(node).filter(is_letter).or_else(|| self.nodes[node].children.first().copied().filter(is_letter))
+    fn first_message(&self, node: usize) -> Option<usize> {
+        let is_message = |node: &usize| *node < self.messages.len();
+        Some(node).filter(is_message).or_else(|| self.nodes[node].children.first().copied().filter(is_message))
     }
 
     /// Sorts all siblings except the roots (step 6). Dummies exist only at the top level, so their children are
@@ -205,11 +205,11 @@ impl<'l> Threads<'l> {
     }
 
     fn is_reply(&self, node: usize) -> bool {
-        !self.is_dummy(node) && self.first_letter(node).is_some_and(|letter| self.letters[letter].subject.is_reply)
+        !self.is_dummy(node) && self.first_message(node).is_some_and(|message| self.messages[message].subject.is_reply)
     }
 
     fn subject(&self, node: usize) -> &'l str {
-        self.first_letter(node).map_or("", |letter| &self.letters[letter].subject.text)
+        self.first_message(node).map_or("", |message| &self.messages[message].subject.text)
     }
 
     /// Joins threads with the same subject (step 5).
@@ -278,8 +278,8 @@ fn nearest_ancestor(number: usize, links: &Links, known: &mut [Option<NearestAnc
     let mut passed = Vec::new();
     let mut place = start;
     let found = loop {
-        if let Some(letter) = links.letters[place] {
-            break NearestAncestor::Message(letter);
+        if let Some(message) = links.messages[place] {
+            break NearestAncestor::Message(message);
         }
         if let Some(above) = known[place] {
             break above;

@@ -18,14 +18,14 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
 }
 
 /// Creates the header of a message from its id, the ids that it refers to, and its subject. Each may be empty.
-fn letter(id: &str, references: &str, subject: &str) -> String {
+fn message(id: &str, references: &str, subject: &str) -> String {
     let list = |ids: &str| ids.split_whitespace().map(|id| format!("<{id}@x>")).collect::<Vec<_>>().join(" ");
     format!("Message-ID: {}\r\nReferences: {}\r\nSubject: {subject}\r\n\r\n", list(id), list(references))
 }
 
-fn check(letters: &[(&str, &str, &str)], expected: &str) {
-    let headers: Vec<_> = letters.iter().map(|(id, references, subject)| letter(id, references, subject)).collect();
-    assert_eq!(threads(ThreadAlgorithm::References, &headers), expected, "{letters:?}");
+fn check(messages: &[(&str, &str, &str)], expected: &str) {
+    let headers: Vec<_> = messages.iter().map(|(id, references, subject)| message(id, references, subject)).collect();
+    assert_eq!(threads(ThreadAlgorithm::References, &headers), expected, "{messages:?}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn threads_with_the_same_subject_are_merged() {
 #[test]
 fn siblings_and_threads_are_sorted_by_sent_date() {
     let dated = |id: &str, references: &str, subject: &str, day: u32| {
-        format!("Date: {day} Jan 2001 00:00:00 +0000\r\n{}", letter(id, references, subject))
+        format!("Date: {day} Jan 2001 00:00:00 +0000\r\n{}", message(id, references, subject))
     };
     let headers = [
         dated("a", "", "s", 9),
@@ -100,7 +100,7 @@ fn siblings_and_threads_are_sorted_by_sent_date() {
 #[test]
 fn ordered_subject_yields_flat_threads() {
     let subjects = ["b", "Re: a", "b (fwd)", "a", "c", "[x] B"];
-    let headers: Vec<_> = subjects.iter().map(|subject| letter("", "", subject)).collect();
+    let headers: Vec<_> = subjects.iter().map(|subject| message("", "", subject)).collect();
     assert_eq!(threads(ThreadAlgorithm::OrderedSubject, &headers), "(1 (3)(6))(2 4)(5)");
 }
 
@@ -113,7 +113,7 @@ fn very_deep_threads_are_built() {
     let headers: Vec<_> = (0..count).map(header).collect();
     let text = threads(ThreadAlgorithm::References, &headers);
     assert!(text.starts_with(&format!("({} {} ", count, count - 1)) && text.ends_with(" 2 1)"));
-    let missing: Vec<_> = (0..count).map(|number| letter("", &format!("m{} m{}", number, number + 1), "")).collect();
+    let missing: Vec<_> = (0..count).map(|number| message("", &format!("m{} m{}", number, number + 1), "")).collect();
     assert_eq!(threads(ThreadAlgorithm::References, &missing).matches('(').count(), count + 1);
 }
 
@@ -130,7 +130,7 @@ fn each_message_occurs_once_in_the_threads() {
             .map(|_| {
                 let references: Vec<_> = (0..next(4)).map(|_| next(12).to_string()).collect();
                 let subject = ["", "s", "Re: s", "t"][next(4) as usize];
-                letter(&next(12).to_string(), &references.join(" "), subject)
+                message(&next(12).to_string(), &references.join(" "), subject)
             })
             .collect();
         for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
