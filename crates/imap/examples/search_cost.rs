@@ -71,10 +71,10 @@ impl Client {
         self.decoder.feed(b"\r\n");
         let mut answer = Vec::new();
         while let DecodeResult::Command(verb, command) = self.decoder.decode() {
-            let mut effect = self.session.execute(verb, command, &mut self.out);
+            let mut action = self.session.execute(verb, command, &mut self.out);
             answer.extend(self.out.take());
-            while effect == ConnectionAction::Unfinished {
-                effect = self.session.resume(&mut self.out);
+            while action == ConnectionAction::Unfinished {
+                action = self.session.resume(&mut self.out);
                 answer.extend(self.out.take());
             }
         }

@@ -74,14 +74,14 @@ impl Session {
     /// Refuses a line after a continuation request that is too long: ends an exchange with its tagged reply, and sends
     /// BYE. The connection must close, because the end of the line is unknown.
     pub fn refuse_line(&mut self, out: &mut ResponseWriter) {
-        let effect = match self.task.take() {
+        let action = match self.task.take() {
             Some(Task::Sasl(exchange)) => {
                 let failed = authenticate::refuse_line(self, exchange, out);
                 self.proceed(Ok(failed), out)
             }
             _ => ConnectionAction::Ready,
         };
-        if effect != ConnectionAction::Close {
+        if action != ConnectionAction::Close {
             out.untagged_status(ResponseStatus::Bye, &SyntaxError::LineTooLong.to_string());
         }
     }

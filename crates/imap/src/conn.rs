@@ -110,15 +110,15 @@ impl Connection {
             if self.termination.is_terminated() {
                 return self.close_with_bye(&WaitEnd::Dismissed).await;
             }
-            let effect = match self.work.decode() {
+            let action = match self.work.decode() {
                 DecodeResult::Incomplete => match self.wait(shutdown).await? {
-                    Ok(effect) => effect,
+                    Ok(action) => action,
                     Err(silence) => return self.close_with_bye(&silence).await,
                 },
                 DecodeResult::Command(verb, command) => self.run_task(WorkerTask::Execute(verb, command)).await?,
                 other => self.work.handle_non_command(other),
             };
-            if !self.perform_effect(effect, shutdown).await? {
+            if !self.perform_action(action, shutdown).await? {
                 return self.close().await;
             }
         }
@@ -146,21 +146,21 @@ impl Connection {
         }
     }
 
-    /// Performs an effect. Returns `false` at the end of the connection.
-    async fn perform_effect(&mut self, mut effect: ConnectionAction, shutdown: &Shutdown) -> io::Result<bool> {
+    /// Performs an action. Returns `false` at the end of the connection.
+    async fn perform_action(&mut self, mut action: ConnectionAction, shutdown: &Shutdown) -> io::Result<bool> {
         loop {
-            effect = match effect {
+            action = match action {
                 ConnectionAction::Ready => return Ok(true),
                 ConnectionAction::Unfinished => {
                     self.flush().await?;
                     self.run_task(WorkerTask::Resume).await?
                 }
                 ConnectionAction::Line => match self.line(shutdown).await? {
-                    Some(effect) => effect,
+                    Some(action) => action,
                     None => return Ok(false),
                 },
                 ConnectionAction::Idle => match self.idle(shutdown).await? {
-                    Some(effect) => effect,
+                    Some(action) => action,
                     None => return Ok(false),
                 },
                 ConnectionAction::StartTls => {
@@ -211,9 +211,9 @@ impl Connection {
             }
             let listener = self.work.session.listen();
             if !self.work.session.has_nothing_to_report() {
-                let effect = self.run_task(WorkerTask::Resume).await?;
-                if effect != ConnectionAction::Idle {
-                    return Ok(Some(effect));
+                let action = self.run_task(WorkerTask::Resume).await?;
+                if action != ConnectionAction::Idle {
+                    return Ok(Some(action));
                 }
             }
             self.flush().await?;
@@ -235,23 +235,23 @@ impl Connection {
 
     /// Runs a task on a worker, or on the current task if it needs no disk access.
     async fn run_task(&mut self, task: WorkerTask) -> io::Result<ConnectionAction> {
-        if task.is_light(&self.work.session) {
+        if task.needs_no_disk(&self.work.session) {
             return Ok(self.work.perform(task));
         }
         let placeholder = Box::new(self.work.placeholder());
         let mut work = std::mem::replace(&mut self.work, placeholder);
         let visited = self.service.pool.run(move || {
-            let effect = work.perform(task);
-            let effect = work.execute_pipelined(effect);
-            (work, effect)
+            let action = work.perform(task);
+            let action = work.execute_pipelined(action);
+            (work, action)
         });
         match visited.await {
-            Ok((work, effect)) => {
+            Ok((work, action)) => {
                 self.work = work;
                 if let Some(fault) = self.work.session.take_server_fault() {
                     tracing::error!(login = self.work.session.login(), fault, "a command failed");
                 }
-                Ok(effect)
+                Ok(action)
             }
             Err(error) => {
                 if let PoolError::Panicked(text) = &error {
@@ -357,15 +357,15 @@ impl ConnectionState {
     }
 
     /// Executes the other commands that have arrived, until there is enough output to send.
-    fn execute_pipelined(&mut self, mut effect: ConnectionAction) -> ConnectionAction {
-        while effect == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES {
-            effect = match self.decode() {
+    fn execute_pipelined(&mut self, mut action: ConnectionAction) -> ConnectionAction {
+        while action == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES {
+            action = match self.decode() {
                 DecodeResult::Incomplete => break,
                 DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
                 other => self.handle_non_command(other),
             };
         }
-        effect
+        action
     }
 
     /// Handles decoded input that is not a command.
@@ -387,7 +387,7 @@ impl ConnectionState {
 
 impl WorkerTask {
     /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
-    fn is_light(&self, session: &Session) -> bool {
+    fn needs_no_disk(&self, session: &Session) -> bool {
         match self {
             Self::Execute(verb, _) => verb.needs_no_disk() && session.has_nothing_to_report(),
             Self::Answer(line) => line.eq_ignore_ascii_case(b"DONE") && session.has_nothing_to_report(),

@@ -173,12 +173,12 @@ impl Session {
         }
         self.log_refused(refusal);
         let text = refusal.error.to_string();
-        let effect = self.count_failure(status, out);
+        let action = self.count_failure(status, out);
         match &refusal.tag {
             Some(tag) => out.tagged(tag, status, &text),
             None => out.untagged_status(status, &text),
         };
-        effect
+        action
     }
 
     /// Continues an unfinished command. Without one, reports changes to an idle client, or watched events to a client
@@ -335,12 +335,12 @@ impl Session {
         match self.report(reply.updates, out) {
             Ok(updates::ReportProgress::All) => {
                 self.report_highest_modseq(out);
-                let effect = self.count_failure(reply.status, out);
+                let action = self.count_failure(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
-                let effect = if effect == ConnectionAction::Close { effect } else { reply.effect };
-                self.log_completed(&reply, effect);
-                effect
+                let action = if action == ConnectionAction::Close { action } else { reply.action };
+                self.log_completed(&reply, action);
+                action
             }
             Ok(updates::ReportProgress::Partial) => {
                 self.task = Some(Task::Finish(reply));

@@ -15,7 +15,7 @@ pub struct Connection {
     session: Session,
     decoder: CommandDecoder,
     out: ResponseWriter,
-    effect: ConnectionAction,
+    action: ConnectionAction,
     /// Number of times that an unfinished command was resumed.
     pub resumed: usize,
     /// Lines from the server that have not been consumed yet.
@@ -36,7 +36,7 @@ impl Connection {
             session,
             decoder,
             out: ResponseWriter::new(),
-            effect: ConnectionAction::Ready,
+            action: ConnectionAction::Ready,
             resumed: 0,
             lines: VecDeque::new(),
         }
@@ -53,14 +53,14 @@ impl Connection {
         self.decoder.feed(bytes);
         loop {
             self.decoder.set_mode(self.session.mode());
-            if matches!(self.effect, ConnectionAction::Line | ConnectionAction::Idle) {
+            if matches!(self.action, ConnectionAction::Line | ConnectionAction::Idle) {
                 let Some(line) = self.decoder.decode_line() else { break };
                 let line = line.expect("lines of dialogues are short");
-                let effect = self.session.answer(&line, &mut self.out);
-                self.settle(effect);
+                let action = self.session.answer(&line, &mut self.out);
+                self.settle(action);
                 continue;
             }
-            let effect = match self.decoder.decode() {
+            let action = match self.decoder.decode() {
                 DecodeResult::Incomplete => break,
                 DecodeResult::Continue => {
                     self.out.continuation("go on");
@@ -73,30 +73,30 @@ impl Connection {
                     ConnectionAction::Close
                 }
             };
-            self.settle(effect);
+            self.settle(action);
         }
         self.collect();
     }
 
-    /// Performs an effect as the connection's task would.
-    fn settle(&mut self, mut effect: ConnectionAction) {
-        while effect == ConnectionAction::Unfinished {
+    /// Performs an action as the connection's task would.
+    fn settle(&mut self, mut action: ConnectionAction) {
+        while action == ConnectionAction::Unfinished {
             self.collect();
             self.resumed += 1;
-            effect = self.session.resume(&mut self.out);
+            action = self.session.resume(&mut self.out);
         }
-        if effect == ConnectionAction::StartTls {
+        if action == ConnectionAction::StartTls {
             self.session.set_encrypted(vec![ChannelBinding::TlsExporter([b'e'; 32])]);
         }
-        self.effect = effect;
+        self.action = action;
     }
 
     /// Reports the changes of other clients to a client that is idle or that watches mailboxes.
     pub fn wake(&mut self) {
-        let between = self.effect == ConnectionAction::Ready && self.session.listen_between_commands().is_some();
-        if self.effect == ConnectionAction::Idle || (between && self.session.has_unreported_changes()) {
-            let effect = self.session.resume(&mut self.out);
-            self.settle(effect);
+        let between = self.action == ConnectionAction::Ready && self.session.listen_between_commands().is_some();
+        if self.action == ConnectionAction::Idle || (between && self.session.has_unreported_changes()) {
+            let action = self.session.resume(&mut self.out);
+            self.settle(action);
             self.collect();
         }
     }

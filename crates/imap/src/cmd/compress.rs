@@ -15,5 +15,5 @@ pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome
         return Err(Error::No("[COMPRESSIONACTIVE] the connection is already compressed"));
     }
     session.compressed = true;
-    Ok(TaggedReply::ok("DEFLATE begins").with_updates(Updates::None).with_effect(ConnectionAction::Compress).into())
+    Ok(TaggedReply::ok("DEFLATE begins").with_updates(Updates::None).with_action(ConnectionAction::Compress).into())
 }

@@ -7,5 +7,5 @@ use crate::session::{CommandOutcome, ConnectionAction, TaggedReply, Updates};
 /// Sends BYE and ends the connection.
 pub fn logout(out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged_status(ResponseStatus::Bye, "good-bye");
-    Ok(TaggedReply::completed().with_updates(Updates::None).with_effect(ConnectionAction::Close).into())
+    Ok(TaggedReply::completed().with_updates(Updates::None).with_action(ConnectionAction::Close).into())
 }

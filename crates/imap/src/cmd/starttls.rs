@@ -11,5 +11,5 @@ pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if !session.site.options.starttls {
         return Err(Error::Bad("STARTTLS is not available"));
     }
-    Ok(TaggedReply::ok("begin TLS now").with_updates(Updates::None).with_effect(ConnectionAction::StartTls).into())
+    Ok(TaggedReply::ok("begin TLS now").with_updates(Updates::None).with_action(ConnectionAction::StartTls).into())
 }

@@ -55,7 +55,7 @@ impl CommandStart {
 
 impl Session {
     /// Reports the end of a command, and the change of state that it caused.
-    pub(super) fn log_completed(&mut self, reply: &TaggedReply, effect: ConnectionAction) {
+    pub(super) fn log_completed(&mut self, reply: &TaggedReply, action: ConnectionAction) {
         let Some(start) = self.command_start.take() else { return };
         let duration = self.site.clock.monotonic().saturating_sub(start.at);
         tracing::debug!(
@@ -69,7 +69,7 @@ impl Session {
             duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             "command completed"
         );
-        let state = if effect == ConnectionAction::Close { SessionState::Logout } else { SessionState::of(self) };
+        let state = if action == ConnectionAction::Close { SessionState::Logout } else { SessionState::of(self) };
         if state != start.state {
             tracing::debug!(
                 target: "imap",

@@ -40,7 +40,7 @@ pub struct TaggedReply {
     /// The updates from other sessions that may be sent before the reply.
     pub updates: Updates,
     /// The connection's next action after the reply.
-    pub effect: ConnectionAction,
+    pub action: ConnectionAction,
 }
 
 impl TaggedReply {
@@ -52,7 +52,7 @@ impl TaggedReply {
             code: None,
             text: Cow::Borrowed(text),
             updates: Updates::All,
-            effect: ConnectionAction::Ready,
+            action: ConnectionAction::Ready,
         }
     }
 
@@ -83,8 +83,8 @@ impl TaggedReply {
 
     /// Sets the connection's next action after the reply.
     #[must_use]
-    pub fn with_effect(self, effect: ConnectionAction) -> Self {
-        Self { effect, ..self }
+    pub fn with_action(self, action: ConnectionAction) -> Self {
+        Self { action, ..self }
     }
 
     /// Writes the line after its tag.
