@@ -44,7 +44,7 @@ fn proceed(session: &mut Session, step: ExchangeStep, out: &mut ResponseWriter) 
             let next = check.run(&*session.site.accounts);
             proceed(session, next, out)
         }
-        ExchangeStep::Done { login, .. } => login::logged_in(session, login),
-        ExchangeStep::Failed(error) => login::login_failed(session, error),
+        ExchangeStep::Done { login, .. } => login::complete_login(session, login),
+        ExchangeStep::Failed(error) => login::refuse_login(session, error),
     }
 }

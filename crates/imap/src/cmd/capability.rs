@@ -42,7 +42,7 @@ pub fn write(session: &Session, out: &mut ResponseWriter) {
 }
 
 /// Returns the list as the response code that ends a login.
-pub fn code(session: &Session) -> String {
+pub fn capability_code(session: &Session) -> String {
     let mut out = ResponseWriter::new();
     write(session, &mut out);
     String::from_utf8_lossy(out.as_bytes()).into_owned()

@@ -17,7 +17,7 @@ pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutc
     let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
     session.wait_for(outcome.ticket);
     let reply = TaggedReply::completed().with_updates(permitted_updates(copy.numbering));
-    match code(&outcome) {
+    match copyuid_code(&outcome) {
         Some(code) => Ok(reply.with_code(code).into()),
         None => Ok(TaggedReply { text: "no message was copied".into(), ..reply }.into()),
     }
@@ -77,7 +77,7 @@ pub fn permitted_updates(numbering: Numbering) -> Updates {
 ///
 /// The client pairs the members of the two sets by their order (RFC 9051 §7.1). Copies receive their UIDs in the order
 /// of the old ones, so both lists of UIDs ascend.
-pub fn code(outcome: &CopyOutcome) -> Option<String> {
+pub fn copyuid_code(outcome: &CopyOutcome) -> Option<String> {
     if outcome.pairs.is_empty() {
         return None;
     }

@@ -12,7 +12,7 @@ pub fn create(
 ) -> Result<CommandOutcome> {
     let special_use = match special_use {
         [] => None,
-        [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),
+        [one] => Some(mail_special_use(*one).ok_or(UNKNOWN_USE)?),
         _ => return Err(Error::No("[USEATTR] a mailbox can have only one special use")),
     };
     // A trailing separator announces that mailboxes will be created below this one, which needs no preparation here.
@@ -26,6 +26,6 @@ pub fn create(
 
 const UNKNOWN_USE: Error = Error::No("[USEATTR] this special use is not supported");
 
-fn mail_use(special_use: SpecialUseAttribute) -> Option<mail::mailbox::SpecialUse> {
+fn mail_special_use(special_use: SpecialUseAttribute) -> Option<mail::mailbox::SpecialUse> {
     mail::mailbox::SpecialUse::from_name(special_use.name())
 }

@@ -11,25 +11,25 @@ use crate::session::{Account, CommandOutcome, Session, TaggedReply};
 /// Logs in with a password.
 pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
     match check_password(session, user, password) {
-        Ok(login) => logged_in(session, login),
-        Err(error) => login_failed(session, error),
+        Ok(login) => complete_login(session, login),
+        Err(error) => refuse_login(session, error),
     }
 }
 
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
-pub fn logged_in(session: &mut Session, login: Login) -> CommandOutcome {
+pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
     let login = login.authorization;
     match session.site.accounts.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
-            TaggedReply::ok("logged in").with_code(capability::code(session)).into()
+            TaggedReply::ok("logged in").with_code(capability::capability_code(session)).into()
         }
-        Err(error) => login_failed(session, error),
+        Err(error) => refuse_login(session, error),
     }
 }
 
 /// Ends a failed login, and counts it against the client if it was an attempt.
-pub fn login_failed(session: &mut Session, error: LoginError) -> CommandOutcome {
+pub fn refuse_login(session: &mut Session, error: LoginError) -> CommandOutcome {
     if error.is_failed_attempt() {
         session.login_failures = session.login_failures.saturating_add(1);
     }

@@ -13,7 +13,7 @@ pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Respon
     let folder = session.selected()?.folder;
     let outcome = prepared.file.move_to(folder, &prepared.uids, prepared.target)?;
     session.wait_for(outcome.ticket);
-    if let Some(code) = copy::code(&outcome) {
+    if let Some(code) = copy::copyuid_code(&outcome) {
         out.untagged().text("OK [").text(&code).text("] moved").crlf();
     }
     let mut reply = TaggedReply::completed();

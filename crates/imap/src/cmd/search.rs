@@ -80,7 +80,7 @@ impl SearchResult {
         };
     }
 
-    fn shown(&self, numbering: Numbering) -> &UidSet {
+    fn ranges(&self, numbering: Numbering) -> &UidSet {
         match numbering {
             Numbering::Sequence => &self.numbers,
             Numbering::Uid => &self.uids,
@@ -127,7 +127,7 @@ impl SearchResponse {
 
     /// Writes the response to SEARCH.
     pub fn write(&self, tag: &str, found: &SearchResult, out: &mut ResponseWriter) {
-        let shown = found.shown(self.numbering);
+        let shown = found.ranges(self.numbering);
         let Some(returns) = self.returns else {
             return self.write_plain(shown.ranges().flatten(), found, out);
         };

@@ -75,7 +75,7 @@ impl SearchCursor {
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
         let lacking = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
-            lacking(&plan, &view, &full_text)
+            find_excluded_notes(&plan, &view, &full_text)
         } else {
             Vec::new()
         };
@@ -120,8 +120,8 @@ impl SearchCursor {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn lacking(plan: &SearchPlan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
-    let mut sought = plan.sought();
+fn find_excluded_notes(plan: &SearchPlan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
+    let mut sought = plan.sought_texts();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {
         return Vec::new();
@@ -152,8 +152,8 @@ pub fn contains_modseq(key: &SearchKey) -> bool {
 fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolve_key(key, selected, view);
     Ok(match key {
-        SearchKey::Sequence(set) => uids(selected.resolve_existing(view, set, Numbering::Sequence)?),
-        SearchKey::Uid(set) => uids(selected.resolve_existing(view, set, Numbering::Uid)?),
+        SearchKey::Sequence(set) => uid_key(selected.resolve_existing(view, set, Numbering::Sequence)?),
+        SearchKey::Uid(set) => uid_key(selected.resolve_existing(view, set, Numbering::Uid)?),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(resolve).collect::<Result<_>>()?),
         SearchKey::Or(one, other) => SearchKey::Or(Box::new(resolve(one)?), Box::new(resolve(other)?)),
         SearchKey::Not(key) => SearchKey::Not(Box::new(resolve(key)?)),
@@ -161,6 +161,6 @@ fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, view: &MailSnapshot<
     })
 }
 
-fn uids(ranges: Vec<UidRange>) -> SearchKey {
+fn uid_key(ranges: Vec<UidRange>) -> SearchKey {
     SearchKey::Uid(MessageSet::Numbers(SequenceSet::of(&uids_of_ranges(ranges))))
 }

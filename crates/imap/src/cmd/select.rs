@@ -128,7 +128,7 @@ pub fn missing_uids(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &
         let mut expected = u64::from(*range.start());
         let mut gap_before = |uid: u64| {
             if uid > expected {
-                missing.insert_range(narrow(expected)..=narrow(uid - 1));
+                missing.insert_range(saturate_to_u32(expected)..=saturate_to_u32(uid - 1));
             }
             expected = uid + 1;
         };
@@ -141,6 +141,6 @@ pub fn missing_uids(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &
     Ok(missing)
 }
 
-fn narrow(uid: u64) -> u32 {
+fn saturate_to_u32(uid: u64) -> u32 {
     u32::try_from(uid).unwrap_or(u32::MAX)
 }

@@ -29,7 +29,7 @@ pub trait EntryData {
     /// Returns the time at which the message was saved to the folder, or `None` if it is unknown.
     fn saved(&self) -> Option<Timestamp>;
     /// Returns `true` if the message is known to lack the text with this number in the place where that text is sought
-    /// ([`super::SearchPlan::sought`]).
+    /// ([`super::SearchPlan::sought_texts`]).
     fn is_known_to_lack(&self, number: usize) -> bool;
 }
 

@@ -103,7 +103,7 @@ enum Days {
 }
 
 impl Days {
-    fn contain(self, day: i64) -> bool {
+    fn contains_day(self, day: i64) -> bool {
         match self {
             Self::Before(bound) => day < bound,
             Self::On(bound) => day == bound,
@@ -111,8 +111,8 @@ impl Days {
         }
     }
 
-    fn contain_moment(self, moment: Timestamp) -> bool {
-        self.contain(moment.seconds().div_euclid(DAY_SECONDS))
+    fn contains_time(self, moment: Timestamp) -> bool {
+        self.contains_day(moment.seconds().div_euclid(DAY_SECONDS))
     }
 }
 
@@ -151,9 +151,9 @@ impl SearchPlan {
     /// Returns the sought texts, by number, that an index can look up, each with the place to look in. A TEXT key
     /// contributes its text in the body. Fields other than [`INDEXED_FIELDS`] contribute an empty list.
     #[must_use]
-    pub fn sought(&self) -> Vec<Vec<SubstringKey>> {
+    pub fn sought_texts(&self) -> Vec<Vec<SubstringKey>> {
         let mut all = Vec::new();
-        self.root.sought(&mut all);
+        self.root.sought_texts(&mut all);
         all
     }
 
@@ -176,8 +176,8 @@ impl Node {
     fn of(key: &SearchKey, now: Timestamp) -> Self {
         match key {
             SearchKey::All | SearchKey::SaveDateSupported => Self::Constant(true),
-            SearchKey::And(keys) => Self::both(keys.iter().map(|key| Self::of(key, now)).collect()),
-            SearchKey::Or(a, b) => Self::either(vec![Self::of(a, now), Self::of(b, now)]),
+            SearchKey::And(keys) => Self::all_of(keys.iter().map(|key| Self::of(key, now)).collect()),
+            SearchKey::Or(a, b) => Self::any_of(vec![Self::of(a, now), Self::of(b, now)]),
             SearchKey::Not(key) => Self::Not(Box::new(Self::of(key, now))),
             SearchKey::EmailId(id) => Self::Content(ContentTest::EmailId(id.clone())),
             SearchKey::ThreadId(id) => Self::Content(ContentTest::ThreadId(id.clone())),
@@ -206,13 +206,13 @@ impl Node {
     }
 
     /// Combines keys that must all match, in ascending order of cost.
-    fn both(mut nodes: Vec<Self>) -> Self {
+    fn all_of(mut nodes: Vec<Self>) -> Self {
         nodes.sort_by_key(Self::needs);
         Self::And(nodes)
     }
 
     /// Combines keys of which one must match, in ascending order of cost.
-    fn either(mut nodes: Vec<Self>) -> Self {
+    fn any_of(mut nodes: Vec<Self>) -> Self {
         nodes.sort_by_key(Self::needs);
         Self::Or(nodes)
     }
@@ -256,17 +256,19 @@ impl Node {
     }
 
     /// Lists the sought texts in the order of their numbers.
-    fn sought(&self, out: &mut Vec<Vec<SubstringKey>>) {
+    fn sought_texts(&self, out: &mut Vec<Vec<SubstringKey>>) {
         match self {
-            Self::Content(ContentTest::Addresses { sought, .. }) => out.push(vec![sought.in_header()]),
+            Self::Content(ContentTest::Addresses { sought, .. }) => out.push(vec![sought.header_substring()]),
             Self::Content(ContentTest::Field { name, sought }) => {
                 let is_indexed = INDEXED_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
-                out.push(if is_indexed { vec![sought.in_header()] } else { Vec::new() });
+                out.push(if is_indexed { vec![sought.header_substring()] } else { Vec::new() });
             }
-            Self::Content(ContentTest::Body(sought) | ContentTest::Text(sought)) => out.push(vec![sought.in_body()]),
+            Self::Content(ContentTest::Body(sought) | ContentTest::Text(sought)) => {
+                out.push(vec![sought.body_substring()])
+            }
             Self::Constant(_) | Self::Entry(_) | Self::Content(_) => {}
-            Self::Not(node) => node.sought(out),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().for_each(|node| node.sought(out)),
+            Self::Not(node) => node.sought_texts(out),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().for_each(|node| node.sought_texts(out)),
         }
     }
 
@@ -353,8 +355,8 @@ impl EntryTest {
             Self::System(flag) => entry.flags().contains(*flag),
             Self::Keyword(keyword) => entry.has_keyword(keyword),
             Self::Recent => entry.is_recent(),
-            Self::Received(days) => days.contain_moment(entry.received()),
-            Self::Saved(days) => entry.saved().is_some_and(|saved| days.contain_moment(saved)),
+            Self::Received(days) => days.contains_time(entry.received()),
+            Self::Saved(days) => entry.saved().is_some_and(|saved| days.contains_time(saved)),
             Self::ReceivedUntil(moment) => entry.received() <= *moment,
             Self::ReceivedFrom(moment) => entry.received() >= *moment,
             Self::Larger(size) => entry.size() > *size,
@@ -378,7 +380,7 @@ impl ContentTest {
             Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::HeaderDate::parse)
-                .is_some_and(|date| days.contain(date.local_day())),
+                .is_some_and(|date| days.contains_day(date.local_day())),
             Self::Addresses { field, sought: SoughtText { needle, .. } } => {
                 let name = address_field(*field);
                 find_in_addresses(message.header(), name, &mut |text| needle.is_in_folded_field(text))
@@ -386,9 +388,9 @@ impl ContentTest {
             Self::Field { name, sought: SoughtText { needle, .. } } => {
                 find_in_field(message.header(), name, &mut |text| needle.is_in_folded_field(text))
             }
-            Self::Body(SoughtText { needle, .. }) => texts.body_has(needle)?,
+            Self::Body(SoughtText { needle, .. }) => texts.body_contains(needle)?,
             Self::Text(SoughtText { needle, number }) => {
-                texts.header_has(needle) || (!entry.is_known_to_lack(*number) && texts.body_has(needle)?)
+                texts.header_contains(needle) || (!entry.is_known_to_lack(*number) && texts.body_contains(needle)?)
             }
         })
     }
@@ -409,12 +411,12 @@ impl SoughtText {
         Self { needle: Needle::new(text), number: 0 }
     }
 
-    fn in_body(&self) -> SubstringKey {
+    fn body_substring(&self) -> SubstringKey {
         let [folded, _] = self.needle.folded();
         SubstringKey { place: NotePart::Body, folded: folded.to_owned() }
     }
 
-    fn in_header(&self) -> SubstringKey {
+    fn header_substring(&self) -> SubstringKey {
         let [_, folded] = self.needle.folded();
         SubstringKey { place: NotePart::Header, folded: folded.to_owned() }
     }

@@ -199,7 +199,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let body = || SearchKey::Body("Inside".into());
     let subject = || SearchKey::Subject(" afar".into());
     let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
-    let sought = SearchPlan::new(&keys, Timestamp::default()).sought();
+    let sought = SearchPlan::new(&keys, Timestamp::default()).sought_texts();
     let substrings = |substrings: &Vec<SubstringKey>| {
         substrings.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
     };
@@ -216,7 +216,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
         assert_eq!(message.reads.get() > 0, reads, "{key:?}");
     };
     let other = SearchKey::Header { name: "Date".into(), value: "x".into() };
-    assert_eq!(SearchPlan::new(&other, Timestamp::default()).sought(), [Vec::new()]);
+    assert_eq!(SearchPlan::new(&other, Timestamp::default()).sought_texts(), [Vec::new()]);
     check(SearchKey::Text("inside".into()), &[], None, true, true);
     check(SearchKey::Text("inside".into()), &[0], None, false, false);
     check(SearchKey::Text("subject: ".into()), &[0], None, true, false);

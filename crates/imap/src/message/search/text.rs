@@ -23,12 +23,12 @@ impl<'m, M: MessageSource> SearchTexts<'m, M> {
     }
 
     /// Returns `true` if the header contains the text.
-    pub(super) fn header_has(&self, needle: &Needle) -> bool {
+    pub(super) fn header_contains(&self, needle: &Needle) -> bool {
         find_in_header(self.message.header(), &mut |text| needle.is_in_folded_field(text))
     }
 
     /// Returns `true` if the body contains the text.
-    pub(super) fn body_has(&mut self, needle: &Needle) -> Result<bool, M::Error> {
+    pub(super) fn body_contains(&mut self, needle: &Needle) -> Result<bool, M::Error> {
         if !self.keeps {
             return find_in_body(self.message, &mut |text| needle.is_in_folded(text));
         }
