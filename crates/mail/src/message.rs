@@ -135,13 +135,13 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
 fn summary_items(header: &[u8]) -> Vec<Item> {
     let mut items = vec![Item::text("Form", "Memo")];
     let text = |name: &str| {
-        header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfolded(value))))
+        header::first(header, name).map(|value| truncate_summary_text(encoded_word::decode(&header::unfold(value))))
     };
     let list = |name: &str| -> Vec<String> {
         let Some(value) = header::first(header, name) else { return Vec::new() };
         address::mailboxes(value)
             .take(SUMMARY_ADDRESSES_MAX)
-            .map(|mailbox| truncate_summary_text(shown(&mailbox)))
+            .map(|mailbox| truncate_summary_text(display_text(&mailbox)))
             .collect()
     };
     items.push(Item::text("Subject", text("Subject").unwrap_or_default()));
@@ -161,7 +161,7 @@ fn summary_items(header: &[u8]) -> Vec<Item> {
     items
 }
 
-fn shown(mailbox: &address::Mailbox) -> String {
+fn display_text(mailbox: &address::Mailbox) -> String {
     match mailbox.display_name().filter(|name| !name.is_empty()) {
         Some(name) => format!("{name} <{}>", mailbox.address()),
         None => mailbox.address(),
@@ -178,7 +178,7 @@ fn truncate_summary_text(mut text: String) -> String {
 /// Returns the first message identifier of a field, with its angle brackets.
 #[must_use]
 pub fn message_id(header: &[u8], field: &str) -> Option<String> {
-    let value = header::unfolded(header::first(header, field)?);
+    let value = header::unfold(header::first(header, field)?);
     let start = value.iter().position(|byte| *byte == b'<')?;
     let end = start + value[start..].iter().position(|byte| *byte == b'>')?;
     Some(String::from_utf8_lossy(&value[start..=end]).into_owned())
@@ -197,7 +197,7 @@ fn thread_id(header: &[u8]) -> String {
 /// Returns the time of the topmost Received field.
 #[must_use]
 pub fn received_time(header: &[u8]) -> Option<Timestamp> {
-    let value = header::unfolded(header::first(header, "Received")?);
+    let value = header::unfold(header::first(header, "Received")?);
     let date = value.rsplit(|byte| *byte == b';').next()?;
     mime::date::HeaderDate::parse(date).map(|date| date.timestamp)
 }

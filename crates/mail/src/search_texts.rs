@@ -23,7 +23,7 @@ pub const ADDRESS_FIELDS: [&str; 4] = ["From", "To", "Cc", "Bcc"];
 /// until it returns `true`.
 pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
-    fields.any(|field| is_right(&fold_field(&header::decoded(field.value))))
+    fields.any(|field| is_right(&fold_field(&header::decode_value(field.value))))
 }
 
 /// Returns `true` if `is_right` accepts the addresses of a field with this name. It is called for the value as written
@@ -32,7 +32,7 @@ pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -
 pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
     fields.any(|field| {
-        let written = header::decoded(field.value);
+        let written = header::decode_value(field.value);
         if is_right(&fold_field(&written)) {
             return true;
         }
@@ -98,7 +98,7 @@ fn part_matches<S: MimeSource + ?Sized>(
 
 /// Returns a field in readable form: `Name: value`.
 fn field_text(field: &header::HeaderField<'_>) -> String {
-    let value = header::decoded(field.value);
+    let value = header::decode_value(field.value);
     if field.name.is_empty() { value } else { format!("{}: {value}", String::from_utf8_lossy(field.name)) }
 }
 

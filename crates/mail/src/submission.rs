@@ -272,7 +272,7 @@ impl SubmissionService {
     #[must_use]
     pub fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
         let generation = self.directory.generation();
-        let answer = resolution::answer(self.directory.resolve_cached(address)?, address, generation);
+        let answer = resolution::to_resolved_address(self.directory.resolve_cached(address)?, address, generation);
         let has_quota =
             |target: &DeliveryTarget| matches!(target, DeliveryTarget::Local(mailbox) if mailbox.quota_bytes.is_some());
         match answer {
@@ -305,7 +305,7 @@ impl SubmissionService {
     fn accepted(&self, result: RequestResult) -> AcceptedSubmission {
         let durable = self.mail.notes().store().durable(result.ticket);
         let hooks = Arc::clone(&self.hooks);
-        let durable = async move { durable.await.map_err(|error| failure(hooks.as_ref(), error.into())) };
+        let durable = async move { durable.await.map_err(|error| report_failure(hooks.as_ref(), error.into())) };
         AcceptedSubmission { id: result.id, durable: Box::pin(durable) }
     }
 
@@ -326,7 +326,7 @@ impl SubmissionService {
             || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
         let message = if is_ours && leaves() { self.hooks.sign(message) } else { message };
         let outcome = self.router.accept_resolved(envelope, &targets, &message);
-        Ok((message.len(), outcome.map_err(|error| failure(self.hooks.as_ref(), error))?))
+        Ok((message.len(), outcome.map_err(|error| report_failure(self.hooks.as_ref(), error))?))
     }
 
     /// Refuses the message of a user who may no longer log in, and a message with a `From` address that is not the
@@ -387,7 +387,7 @@ impl SubmissionService {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address);
         let failed = |error| self.directory_failure(&error, "Cannot look up the recipient now");
-        resolution::answer(resolution.map_err(failed)?, address, generation)
+        resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)
     }
 
     fn is_full(&self, mail_file: &str) -> bool {
@@ -468,7 +468,7 @@ impl SubmissionService {
 }
 
 /// Reports an error to the operator and returns the refusal for the peer.
-fn failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
+fn report_failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
     hooks.failed("accept a message", &error);
     Refusal::from(&error)
 }

@@ -17,7 +17,7 @@ pub fn write_envelope(header: &[u8], out: &mut ResponseWriter) {
     out.byte(b'(');
     out.nstring(envelope.text(Text::Date).as_deref()).space();
     match envelope.texts[Text::Subject as usize] {
-        Some(subject) => out.string(&header::unfolded(cut(subject))),
+        Some(subject) => out.string(&header::unfold(truncate_field(subject))),
         None => out.nil(),
     };
     let from = &envelope.lists[List::From as usize];
@@ -102,12 +102,12 @@ impl<'a> Envelope<'a> {
 
     /// Returns a field as one line, or `None` if it is missing or empty.
     fn text(&self, text: Text) -> Option<Vec<u8>> {
-        let value = header::unfolded(cut(self.texts[text as usize]?));
+        let value = header::unfold(truncate_field(self.texts[text as usize]?));
         (!value.is_empty()).then(|| value.into_owned())
     }
 }
 
-fn cut(value: &[u8]) -> &[u8] {
+fn truncate_field(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 

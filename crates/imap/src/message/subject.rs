@@ -23,7 +23,7 @@ impl BaseSubject {
     #[must_use]
     pub fn of(value: Option<&[u8]>) -> Self {
         let Some(value) = value else { return Self::default() };
-        let decoded = header::decoded(value);
+        let decoded = header::decode_value(value);
         let words: Vec<&str> = decoded.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
         let mut text = words.join(" ");
         text.truncate(text.floor_char_boundary(SUBJECT_BYTES_MAX));

@@ -151,7 +151,7 @@ impl<'f> Importer<'f> {
     /// Returns the position up to which the source was read. Returns `None` if the source must be read from its
     /// beginning.
     pub fn position(&mut self) -> Result<Option<ImportPosition>> {
-        let lines = recorded_lines(self.file)?;
+        let lines = read_progress_record(self.file)?;
         let Some((position, again)) = lines.iter().find_map(|line| position_in(line, &self.source)) else {
             return Ok(None);
         };
@@ -342,21 +342,21 @@ impl<'f> Importer<'f> {
 pub fn remove_progress(file: &MailFile, sources: &[String]) -> Result<()> {
     let names: HashSet<String> = sources.iter().map(|source| source_name(source)).collect();
     let is_kept = |line: &&String| fields_of(line).is_none_or(|(_, _, name)| !names.contains(name));
-    forget_lines(file, |old| old.iter().filter(is_kept).cloned().collect())
+    change_progress_record(file, |old| old.iter().filter(is_kept).cloned().collect())
 }
 
 /// Removes the progress of all sources.
 pub fn remove_all_progress(file: &MailFile) -> Result<()> {
-    forget_lines(file, |_| Vec::new())
+    change_progress_record(file, |_| Vec::new())
 }
 
 /// Returns `true` if the record is full. A source that is missing in it may then have been dropped.
 pub fn is_progress_record_full(file: &MailFile) -> Result<bool> {
-    Ok(recorded_lines(file)?.len() >= IMPORT_SOURCES_MAX)
+    Ok(read_progress_record(file)?.len() >= IMPORT_SOURCES_MAX)
 }
 
-fn forget_lines(file: &MailFile, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
-    if recorded_lines(file)?.is_empty() {
+fn change_progress_record(file: &MailFile, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
+    if read_progress_record(file)?.is_empty() {
         return Ok(());
     }
     let ((), ticket) = file.write(|writer| record_progress(writer, change))?;
@@ -377,7 +377,7 @@ fn source_name(source: &str) -> String {
     source.replace(char::is_control, "?")
 }
 
-fn recorded_lines(file: &MailFile) -> Result<Vec<String>> {
+fn read_progress_record(file: &MailFile) -> Result<Vec<String>> {
     let view = file.view()?;
     let summary = view.reading.summary(PROFILE_NOTE)?;
     let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));

@@ -150,7 +150,7 @@ pub fn mailbox_of(directory: &str) -> String {
     match directory.strip_prefix('.') {
         Some(name) if !name.is_empty() => {
             let name = utf7::decode(name.as_bytes()).unwrap_or_else(|| name.to_owned());
-            let levels: Vec<String> = name.split('.').map(|level| unescaped(&level.replace('/', "_"))).collect();
+            let levels: Vec<String> = name.split('.').map(|level| unescape_level(&level.replace('/', "_"))).collect();
             levels.join("/")
         }
         _ => "INBOX".into(),
@@ -168,7 +168,7 @@ pub fn directory_of(mailbox: &str) -> String {
     format!(".{}", levels.join("."))
 }
 
-fn unescaped(level: &str) -> String {
+fn unescape_level(level: &str) -> String {
     level.replace("\\2e", ".").replace("\\2E", ".").replace("\\5c", "\\").replace("\\5C", "\\")
 }
 

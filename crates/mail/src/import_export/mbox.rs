@@ -23,7 +23,7 @@ pub use separator::{Separator, sender_of};
 pub use writer::MboxWriter;
 
 /// Returns the number of `>` before `From ` at the start of a line. Returns `None` for any other line.
-fn quotes_of(line: &[u8]) -> Option<usize> {
+fn quote_depth(line: &[u8]) -> Option<usize> {
     if !matches!(line.first(), Some(b'>' | b'F')) {
         return None;
     }

@@ -61,7 +61,7 @@ fn extension(flags: &mut Flags, field: &header::HeaderField<'_>) {
     if field.is("X-Status") {
         letters(flags, field.value, &X_STATUS);
     } else if field.is("X-Keywords") || field.is("X-Mozilla-Keys") {
-        let text = header::unfolded(field.value);
+        let text = header::unfold(field.value);
         String::from_utf8_lossy(&text).split_ascii_whitespace().for_each(|word| add(flags, word));
     } else if field.is("X-Mozilla-Status") {
         let bits = hexadecimal(field.value);
@@ -76,7 +76,7 @@ fn extension(flags: &mut Flags, field: &header::HeaderField<'_>) {
             flags.add(&format!("$Label{label}"));
         }
     } else if field.is("X-Gmail-Labels") {
-        let text = header::decoded(field.value);
+        let text = header::decode_value(field.value);
         let labels = || text.split(',').map(str::trim);
         if !labels().any(|label| label == "Unread") {
             flags.add("\\Seen");

@@ -341,7 +341,7 @@ impl MailFile {
 
     /// Creates a mailbox and its missing parents.
     pub fn folder_create(&self, name: &str, special: Option<SpecialUse>) -> Result<(ViewId, Ticket)> {
-        let name = checked_name(name)?;
+        let name = check_name(name)?;
         self.write(|writer| {
             let folders = writer.folders()?;
             if let Some(existing) = folders.iter().find(|folder| folder.title == name) {
@@ -395,7 +395,7 @@ impl MailFile {
     /// Renames a mailbox and its children. The inbox remains; its messages are moved to the new mailbox.
     pub fn folder_rename(&self, from: &str, to: &str) -> Result<Ticket> {
         let folder = self.require(from)?;
-        let to = checked_name(to)?;
+        let to = check_name(to)?;
         if folder.name == "INBOX" {
             return self.rename_inbox(&folder, &to);
         }
@@ -427,7 +427,7 @@ impl MailFile {
 
     /// Adds a name to the user's subscriptions. The mailbox need not exist.
     pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
-        let name = checked_name(name)?;
+        let name = check_name(name)?;
         self.subscriptions_change(|names| {
             if !names.contains(&name) {
                 names.push(name);
@@ -716,7 +716,7 @@ fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<
     Ok(found)
 }
 
-fn checked_name(name: &str) -> Result<String> {
+fn check_name(name: &str) -> Result<String> {
     let name = canonical_name(name);
     let reason = if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
         "the name is empty or too long"

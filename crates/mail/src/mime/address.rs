@@ -62,7 +62,7 @@ pub fn parse(value: &[u8]) -> Vec<AddressListEntry> {
     let mut tokens = Tokens { rest: value };
     while parser.entries.len() < ADDRESSES_MAX {
         match tokens.next() {
-            Some(Token::Special(b'<')) => parser.words.angle = Some(angle(&mut tokens)),
+            Some(Token::Special(b'<')) => parser.words.angle = Some(parse_angle_address(&mut tokens)),
             Some(token) => parser.take(token),
             None => break,
         }
@@ -218,7 +218,7 @@ struct AngleAddress {
 }
 
 /// Parses the text after a `<`, up to the `>`.
-fn angle(tokens: &mut Tokens<'_>) -> AngleAddress {
+fn parse_angle_address(tokens: &mut Tokens<'_>) -> AngleAddress {
     let mut found = AngleAddress::default();
     let mut at = false;
     loop {

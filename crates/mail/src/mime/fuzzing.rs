@@ -25,7 +25,7 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         let _ = structure.parts()[index].content.file_name();
     }
     for field in header::fields(data).take(20) {
-        let _ = (header::decoded(field.value), address::parse(field.value), date::HeaderDate::parse(field.value));
+        let _ = (header::decode_value(field.value), address::parse(field.value), date::HeaderDate::parse(field.value));
     }
     let _ = (
         encoded_word::decode(data),

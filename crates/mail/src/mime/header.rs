@@ -4,8 +4,8 @@
 //! is neither a field (a name without white space and control characters, then `:`) nor a continuation is *stray*. It
 //! is returned as a [`HeaderField`] without a name, so that the fields together are the header, byte for byte.
 //!
-//! Only [`unfolded`] and [`decoded`] copy. The scanner of the structure determines the end of a header. These functions
-//! take a header that is already separated from the message and stop at its blank line.
+//! Only [`unfold`] and [`decode_value`] copy. The scanner of the structure determines the end of a header. These
+//! functions take a header that is already separated from the message and stop at its blank line.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -65,7 +65,7 @@ pub fn first<'a>(header: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 /// Returns a value on one line, without line ends and without white space at both ends.
 #[must_use]
-pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+pub fn unfold(value: &[u8]) -> Cow<'_, [u8]> {
     let value = value.trim_ascii();
     if memchr::memchr2(b'\r', b'\n', value).is_none() {
         return Cow::Borrowed(value);
@@ -77,8 +77,8 @@ pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
 ///
 /// No more than [`FIELD_BYTES_MAX`] bytes are examined.
 #[must_use]
-pub fn decoded(value: &[u8]) -> String {
-    encoded_word::decode(&unfolded(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
+pub fn decode_value(value: &[u8]) -> String {
+    encoded_word::decode(&unfold(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
 }
 
 /// An iterator over the fields of a header, created by [`fields`].
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn unfolding_removes_only_line_ends() {
-        assert_eq!(unfolded(b" a\r\n  b\n\tc ").as_ref(), b"a  b\tc");
-        assert_eq!(decoded(b" =?utf-8?q?caf=C3=A9?=\r\n x"), "caf\u{e9} x");
+        assert_eq!(unfold(b" a\r\n  b\n\tc ").as_ref(), b"a  b\tc");
+        assert_eq!(decode_value(b" =?utf-8?q?caf=C3=A9?=\r\n x"), "caf\u{e9} x");
     }
 }

@@ -39,7 +39,7 @@ pub fn complete_message(
     with: &CompletionContext<'_>,
 ) -> Result<Vec<u8>, Refusal> {
     let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
-    let found = survey(text)?;
+    let found = survey_header(text)?;
     let mut added = String::new();
     if !found.date {
         added.push_str(&format!("Date: {}\r\n", with.now.to_rfc5322()));
@@ -83,7 +83,7 @@ struct HeaderSurvey {
     removed_fields: Vec<Range<usize>>,
 }
 
-fn survey(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
+fn survey_header(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
     let mut found = HeaderSurvey { has_section: text.starts_with(b"\r\n"), ..HeaderSurvey::default() };
     for (range, field) in leading_fields(text) {
         found.has_section = true;

@@ -96,7 +96,7 @@ impl AddressResolver for DirectoryResolver {
     fn targets(&self, address: &str) -> Result<Vec<DeliveryTarget>> {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address).map_err(into_mail_error)?;
-        Ok(match answer(resolution, address, generation) {
+        Ok(match to_resolved_address(resolution, address, generation) {
             Ok(resolved) => resolved.targets.to_vec(),
             Err(refusal) => vec![DeliveryTarget::Undeliverable(refusal.reply_about(address))],
         })
@@ -104,7 +104,7 @@ impl AddressResolver for DirectoryResolver {
 }
 
 /// Converts a resolution to an answer. `generation` must have been read before the resolution.
-pub(crate) fn answer(
+pub(crate) fn to_resolved_address(
     resolution: Resolution,
     address: &str,
     generation: u64,

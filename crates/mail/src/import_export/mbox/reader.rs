@@ -12,7 +12,7 @@ use std::io::{self, BufRead};
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 
-use super::quotes_of;
+use super::quote_depth;
 use super::separator::{Separator, is_separator, sender_of};
 use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
 use crate::import_export::import::{ImportPosition, ImportedMessage};
@@ -109,7 +109,7 @@ impl<R: BufRead> MboxReader<R> {
             if !self.read_line()? {
                 break;
             }
-            let quotes = quotes_of(&self.line);
+            let quotes = quote_depth(&self.line);
             if quotes == Some(0) && (is_separator(&self.line) || (undated && after_blank)) {
                 self.separator = Some((start, std::mem::take(&mut self.line)));
                 ending = MessageTrailer::Separator;

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use base::Timestamp;
 
-use super::quotes_of;
+use super::quote_depth;
 use super::separator::{Separator, sender_of};
 use crate::import_export::file_quirks::{FileQuirks, MessageTrailer};
 use crate::import_export::line_endings::{FileLineEnding, to_file};
@@ -73,7 +73,7 @@ impl<W: Write> MboxWriter<W> {
         };
         separator.open = is_open && !after.is_empty();
         self.put(separator.to_line().as_bytes())?;
-        self.put(&quoted(&bytes))?;
+        self.put(&quote_lines(&bytes))?;
         if separator.open {
             self.put(b"\n")?;
         }
@@ -87,9 +87,9 @@ impl<W: Write> MboxWriter<W> {
 }
 
 /// Adds a `>` to each line that could be mistaken for a separator or for a quoted one.
-fn quoted(raw: &[u8]) -> Cow<'_, [u8]> {
+fn quote_lines(raw: &[u8]) -> Cow<'_, [u8]> {
     let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', raw).map(|end| end + 1));
-    let places: Vec<usize> = starts.filter(|start| quotes_of(&raw[*start..]).is_some()).collect();
+    let places: Vec<usize> = starts.filter(|start| quote_depth(&raw[*start..]).is_some()).collect();
     if places.is_empty() {
         return Cow::Borrowed(raw);
     }

@@ -104,7 +104,7 @@ impl TransferEncoding {
         match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
             Some(encoding) => encoding,
             None if name.is_empty() => Self::SevenBit,
-            None => Self::Other(InternedText::of(cut(name))),
+            None => Self::Other(InternedText::of(truncate_value(name))),
         }
     }
 }
@@ -113,8 +113,8 @@ impl Content {
     /// Parses the folded values of a part's fields. `place` determines the default type of the part.
     #[must_use]
     pub(crate) fn of(fields: &ContentFields<'_>, place: PartContext) -> Self {
-        let value = |field: ContentField| fields.0[field as usize].map(cut_field);
-        let text = |field| value(field).map(|value| InternedText::of(cut(&header::unfolded(value))));
+        let value = |field: ContentField| fields.0[field as usize].map(truncate_field);
+        let text = |field| value(field).map(|value| InternedText::of(truncate_value(&header::unfold(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
         let (default_type, default_subtype): (&[u8], &[u8]) = match place {
             PartContext::Digest => (b"message", b"rfc822"),
@@ -228,7 +228,7 @@ impl<'a> ContentFields<'a> {
     /// Returns the boundary of a multipart. Returns `None` if it is missing, empty or too long.
     pub(crate) fn boundary(&self) -> Option<Vec<u8>> {
         let (media_type, _, parameters) =
-            self.0[ContentField::Type as usize].and_then(|value| parse_type(cut_field(value)))?;
+            self.0[ContentField::Type as usize].and_then(|value| parse_type(truncate_field(value)))?;
         if media_type.eq_ignore_ascii_case(b"multipart") { boundary_of(&parameters) } else { None }
     }
 }
@@ -278,11 +278,11 @@ fn decode_extended(value: &[u8]) -> String {
     encoded_word::charset_to_unicode(charset, bytes)
 }
 
-fn cut_field(value: &[u8]) -> &[u8] {
+fn truncate_field(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 
-fn cut(value: &[u8]) -> &[u8] {
+fn truncate_value(value: &[u8]) -> &[u8] {
     value.get(..STRUCTURE_VALUE_BYTES_MAX).unwrap_or(value)
 }
 
@@ -294,14 +294,14 @@ fn parse_type(value: &[u8]) -> Option<(InternedText, InternedText, Vec<Parameter
     if media_type.is_empty() || subtype.is_empty() {
         return None;
     }
-    Some((InternedText::of(cut(media_type)), InternedText::of(cut(subtype)), tokens.parameters()))
+    Some((InternedText::of(truncate_value(media_type)), InternedText::of(truncate_value(subtype)), tokens.parameters()))
 }
 
 fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     let mut tokens = Tokens::of(value);
     let kind = match tokens.quoted() {
-        Some(kind) => InternedText::of(cut(&kind)),
-        None => InternedText::of(cut(tokens.token(TokenEnd::AtPunctuation))),
+        Some(kind) => InternedText::of(truncate_value(&kind)),
+        None => InternedText::of(truncate_value(tokens.token(TokenEnd::AtPunctuation))),
     };
     let parameters = tokens.parameters();
     (!kind.is_empty() || !parameters.is_empty()).then_some(())?;
@@ -324,7 +324,7 @@ fn parse_location(value: &[u8]) -> Option<InternedText> {
             tokens.skip_blanks();
         }
     }
-    (!location.is_empty()).then(|| InternedText::of(cut(&location)))
+    (!location.is_empty()).then(|| InternedText::of(truncate_value(&location)))
 }
 
 fn parse_languages(value: &[u8]) -> Vec<InternedText> {
@@ -333,7 +333,7 @@ fn parse_languages(value: &[u8]) -> Vec<InternedText> {
     while languages.len() < LANGUAGES_MAX {
         let language = tokens.token(TokenEnd::AtPunctuation);
         if !language.is_empty() {
-            languages.push(InternedText::of(cut(language)));
+            languages.push(InternedText::of(truncate_value(language)));
         }
         if tokens.skip_to(b',').is_none() {
             break;
@@ -507,9 +507,10 @@ fn join_parameter_pieces(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     let mut pieces = Vec::new();
     for (name, value) in named {
         match piece_name(name) {
-            None => {
-                parameters.push(Parameter { name: InternedText::of(cut(name)), value: InternedText::of(cut(&value)) })
-            }
+            None => parameters.push(Parameter {
+                name: InternedText::of(truncate_value(name)),
+                value: InternedText::of(truncate_value(&value)),
+            }),
             Some((name, number, encoded)) => pieces.push(ParameterPiece { name, number, encoded, value }),
         }
     }
@@ -540,7 +541,7 @@ fn join_pieces(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
     if first.encoded {
         name.push(b'*');
     }
-    Some(Parameter { name: InternedText::of(cut(&name)), value: InternedText::of(cut(&value)) })
+    Some(Parameter { name: InternedText::of(truncate_value(&name)), value: InternedText::of(truncate_value(&value)) })
 }
 
 /// Appends a byte of a plain piece to encoded pieces, escaped if necessary.

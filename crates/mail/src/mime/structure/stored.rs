@@ -225,7 +225,7 @@ fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
     let media_type = decode_text(decoder)?;
     let subtype = decode_text(decoder)?;
     let parameters = decode_parameters(decoder)?;
-    let languages = (0..limited(decoder, LANGUAGES_MAX)?).map(|_| decode_text(decoder)).collect::<Read<_>>()?;
+    let languages = (0..read_limited(decoder, LANGUAGES_MAX)?).map(|_| decode_text(decoder)).collect::<Read<_>>()?;
     let mut text = |bit| if present & bit == 0 { Ok(None) } else { decode_text(decoder).map(Some) };
     let id = text(ID)?;
     let description = text(DESCRIPTION)?;
@@ -253,12 +253,12 @@ fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
 }
 
 fn decode_parameters(decoder: &mut Decoder<'_>) -> Read<Vec<Parameter>> {
-    (0..limited(decoder, PARAMETERS_MAX)?)
+    (0..read_limited(decoder, PARAMETERS_MAX)?)
         .map(|_| Ok(Parameter { name: decode_text(decoder)?, value: decode_text(decoder)? }))
         .collect()
 }
 
-fn limited(decoder: &mut Decoder<'_>, max: usize) -> Read<usize> {
+fn read_limited(decoder: &mut Decoder<'_>, max: usize) -> Read<usize> {
     decoder.count().and_then(|count| if count > max { Err(InvalidRecord) } else { Ok(count) })
 }
 

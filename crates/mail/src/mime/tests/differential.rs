@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use mail_parser::{Address, MessageParser, MessagePart, MimeHeaders as _, PartType};
 
 use super::corpus;
-use crate::mime::header::decoded;
+use crate::mime::header::decode_value;
 use crate::mime::{address, date, header, parse};
 
 /// The accepted differences: message, aspect and reason, separated by white space.
@@ -89,7 +89,7 @@ fn ours(raw: &[u8]) -> Aspects {
         let mailboxes = header::first(header, name).into_iter().flat_map(address::mailboxes);
         format_mailboxes(mailboxes.map(|mailbox| (mailbox.display_name(), Some(mailbox.address()))))
     };
-    let subject = header::first(header, "Subject").map(decoded).unwrap_or_default();
+    let subject = header::first(header, "Subject").map(decode_value).unwrap_or_default();
     let date = header::first(header, "Date").and_then(date::HeaderDate::parse);
     Aspects::from([
         ("structure", parts.join(", ")),
