@@ -244,7 +244,7 @@ fn fill_queue(router: &Router, passes: u32) {
         accept(router, "waiting@late.test");
     }
     loop {
-        let jobs = router.due(1);
+        let jobs = router.take_due_jobs(1);
         let Some(job) = jobs.first() else { break };
         let later = TransferOutcome::Temporary { reply: "450 4.2.0 later".into() };
         router.finish(job, &[later]).expect("postponed");
@@ -262,7 +262,7 @@ fn accept(router: &Router, address: &str) {
 /// Accepts a message, transfers it and removes it from the queue.
 fn pass_message(router: &Router) {
     accept(router, "b@away.test");
-    let jobs = router.due(1);
+    let jobs = router.take_due_jobs(1);
     assert_eq!(jobs[0].recipients[0].recipient.address, "b@away.test");
     assert_eq!(router.content(jobs[0].key).expect("readable"), MESSAGE);
     let outcome = TransferOutcome::Delivered { reply: "250 2.0.0 taken".into(), reports: false };

@@ -15,8 +15,8 @@
 //! one batch too. A report is never answered with a report. A failure that cannot be reported stays as *dead* mail
 //! until an operator handles it.
 //!
-//! The router does no network input or output. A transfer agent takes jobs from [`Router::due`] and passes their
-//! outcomes to [`Router::finish`]. `docs/mail-flow.md` shows the whole path of a message.
+//! The router does no network input or output. A transfer agent takes jobs from [`Router::take_due_jobs`] and passes
+//! their outcomes to [`Router::finish`]. `docs/mail-flow.md` shows the whole path of a message.
 
 pub mod accept;
 pub mod dispatch;

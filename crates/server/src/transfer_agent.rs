@@ -48,8 +48,8 @@ impl TransferAgent {
         let elsewhere = Arc::new(Semaphore::new(self.jobs_max));
         loop {
             // Further jobs may be due if jobs were started and there is capacity for more.
-            let more_here = self.start_due(&here, Router::due_local).await;
-            let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::due_remote).await;
+            let more_here = self.start_due(&here, Router::take_local_jobs).await;
+            let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::take_remote_jobs).await;
             if let Some(transfer) = &self.transfer {
                 transfer.close_idle().await;
             }

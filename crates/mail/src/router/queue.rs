@@ -172,8 +172,8 @@ impl Queue {
         self.lock().entries.get(&key).map(|(entry, _)| entry.clone())
     }
 
-    /// Takes jobs from `take`, at most `jobs_max`.
-    fn take_due(
+    /// Takes jobs with `take`, at most `jobs_max`.
+    fn take_jobs(
         &self,
         now: Timestamp,
         jobs_max: usize,
@@ -232,30 +232,30 @@ impl Queue {
 }
 
 impl Router {
-    /// Returns due jobs, at most `jobs_max`, those for local mailboxes first.
+    /// Takes due jobs, at most `jobs_max`, those for local mailboxes first.
     ///
     /// Each job must be given back with [`Router::finish`] or [`Router::deliver_local`]. The result is empty while the
     /// store accepts no writes: a message sent in that state would be sent again.
     #[must_use]
-    pub fn due(&self, jobs_max: usize) -> Vec<DeliveryJob> {
-        let mut jobs = self.due_local(jobs_max);
-        jobs.extend(self.due_remote(jobs_max.saturating_sub(jobs.len())));
+    pub fn take_due_jobs(&self, jobs_max: usize) -> Vec<DeliveryJob> {
+        let mut jobs = self.take_local_jobs(jobs_max);
+        jobs.extend(self.take_remote_jobs(jobs_max.saturating_sub(jobs.len())));
         jobs
     }
 
-    /// Returns jobs for local mailboxes, like [`Router::due`].
+    /// Takes jobs for local mailboxes, like [`Router::take_due_jobs`].
     #[must_use]
-    pub fn due_local(&self, jobs_max: usize) -> Vec<DeliveryJob> {
-        self.take_due(jobs_max, Dispatcher::take_local)
+    pub fn take_local_jobs(&self, jobs_max: usize) -> Vec<DeliveryJob> {
+        self.take_jobs(jobs_max, Dispatcher::take_local)
     }
 
-    /// Returns jobs for other servers, like [`Router::due`].
+    /// Takes jobs for other servers, like [`Router::take_due_jobs`].
     #[must_use]
-    pub fn due_remote(&self, jobs_max: usize) -> Vec<DeliveryJob> {
-        self.take_due(jobs_max, Dispatcher::take_remote)
+    pub fn take_remote_jobs(&self, jobs_max: usize) -> Vec<DeliveryJob> {
+        self.take_jobs(jobs_max, Dispatcher::take_remote)
     }
 
-    fn take_due(
+    fn take_jobs(
         &self,
         jobs_max: usize,
         take: fn(&mut Dispatcher, Timestamp) -> Option<(QueueKey, Destination)>,
@@ -263,7 +263,7 @@ impl Router {
         if !self.write_pending_outcomes() {
             return Vec::new();
         }
-        self.queue.take_due(self.mail.notes().clock().now(), jobs_max, take)
+        self.queue.take_jobs(self.mail.notes().clock().now(), jobs_max, take)
     }
 
     /// Returns a handle to wait for before a job's message is sent elsewhere. Until then a crash can lose the message,
@@ -283,8 +283,8 @@ impl Router {
 
     /// Finishes a job with the outcome of each of its recipients, in their order.
     ///
-    /// After an error the job is not given out again. [`Router::due`] keeps trying to write the outcomes until the
-    /// server ends.
+    /// After an error the job is not given out again. [`Router::take_due_jobs`] keeps trying to write the outcomes
+    /// until the server ends.
     pub fn finish(&self, job: &DeliveryJob, outcomes: &[TransferOutcome]) -> Result<Ticket> {
         let ended = self.ended(outcomes);
         let outcome = self.record_outcomes(job, outcomes, Vec::new());

@@ -102,7 +102,7 @@ impl World {
     }
 
     fn finish_all(&self, outcome: &TransferOutcome) -> usize {
-        let jobs = self.router.due(100);
+        let jobs = self.router.take_due_jobs(100);
         for job in &jobs {
             let outcomes = vec![outcome.clone(); job.recipients.len()];
             self.router.finish(job, &outcomes).unwrap();
@@ -131,7 +131,7 @@ fn groups_are_expanded_and_each_recipient_gets_one_copy() {
     let accepted = world.send("bob@acme.test", &["team@acme.test", "ann@acme.test"]);
     assert_eq!((accepted.delivered, accepted.queued), (2, 1));
     assert_eq!((world.inbox("ann").len(), world.inbox("bob").len()), (1, 1));
-    let jobs = world.router.due(10);
+    let jobs = world.router.take_due_jobs(10);
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].destination, Destination::Domain("away.test".into()));
     assert_eq!(world.router.content(jobs[0].key).unwrap(), MESSAGE);
@@ -178,10 +178,10 @@ fn a_delivered_message_leaves_the_queue() {
 fn message_has_one_active_job_per_domain() {
     let world = world();
     world.send("bob@acme.test", &["x@one.test"]);
-    let jobs = world.router.due(10);
-    assert!(world.router.due(10).is_empty());
+    let jobs = world.router.take_due_jobs(10);
+    assert!(world.router.take_due_jobs(10).is_empty());
     world.router.abandon(&jobs[0]);
-    assert_eq!(world.router.due(10).len(), 1);
+    assert_eq!(world.router.take_due_jobs(10).len(), 1);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn failed_message_without_sender_becomes_dead_mail() {
     world.finish_all(&TransferOutcome::Permanent { reply: "550 no".into() });
     let listed = world.router.list();
     assert_eq!(listed[0].1.recipients[0].state, RecipientState::Dead);
-    assert!(world.router.due(10).is_empty());
+    assert!(world.router.take_due_jobs(10).is_empty());
     world.router.release(listed[0].0).unwrap();
     assert_eq!(world.finish_all(&TransferOutcome::Delivered { reply: String::new(), reports: false }), 1);
     assert_eq!(world.router.counts().messages, 0);
@@ -286,7 +286,7 @@ fn success_is_reported_after_the_actual_delivery() {
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();
     world.clock.advance(Duration::from_secs(400));
-    for job in world.router.due(10) {
+    for job in world.router.take_due_jobs(10) {
         world.router.deliver_local(&job).unwrap();
     }
     assert_eq!(world.inbox("tiny").len(), 1);
@@ -316,10 +316,10 @@ fn remote_mail_does_not_block_local_mail() {
     }
     world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
     world.clock.advance(Duration::from_secs(400));
-    assert_eq!(world.router.due_remote(50).len(), 50, "all remote slots are taken");
-    let local = world.router.due_local(4);
+    assert_eq!(world.router.take_remote_jobs(50).len(), 50, "all remote slots are taken");
+    let local = world.router.take_local_jobs(4);
     assert_eq!((local.len(), &local[0].destination), (1, &Destination::Local));
-    assert_eq!(world.router.due(50).len(), 10);
+    assert_eq!(world.router.take_due_jobs(50).len(), 10);
 }
 
 /// Jobs for servers that hang until the attempt is given up, in the time of the test.
@@ -333,7 +333,7 @@ impl World {
     fn begin(&self, hanging: &mut Vec<HangingJobs>, second: u64) -> Vec<mail::router::DeliveryJob> {
         let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
         let is_dead = |job: &mail::router::DeliveryJob| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
-        let (dead, alive) = self.router.due_remote(50 - busy).into_iter().partition(is_dead);
+        let (dead, alive) = self.router.take_remote_jobs(50 - busy).into_iter().partition(is_dead);
         hanging.push(HangingJobs { since: second, jobs: dead });
         alive
     }
@@ -396,7 +396,7 @@ fn a_smart_host_is_one_destination() {
     for number in 0..8 {
         world.send("bob@acme.test", &[&format!("x@a{number}.test"), &format!("x@b{number}.test")]);
     }
-    let jobs = world.router.due(50);
+    let jobs = world.router.take_due_jobs(50);
     assert_eq!(jobs.len(), 5, "the maximum number of jobs for one destination");
     assert!(jobs.iter().all(|job| job.destination == Destination::SmartHost && job.recipients.len() == 2));
 }
@@ -407,8 +407,8 @@ fn job_recipients_are_limited_to_one_transaction() {
     let to: Vec<String> = (0..250).map(|number| format!("user{number}@one.test")).collect();
     world.send("bob@acme.test", &to.iter().map(String::as_str).collect::<Vec<_>>());
     let mut counts = Vec::new();
-    while let Some(job) = world.router.due(10).pop() {
-        assert!(world.router.due(10).is_empty(), "the others wait until it is done");
+    while let Some(job) = world.router.take_due_jobs(10).pop() {
+        assert!(world.router.take_due_jobs(10).is_empty(), "the others wait until it is done");
         counts.push(job.recipients.len());
         let sent = TransferOutcome::Delivered { reply: "250 ok".into(), reports: false };
         world.router.finish(&job, &vec![sent; job.recipients.len()]).unwrap();
@@ -420,12 +420,17 @@ fn job_recipients_are_limited_to_one_transaction() {
 fn job_waits_until_its_message_is_durable() {
     let world = world_syncing(SyncMode::Group);
     world.send("bob@acme.test", &["x@one.test"]);
-    let jobs = world.router.due(1);
+    let jobs = world.router.take_due_jobs(1);
     world.router.durable(&jobs[0]).wait().expect("the disk is sound");
     world.router.abandon(&jobs[0]);
     world.memory.faults().hold_syncs();
     world.send("bob@acme.test", &["y@two.test"]);
-    let job = world.router.due(2).into_iter().find(|job| job.recipients[0].recipient.address == "y@two.test").unwrap();
+    let job = world
+        .router
+        .take_due_jobs(2)
+        .into_iter()
+        .find(|job| job.recipients[0].recipient.address == "y@two.test")
+        .unwrap();
     let mut durable = std::pin::pin!(world.router.durable(&job));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(durable.as_mut().poll(&mut context).is_pending(), "nothing may be sent yet");
@@ -443,7 +448,7 @@ fn message_for_a_full_mailbox_waits_in_the_queue() {
     assert_eq!(world.router.list()[0].1.recipients[0].last_reply, "452 4.2.2 mailbox full");
     assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
     world.clock.advance(Duration::from_secs(400));
-    let jobs = world.router.due(10);
+    let jobs = world.router.take_due_jobs(10);
     world.router.deliver_local(&jobs[0]).unwrap();
     assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
 }
@@ -454,9 +459,9 @@ fn operator_can_hold_release_and_remove_a_message() {
     world.send("bob@acme.test", &["x@one.test"]);
     let key = world.router.list()[0].0;
     world.router.hold(key).unwrap();
-    assert!(world.router.due(10).is_empty());
+    assert!(world.router.take_due_jobs(10).is_empty());
     world.router.release(key).unwrap();
-    assert_eq!(world.router.due(10).len(), 1);
+    assert_eq!(world.router.take_due_jobs(10).len(), 1);
     world.router.remove(key).unwrap();
     assert_eq!(world.router.counts().messages, 0);
     assert!(world.router.retry(key).is_err());

@@ -27,7 +27,7 @@ fn send(world: &World, to: &str, serial: u64, bytes: usize) -> Content {
 /// Runs local jobs until none is due.
 fn deliver(world: &World) {
     loop {
-        let jobs = world.router.due(10);
+        let jobs = world.router.take_due_jobs(10);
         if jobs.is_empty() {
             return;
         }
@@ -113,16 +113,20 @@ fn sent_message_is_not_resent_while_its_outcome_is_unwritten() {
     for (serial, to) in [(1, "x@one.test"), (2, "y@two.test"), (3, "z@three.test")] {
         send(&world, to, serial, 100);
     }
-    let jobs = world.router.due(2);
+    let jobs = world.router.take_due_jobs(2);
     let sent = [TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }];
     world.memory.faults().set_capacity(0);
     for job in &jobs {
         let error = world.router.finish(job, &sent).expect_err("the disk is full");
         assert!(error.to_string().contains("no space left"), "{error}");
     }
-    assert_eq!((world.router.due(10), world.router.counts().messages), (Vec::new(), 3), "nothing is sent meanwhile");
+    assert_eq!(
+        (world.router.take_due_jobs(10), world.router.counts().messages),
+        (Vec::new(), 3),
+        "nothing is sent meanwhile"
+    );
     world.memory.faults().free_disk();
-    let rest = world.router.due(10);
+    let rest = world.router.take_due_jobs(10);
     assert_eq!(rest.len(), 1);
     assert!(jobs.iter().all(|job| job.destination != rest[0].destination), "sent messages are not due again");
     assert_eq!(world.router.counts().messages, 1);
@@ -134,11 +138,11 @@ fn failed_store_stops_all_sending() {
     let world = World::new(5, SyncTiming::Each);
     send(&world, "x@one.test", 1, 100);
     send(&world, "y@two.test", 2, 100);
-    let jobs = world.router.due(1);
+    let jobs = world.router.take_due_jobs(1);
     world.memory.faults().fail_next_sync();
     let sent = [TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }];
     world.router.finish(&jobs[0], &sent).expect_err("the sync failed");
-    assert_eq!(world.router.due(10), []);
+    assert_eq!(world.router.take_due_jobs(10), []);
 }
 
 #[test]
@@ -148,11 +152,11 @@ fn failed_delivery_is_retried_after_a_pause() {
     let content = send(&world, "tiny@acme.test", 2, 4_000);
     empty(&world, "tiny");
     world.clock.advance(Duration::from_hours(1));
-    let jobs = world.router.due(10);
+    let jobs = world.router.take_due_jobs(10);
     world.memory.faults().set_capacity(0);
     world.router.deliver_local(&jobs[0]).expect_err("the disk is full");
     world.memory.faults().free_disk();
-    assert_eq!(world.router.due(10), []);
+    assert_eq!(world.router.take_due_jobs(10), []);
     world.clock.advance(Duration::from_mins(6));
     deliver(&world);
     assert_eq!(copies(&read_state(&world), "tiny", &content), 1);

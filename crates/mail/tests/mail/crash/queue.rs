@@ -77,7 +77,7 @@ impl QueueOperation {
         match self {
             Self::Accept { envelope, content } => drop(router.accept(envelope, &content.0)?),
             Self::Finish { job, outcomes } => drop(router.finish(job, outcomes)?),
-            Self::WritePending { .. } => assert_eq!(router.due(0), []),
+            Self::WritePending { .. } => assert_eq!(router.take_due_jobs(0), []),
             Self::DeliverHere { job } => drop(router.deliver_local(job)?),
             Self::Hold { key } => drop(router.hold(*key)?),
             Self::Release { key } => drop(router.release(*key)?),

@@ -385,7 +385,7 @@ impl Simulation {
         if let Some((job, outcomes)) = self.unwritten.take() {
             return Some(QueueOperation::WritePending { job, outcomes });
         }
-        for job in self.world.router.due(3) {
+        for job in self.world.router.take_due_jobs(3) {
             let twice = self.jobs.iter().any(|other| other.key == job.key && other.destination == job.destination);
             assert!(!twice, "a job is given out once");
             self.jobs.push(job);

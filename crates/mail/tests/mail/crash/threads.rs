@@ -66,7 +66,7 @@ fn transfers_of_one_message_end_independently() {
         let to: Vec<&str> = to.iter().map(String::as_str).collect();
         let raw = content::message(serial, None, 10);
         world.router.accept(&envelope(serial, &to), &raw).unwrap();
-        let jobs = world.router.due(10);
+        let jobs = world.router.take_due_jobs(10);
         assert_eq!(jobs.len(), 6, "one for each domain");
         run_concurrently(&world, &jobs, |job| {
             world.router.finish(job, &[sent()]).unwrap();
@@ -83,7 +83,7 @@ fn operator_and_transfers_keep_each_others_changes() {
         let raw = content::message(serial, None, 10);
         world.router.accept(&envelope(serial, &["x@a.test", "x@b.test", "x@c.test"]), &raw).unwrap();
         let key = world.router.list()[0].0;
-        let jobs = world.router.due(10);
+        let jobs = world.router.take_due_jobs(10);
         thread::scope(|scope| {
             for job in &jobs {
                 scope.spawn(|| world.router.finish(job, &[sent()]).unwrap());
