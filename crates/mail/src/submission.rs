@@ -227,7 +227,7 @@ impl SubmissionService {
         envelope.smtputf8 = envelope.recipients.iter().any(|recipient| !recipient.address.is_ascii());
         let message = self.prepare(&origin, &envelope, &request.message)?;
         envelope.eight_bit = !message.is_ascii();
-        Ok(self.take(Submission { origin, envelope, resolved, message })?)
+        Ok(self.accept_submission(Submission { origin, envelope, resolved, message })?)
     }
 
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does
@@ -291,10 +291,10 @@ impl SubmissionService {
 
     /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
     pub fn accept(&self, submission: Submission) -> Result<AcceptedSubmission, Refusal> {
-        Ok(self.accepted(self.take(submission)?))
+        Ok(self.accepted(self.accept_submission(submission)?))
     }
 
-    fn take(&self, submission: Submission) -> Result<RequestResult, Refusal> {
+    fn accept_submission(&self, submission: Submission) -> Result<RequestResult, Refusal> {
         let Submission { origin, envelope, resolved, message } = submission;
         let deposited = self.deposit(&origin, &envelope, &resolved, message);
         let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.refused(&origin, refusal))?;
@@ -355,7 +355,7 @@ impl SubmissionService {
     ) -> Result<Vec<Arc<[DeliveryTarget]>>, Refusal> {
         let generation = self.directory.generation();
         let targets = envelope.recipients.iter().enumerate().map(|(index, recipient)| {
-            if let Some(answer) = resolved.get(index).filter(|answer| answer.is_of(generation)) {
+            if let Some(answer) = resolved.get(index).filter(|answer| answer.is_from_generation(generation)) {
                 return Ok(Arc::clone(answer.targets()));
             }
             match self.look_up(&recipient.address) {

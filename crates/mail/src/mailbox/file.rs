@@ -88,7 +88,7 @@ impl MailStore {
         &self.notes
     }
 
-    pub(crate) fn heads(&self) -> &HeadCache {
+    pub(crate) fn head_cache(&self) -> &HeadCache {
         &self.heads
     }
 

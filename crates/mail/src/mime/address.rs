@@ -96,7 +96,7 @@ impl Tokens<'_> {
             [] => None,
             [b'"', rest @ ..] => {
                 self.rest = rest;
-                Some(Token::Word(self.enclosed(|byte| byte == b'"')))
+                Some(Token::Word(self.take_enclosed(|byte| byte == b'"')))
             }
             [b'(', rest @ ..] => {
                 self.rest = rest;
@@ -112,7 +112,7 @@ impl Tokens<'_> {
     }
 
     /// Consumes text up to a closing byte, and removes backslashes and folding.
-    fn enclosed(&mut self, closes: impl Fn(u8) -> bool) -> Vec<u8> {
+    fn take_enclosed(&mut self, closes: impl Fn(u8) -> bool) -> Vec<u8> {
         let mut text = Vec::new();
         while let Some((byte, rest)) = self.rest.split_first() {
             self.rest = rest;
@@ -135,7 +135,7 @@ impl Tokens<'_> {
         let mut text = Vec::new();
         let mut depth = 0_usize;
         loop {
-            text.extend(self.enclosed_in_comment());
+            text.extend(self.take_comment_text());
             match self.rest.split_first() {
                 Some((b'(', rest)) => {
                     depth += 1;
@@ -157,7 +157,7 @@ impl Tokens<'_> {
     }
 
     /// Consumes text up to a parenthesis, which is left in the input.
-    fn enclosed_in_comment(&mut self) -> Vec<u8> {
+    fn take_comment_text(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         loop {
             match self.rest {

@@ -26,18 +26,18 @@ pub fn decode(value: &[u8]) -> String {
         let (before, from_start) = rest.split_at(start);
         match EncodedWord::parse(from_start) {
             WordParse::Word(word, after) => {
-                decoder.plain_before_word(before);
-                decoder.word(&word);
+                decoder.add_plain_before_word(before);
+                decoder.add_word(&word);
                 rest = after;
             }
             WordParse::NoWord => {
-                decoder.plain(&rest[..start + 2]);
+                decoder.add_plain(&rest[..start + 2]);
                 rest = &rest[start + 2..];
             }
             WordParse::NoEnd => words_ahead = false,
         }
     }
-    decoder.plain(rest);
+    decoder.add_plain(rest);
     decoder.finish()
 }
 
@@ -153,7 +153,7 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn plain(&mut self, bytes: &[u8]) {
+    fn add_plain(&mut self, bytes: &[u8]) {
         self.flush();
         if !bytes.is_empty() {
             self.text.push_str(&charset_to_unicode(None, bytes.to_vec()));
@@ -161,14 +161,14 @@ impl Decoder {
     }
 
     /// Adds the text before a word. White space between two words is dropped.
-    fn plain_before_word(&mut self, bytes: &[u8]) {
+    fn add_plain_before_word(&mut self, bytes: &[u8]) {
         let between_words = !self.charset.is_empty();
         if !between_words || !bytes.iter().all(u8::is_ascii_whitespace) {
-            self.plain(bytes);
+            self.add_plain(bytes);
         }
     }
 
-    fn word(&mut self, word: &EncodedWord<'_>) {
+    fn add_word(&mut self, word: &EncodedWord<'_>) {
         if !self.charset.eq_ignore_ascii_case(word.charset) {
             self.flush();
             self.charset = word.charset.to_vec();

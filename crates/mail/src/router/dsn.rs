@@ -168,29 +168,29 @@ impl DsnReport<'_> {
         };
         let _ = write!(out, "--{boundary}\r\nContent-Type: {media_type}\r\n{encoding}\r\n");
         if let Some(id) = &self.envelope.envelope_id {
-            let _ = write!(out, "Original-Envelope-Id: {}\r\n", self.plain(id));
+            let _ = write!(out, "Original-Envelope-Id: {}\r\n", self.ascii_text(id));
         }
         let _ = write!(out, "Reporting-MTA: dns; {}\r\nArrival-Date: {}\r\n", self.server, self.arrived.to_rfc5322());
         for queued in self.recipients {
             out.push_str("\r\n");
             if let Some(original) = &queued.recipient.original {
                 let (kind, address) = original.split_once(';').unwrap_or(("rfc822", original));
-                let _ = write!(out, "Original-Recipient: {};{}\r\n", line(kind), self.typed(address).1);
+                let _ = write!(out, "Original-Recipient: {};{}\r\n", line(kind), self.typed_address(address).1);
             }
             let reply = line(&queued.last_reply);
-            let (kind, address) = self.typed(&queued.recipient.address);
+            let (kind, address) = self.typed_address(&queued.recipient.address);
             let action = self.action.name();
             let status = self.action.status(&reply);
             let _ = write!(out, "Final-Recipient: {kind}; {address}\r\nAction: {action}\r\nStatus: {status}\r\n");
             if queued.mail_file.is_none() && is_reply(&reply) {
-                let _ = write!(out, "Diagnostic-Code: smtp; {}\r\n", self.plain(&reply));
+                let _ = write!(out, "Diagnostic-Code: smtp; {}\r\n", self.ascii_text(&reply));
             }
         }
         out.push_str("\r\n");
     }
 
     /// Returns the type of an address, and the address as this report may write it.
-    fn typed(&self, address: &str) -> (&'static str, String) {
+    fn typed_address(&self, address: &str) -> (&'static str, String) {
         let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
         if is_international(self.envelope) {
             return (kind, line(address));
@@ -200,7 +200,7 @@ impl DsnReport<'_> {
     }
 
     /// Returns a text as this report may contain it: in ASCII, unless the report is international.
-    fn plain(&self, text: &str) -> String {
+    fn ascii_text(&self, text: &str) -> String {
         let text = line(text);
         if is_international(self.envelope) {
             return text;

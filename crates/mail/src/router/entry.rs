@@ -87,7 +87,7 @@ impl QueuedRecipient {
     /// Returns `true` if both are the same recipient. The mail files are compared as well, because all mailboxes of a
     /// group have the group's address.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same_recipient(&self, other: &Self) -> bool {
         self.recipient.address == other.recipient.address && self.mail_file == other.mail_file
     }
 

@@ -278,7 +278,7 @@ impl Router {
         let of_box = self.boxes.get(usize::from(key.mailbox) - 1).ok_or_else(|| unknown(key))?;
         let reading = of_box.reader.read()?;
         let header = reading.header(entry.message)?.ok_or_else(|| unknown(key))?;
-        Message::open(&reading, header.note, self.mail.heads())?.raw()
+        Message::open(&reading, header.note, self.mail.head_cache())?.raw()
     }
 
     /// Finishes a job with the outcome of each of its recipients, in their order.
@@ -286,7 +286,7 @@ impl Router {
     /// After an error the job is not given out again. [`Router::take_due_jobs`] keeps trying to write the outcomes
     /// until the server ends.
     pub fn finish(&self, job: &DeliveryJob, outcomes: &[TransferOutcome]) -> Result<Ticket> {
-        let ended = self.ended(outcomes);
+        let ended = self.attempt_result(outcomes);
         let outcome = self.record_outcomes(job, outcomes, Vec::new());
         if outcome.is_err() {
             self.queue.lock().pending_outcomes.push((job.clone(), outcomes.to_vec()));
@@ -299,13 +299,13 @@ impl Router {
     /// Executes a job whose recipients are local mailboxes. The delivery and the end of the entry are one transaction.
     /// After an error the job is retried with a delay.
     pub fn deliver_local(&self, job: &DeliveryJob) -> Result<Ticket> {
-        let mut outcome = self.settle_local(job);
+        let mut outcome = self.finish_local(job);
         for _ in 1..LOCAL_DELIVERY_TRIES_MAX {
             // A mailbox was filled between the check and the delivery. The next check finds it full.
             if !matches!(outcome, Err(Error::OverQuota { .. })) {
                 break;
             }
-            outcome = self.settle_local(job);
+            outcome = self.finish_local(job);
         }
         let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
         self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Final);
@@ -387,7 +387,7 @@ impl Router {
         self.queue.get(key).ok_or_else(|| unknown(key))
     }
 
-    fn settle_local(&self, job: &DeliveryJob) -> Result<Ticket> {
+    fn finish_local(&self, job: &DeliveryJob) -> Result<Ticket> {
         let raw = self.content(job.key)?;
         let form = with_return_path(&job.envelope, &raw);
         let size = form.len() as u64;
@@ -454,7 +454,9 @@ impl Router {
         let mut late = Vec::new();
         let mut failed = Vec::new();
         for (tried, outcome) in job.recipients.iter().zip(outcomes) {
-            let Some(position) = entry.recipients.iter().position(|queued| queued.is_same(tried)) else { continue };
+            let Some(position) = entry.recipients.iter().position(|queued| queued.is_same_recipient(tried)) else {
+                continue;
+            };
             let queued = &mut entry.recipients[position];
             match outcome {
                 TransferOutcome::Delivered { reply, reports } => {
@@ -466,7 +468,7 @@ impl Router {
                     let gone = self.postpone(queued, reply, entry.arrived, now);
                     if gone {
                         failed.push(entry.recipients.remove(position));
-                    } else if !queued.warned && self.options.schedule.is_late(entry.arrived, now) {
+                    } else if !queued.warned && self.options.schedule.is_warning_due(entry.arrived, now) {
                         queued.warned = true;
                         late.push(queued.clone());
                     }
@@ -491,7 +493,7 @@ impl Router {
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.
-    fn ended(&self, outcomes: &[TransferOutcome]) -> AttemptResult {
+    fn attempt_result(&self, outcomes: &[TransferOutcome]) -> AttemptResult {
         let is_temporary = |outcome: &TransferOutcome| matches!(outcome, TransferOutcome::Temporary { .. });
         if outcomes.iter().all(is_temporary) {
             AttemptResult::Failed(self.mail.notes().clock().now())
@@ -509,7 +511,7 @@ impl Router {
                 format!("5.4.7 gave up after {} attempts; the last reply was: {reply}", queued.attempts);
             return true;
         }
-        queued.next_attempt = self.options.schedule.next(queued.attempts, now);
+        queued.next_attempt = self.options.schedule.next_attempt_at(queued.attempts, now);
         false
     }
 }

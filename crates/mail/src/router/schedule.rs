@@ -31,7 +31,7 @@ impl Default for QueueSchedule {
 impl QueueSchedule {
     /// Returns the time of the next attempt after `attempts` failures, the last of them now.
     #[must_use]
-    pub fn next(&self, attempts: u32, now: Timestamp) -> Timestamp {
+    pub fn next_attempt_at(&self, attempts: u32, now: Timestamp) -> Timestamp {
         let doublings = attempts.saturating_sub(1).min(20);
         let wait = self.retry_first.saturating_mul(1 << doublings).min(self.retry_max);
         now.after(wait)
@@ -45,7 +45,7 @@ impl QueueSchedule {
 
     /// Returns `true` if the sender of a message that arrived at `arrived` is to be warned.
     #[must_use]
-    pub fn is_late(&self, arrived: Timestamp, now: Timestamp) -> bool {
+    pub fn is_warning_due(&self, arrived: Timestamp, now: Timestamp) -> bool {
         now.since(arrived) >= self.warn_after
     }
 }
@@ -58,8 +58,9 @@ mod tests {
     fn retry_delays_double_up_to_the_maximum() {
         let schedule = QueueSchedule::default();
         let start = Timestamp::from_seconds(0);
-        let minutes: Vec<i64> = (1..=8).map(|attempts| schedule.next(attempts, start).seconds() / 60).collect();
+        let minutes: Vec<i64> =
+            (1..=8).map(|attempts| schedule.next_attempt_at(attempts, start).seconds() / 60).collect();
         assert_eq!(minutes, [5, 10, 20, 40, 80, 160, 240, 240]);
-        assert_eq!(schedule.next(u32::MAX, start).seconds(), 4 * 3600);
+        assert_eq!(schedule.next_attempt_at(u32::MAX, start).seconds(), 4 * 3600);
     }
 }

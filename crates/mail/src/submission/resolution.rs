@@ -47,7 +47,7 @@ impl ResolvedAddress {
     }
 
     /// Returns `true` if the answer was read from this generation of the directory.
-    pub(crate) fn is_of(&self, generation: u64) -> bool {
+    pub(crate) fn is_from_generation(&self, generation: u64) -> bool {
         self.generation == generation
     }
 }

@@ -97,7 +97,7 @@ impl ByteSet {
         (0..=u8::MAX).filter(move |byte| self.contains(*byte))
     }
 
-    fn combined(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+    fn combine(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         Self(std::array::from_fn(|index| combine(self.0[index], other.0[index])))
     }
 }
@@ -190,7 +190,7 @@ impl StyleDetector {
         if self.lower_case && self.upper_case {
             return None;
         }
-        let escaped = ByteSet::NEEDED.combined(self.escaped, |needed, escaped| needed | escaped);
+        let escaped = ByteSet::NEEDED.combine(self.escaped, |needed, escaped| needed | escaped);
         Some(QuotedPrintableStyle {
             ending: self.ending,
             lower_case: self.lower_case,
@@ -252,7 +252,7 @@ impl QuotedPrintableStyle {
             | bit(self.contexts.leading_dot, 1 << 5)
             | bit(self.contexts.leading_from, 1 << 6));
         encoder.u8(longest);
-        let unusual: Vec<u8> = self.escaped.combined(ByteSet::NEEDED, |a, b| a ^ b).bytes().collect();
+        let unusual: Vec<u8> = self.escaped.combine(ByteSet::NEEDED, |a, b| a ^ b).bytes().collect();
         encoder.bytes(&unusual);
         if let LineBreaks::Listed(lines) = &self.breaks {
             encoder.bytes(lines);
@@ -277,7 +277,7 @@ impl QuotedPrintableStyle {
             leading_from: flags & 1 << 6 != 0,
         };
         let ending = if flags & 1 << 2 != 0 { LineEnding::Lf } else { LineEnding::CrLf };
-        let escaped = unusual.combined(ByteSet::NEEDED, |a, b| a ^ b);
+        let escaped = unusual.combine(ByteSet::NEEDED, |a, b| a ^ b);
         Ok(Self { ending, lower_case: flags & 1 << 3 != 0, escaped, contexts, breaks })
     }
 }
@@ -319,7 +319,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
                 LineEnding::CrLf => memchr::memmem::find(rest, b"\r\n"),
             };
             let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
-            self.line(line)?;
+            self.write_line(line)?;
             if !after.is_empty() {
                 self.put(ending)?;
             }
@@ -331,23 +331,23 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
     }
 
     /// Writes one line of the content, broken into as many lines as necessary.
-    fn line(&mut self, line: &[u8]) -> Option<()> {
+    fn write_line(&mut self, line: &[u8]) -> Option<()> {
         let blank_at_end = self.style.contexts.trailing_blank && matches!(line, [.., b' ' | b'\t']);
         let plain_end = line.len() - usize::from(blank_at_end);
         let mut index = 0;
         while index < line.len() {
             let run_end = index + self.plain_length(&line[index..plain_end]);
             if run_end > index {
-                self.run(&line[index..run_end], run_end == line.len())?;
+                self.write_literal_bytes(&line[index..run_end], run_end == line.len())?;
                 index = run_end;
             } else {
-                self.special(&line[index..])?;
+                self.write_special_byte(&line[index..])?;
                 index += 1;
             }
         }
         // Some programs break a line after its last byte.
         if matches!(self.style.breaks, LineBreaks::Listed(_)) && self.breaks_before(0, false) {
-            self.line_break()?;
+            self.write_line_break()?;
         }
         Some(())
     }
@@ -367,10 +367,10 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
     }
 
     /// Writes literal bytes.
-    fn run(&mut self, mut run: &[u8], ends_line: bool) -> Option<()> {
+    fn write_literal_bytes(&mut self, mut run: &[u8], ends_line: bool) -> Option<()> {
         while !run.is_empty() {
             if self.breaks_before(1, ends_line && run.len() == 1) {
-                self.line_break()?;
+                self.write_line_break()?;
             }
             let room = match &self.style.breaks {
                 LineBreaks::Late(0) | LineBreaks::Early(0) => run.len(),
@@ -392,13 +392,13 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
     }
 
     /// Writes the first byte of the rest of a line, escaped if necessary.
-    fn special(&mut self, rest: &[u8]) -> Option<()> {
+    fn write_special_byte(&mut self, rest: &[u8]) -> Option<()> {
         const UPPER: &[u8; 16] = b"0123456789ABCDEF";
         const LOWER: &[u8; 16] = b"0123456789abcdef";
         let (byte, after) = rest.split_first()?;
         let mut escape = self.escapes(*byte, after);
         if self.breaks_before(if escape { 3 } else { 1 }, after.is_empty()) {
-            self.line_break()?;
+            self.write_line_break()?;
             escape = self.escapes(*byte, after);
         }
         if !escape {
@@ -435,7 +435,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         }
     }
 
-    fn line_break(&mut self) -> Option<()> {
+    fn write_line_break(&mut self) -> Option<()> {
         self.column = 0;
         self.line_number += 1;
         self.put(b"=")?;

@@ -189,11 +189,11 @@ impl<'a> Scanner<'a> {
         let raw = self.raw;
         let candidates = memmem::find_iter(&raw[from..], b"\n--").map(|position| from + position + 1);
         let first = raw[from..].starts_with(b"--").then_some(from);
-        first.into_iter().chain(candidates).find_map(|start| self.delimiter_at(start))
+        first.into_iter().chain(candidates).find_map(|start| self.match_delimiter(start))
     }
 
     /// Compares a line that begins with `--` with the boundaries of the open multiparts.
-    fn delimiter_at(&mut self, start: usize) -> Option<Delimiter> {
+    fn match_delimiter(&mut self, start: usize) -> Option<Delimiter> {
         let line = &self.raw[start + 2..];
         let mut tolerated = None;
         let mut innermost = true;
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
             if is_blank_line(line) {
                 break next;
             }
-            if line.starts_with(b"--") && (own_boundary.is(line, &fields) || self.delimiter_at(position).is_some()) {
+            if line.starts_with(b"--") && (own_boundary.is(line, &fields) || self.match_delimiter(position).is_some()) {
                 break stray_line.unwrap_or(position);
             }
             match split_name(line) {
@@ -251,7 +251,7 @@ impl<'a> Scanner<'a> {
                     at_field = true;
                     stray_line = None;
                 }
-                None if self.body_begins(next) => break position,
+                None if self.is_body_start(next) => break position,
                 None => {
                     at_field = false;
                     stray_line = Some(position);
@@ -266,7 +266,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns `true` if the line after a stray line shows that the header is over.
-    fn body_begins(&self, next: usize) -> bool {
+    fn is_body_start(&self, next: usize) -> bool {
         let line = &self.raw[next..line_end(self.raw, next)];
         line.is_empty() || (!is_blank_line(line) && split_name(line).is_none())
     }
