@@ -87,13 +87,13 @@ pub trait SubmissionHooks: Send + Sync {
     fn sign(&self, message: Vec<u8>) -> Vec<u8>;
 
     /// Records an accepted message of `size_bytes` bytes.
-    fn accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome);
+    fn record_accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome);
 
     /// Records that a complete message was refused.
-    fn refused(&self, origin: &Origin, refusal: &Refusal);
+    fn record_refused(&self, origin: &Origin, refusal: &Refusal);
 
     /// Reports a failure to the operator. The peer is told only that the operation failed.
-    fn failed(&self, operation: &'static str, error: &(dyn std::error::Error + 'static));
+    fn report_failure(&self, operation: &'static str, error: &(dyn std::error::Error + 'static));
 }
 
 /// The origin of a message.
@@ -202,15 +202,15 @@ impl SubmissionService {
     /// Performs all steps for a user's request, unless the same request was accepted before.
     pub fn submit(&self, request: SubmissionRequest) -> Result<AcceptedSubmission, RefusedRequest> {
         if request.request_id.is_empty() {
-            return Ok(self.accepted(self.carry_out(request)?));
+            return Ok(self.accepted_submission(self.carry_out(request)?));
         }
         let running = match self.requests.begin(&request)? {
             LoggedRequest::New(running) => running,
-            LoggedRequest::Accepted(result) => return Ok(self.accepted(result)),
+            LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
         };
         let result = self.carry_out(request)?;
-        running.accepted(result.clone());
-        Ok(self.accepted(result))
+        running.record_result(result.clone());
+        Ok(self.accepted_submission(result))
     }
 
     fn carry_out(&self, request: SubmissionRequest) -> Result<RequestResult, RefusedRequest> {
@@ -291,18 +291,18 @@ impl SubmissionService {
 
     /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
     pub fn accept(&self, submission: Submission) -> Result<AcceptedSubmission, Refusal> {
-        Ok(self.accepted(self.accept_submission(submission)?))
+        Ok(self.accepted_submission(self.accept_submission(submission)?))
     }
 
     fn accept_submission(&self, submission: Submission) -> Result<RequestResult, Refusal> {
         let Submission { origin, envelope, resolved, message } = submission;
         let deposited = self.deposit(&origin, &envelope, &resolved, message);
-        let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.refused(&origin, refusal))?;
-        self.hooks.accepted(&origin, &envelope, size_bytes, outcome);
+        let (size_bytes, outcome) = deposited.inspect_err(|refusal| self.hooks.record_refused(&origin, refusal))?;
+        self.hooks.record_accepted(&origin, &envelope, size_bytes, outcome);
         Ok(RequestResult { id: envelope.id, ticket: outcome.ticket })
     }
 
-    fn accepted(&self, result: RequestResult) -> AcceptedSubmission {
+    fn accepted_submission(&self, result: RequestResult) -> AcceptedSubmission {
         let durable = self.mail.notes().store().durable(result.ticket);
         let hooks = Arc::clone(&self.hooks);
         let durable = async move { durable.await.map_err(|error| report_failure(hooks.as_ref(), error.into())) };
@@ -462,14 +462,14 @@ impl SubmissionService {
     }
 
     fn directory_failure(&self, error: &directory::Error, reply: &'static str) -> Refusal {
-        self.hooks.failed("look up an address", error);
+        self.hooks.report_failure("look up an address", error);
         Refusal::Unavailable(reply)
     }
 }
 
 /// Reports an error to the operator and returns the refusal for the peer.
 fn report_failure(hooks: &dyn SubmissionHooks, error: Error) -> Refusal {
-    hooks.failed("accept a message", &error);
+    hooks.report_failure("accept a message", &error);
     Refusal::from(&error)
 }
 

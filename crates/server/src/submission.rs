@@ -62,7 +62,7 @@ impl SubmissionHooks for ServerHooks {
         self.signing.sign(message)
     }
 
-    fn accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome) {
+    fn record_accepted(&self, origin: &Origin, envelope: &Envelope, size_bytes: usize, outcome: AcceptOutcome) {
         let AcceptOutcome { delivered, queued, .. } = outcome;
         let peer = origin.peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());
         tracing::info!(
@@ -85,11 +85,11 @@ impl SubmissionHooks for ServerHooks {
         }
     }
 
-    fn refused(&self, origin: &Origin, _refusal: &Refusal) {
+    fn record_refused(&self, origin: &Origin, _refusal: &Refusal) {
         self.counters.of(origin).refused.add(1);
     }
 
-    fn failed(&self, operation: &'static str, error: &(dyn Error + 'static)) {
+    fn report_failure(&self, operation: &'static str, error: &(dyn Error + 'static)) {
         tracing::error!(target: "mail", error, "cannot {operation}");
     }
 }

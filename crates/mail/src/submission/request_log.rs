@@ -92,7 +92,7 @@ impl RequestLog {
 
 impl RunningRequest<'_> {
     /// Records the result, and drops the oldest one if there are too many.
-    pub(crate) fn accepted(&self, result: RequestResult) {
+    pub(crate) fn record_result(&self, result: RequestResult) {
         let mut state = self.log.lock();
         if let Some(known) = state.requests.get_mut(&self.key) {
             known.result = Some(result);
@@ -145,7 +145,7 @@ mod tests {
     fn carry_out(log: &RequestLog, request: &SubmissionRequest, id: &str) -> Result<String, Refusal> {
         match log.begin(request)? {
             LoggedRequest::New(running) => {
-                running.accepted(RequestResult { id: id.to_owned(), ticket: Ticket::default() });
+                running.record_result(RequestResult { id: id.to_owned(), ticket: Ticket::default() });
                 Ok(id.to_owned())
             }
             LoggedRequest::Accepted(result) => Ok(result.id),

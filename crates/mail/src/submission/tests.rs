@@ -29,15 +29,15 @@ impl SubmissionHooks for Records {
         [b"Signed: yes\r\n", message.as_slice()].concat()
     }
 
-    fn accepted(&self, _origin: &Origin, _envelope: &Envelope, _size_bytes: usize, outcome: AcceptOutcome) {
+    fn record_accepted(&self, _origin: &Origin, _envelope: &Envelope, _size_bytes: usize, outcome: AcceptOutcome) {
         self.accepted.lock().expect("no test panics while it holds this").push(outcome);
     }
 
-    fn refused(&self, _origin: &Origin, refusal: &Refusal) {
+    fn record_refused(&self, _origin: &Origin, refusal: &Refusal) {
         self.refused.lock().expect("no test panics while it holds this").push(refusal.clone());
     }
 
-    fn failed(&self, operation: &'static str, _error: &(dyn std::error::Error + 'static)) {
+    fn report_failure(&self, operation: &'static str, _error: &(dyn std::error::Error + 'static)) {
         self.failed.lock().expect("no test panics while it holds this").push(operation.to_owned());
     }
 }

@@ -208,11 +208,11 @@ impl SubmissionHooks for NoHooks {
         message
     }
 
-    fn accepted(&self, _: &Origin, _: &Envelope, _: usize, _: AcceptOutcome) {}
+    fn record_accepted(&self, _: &Origin, _: &Envelope, _: usize, _: AcceptOutcome) {}
 
-    fn refused(&self, _: &Origin, _: &Refusal) {}
+    fn record_refused(&self, _: &Origin, _: &Refusal) {}
 
-    fn failed(&self, operation: &'static str, error: &(dyn std::error::Error + 'static)) {
+    fn report_failure(&self, operation: &'static str, error: &(dyn std::error::Error + 'static)) {
         panic!("{operation}: {error}");
     }
 }
