@@ -1,21 +1,22 @@
-//! The agenda of the queue: the time and the destination of the next attempt of every queued message. It is kept in
-//! memory beside the states of the queue.
+//! The dispatcher of the queue: the time and the destination of the next attempt of every queued message. It is kept
+//! in memory beside the states of the messages.
 //!
-//! A piece of *work* is one message for one [`Destination`]. Waiting work is in the lane of its destination, in the
-//! order of its times. Work that is taken is in no lane until it is given back, so it is never given out twice. The
-//! lanes to other servers are sorted by their first work. A lane whose slots are all in use is not in this order. So a
-//! destination that is slow or has ten thousand messages does not hide the work of others: the next work is found
-//! without examining work that cannot be done. Local mailboxes have a separate lane that no other server can fill.
+//! A piece of *work* is one message for one [`Destination`]. Waiting work is in the queue of its destination, in the
+//! order of its times. Work that is taken is in no destination's queue until it is given back, so it is never given out
+//! twice. The queues of other servers are sorted by their first work. A destination whose slots are all in use is not
+//! in this order. So a destination that is slow or has ten thousand messages does not hide the work of others: the next
+//! work is found without examining work that cannot be done. Local mailboxes have a separate queue that no other server
+//! can fill.
 //!
 //! Several slow destinations must not occupy all slots either. A domain is *slow* while an attempt at its work has been
 //! running for longer than [`TRANSFER_SLOW_AFTER`]. It is also slow from a failure that took that long until an attempt
 //! succeeds or fails quickly. Work for slow domains is given out only while such work holds less than half of all
-//! slots. The lanes of slow domains are sorted separately, so this requires no search.
+//! slots. The queues of slow domains are sorted separately, so this requires no search.
 //!
-//! Invariant: `slow_busy` is the sum of the work that is taken from slow lanes. Slow marks are dropped with a domain's
+//! Invariant: `slow_busy` is the sum of the work that is taken for slow domains. Slow marks are dropped with a domain's
 //! last work, so memory is bounded by the queue.
 //!
-//! The owner of an agenda holds the lock around it. This module only maintains the order.
+//! The owner of a dispatcher holds the lock around it. This module only maintains the order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -51,17 +52,17 @@ pub(crate) enum AttemptResult {
 
 /// The order in which queued messages are tried.
 pub(crate) struct Dispatcher {
-    lanes: HashMap<Destination, DestinationQueue>,
-    /// The time of the first work of every lane to another server that has a free slot and is not slow.
+    queues: HashMap<Destination, DestinationQueue>,
+    /// The time of the first work of every other server that has a free slot and is not slow.
     first: BTreeSet<(Timestamp, Destination)>,
-    /// The time of the first work of every slow lane that has a free slot.
+    /// The time of the first work of every slow domain that has a free slot.
     first_slow: BTreeSet<(Timestamp, Destination)>,
     planned: HashMap<QueueKey, AttemptTimes>,
     /// The work that is taken, and the time at which it was taken.
     taken: HashMap<(QueueKey, Destination), Timestamp>,
-    /// The taken work for domains that has not made its lane slow yet, the oldest first.
+    /// The taken work for domains that has not made its domain slow yet, the oldest first.
     young: BTreeSet<(Timestamp, QueueKey, Destination)>,
-    /// Number of pieces of work that are taken from slow lanes.
+    /// Number of pieces of work that are taken for slow domains.
     slow_busy: usize,
     per_destination_max: usize,
     slow_max: usize,
@@ -73,18 +74,18 @@ struct DestinationQueue {
     waiting: BTreeSet<(Timestamp, QueueKey)>,
     /// Number of pieces of work that are taken.
     busy: usize,
-    /// The time under which the lane is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it is
-    /// slow.
+    /// The time under which the destination is listed in [`Dispatcher::first`], or in [`Dispatcher::first_slow`] if it
+    /// is slow.
     listed_at: Option<Timestamp>,
     /// `true` if the destination is slow.
     slow: bool,
 }
 
 impl Dispatcher {
-    /// Creates an agenda with the given numbers of slots for one destination and for all other servers together.
+    /// Creates a dispatcher with the given numbers of slots for one destination and for all other servers together.
     pub(crate) fn new(per_destination_max: usize, elsewhere_max: usize) -> Self {
         Self {
-            lanes: HashMap::new(),
+            queues: HashMap::new(),
             first: BTreeSet::new(),
             first_slow: BTreeSet::new(),
             planned: HashMap::new(),
@@ -101,16 +102,16 @@ impl Dispatcher {
     pub(crate) fn set_attempt_times(&mut self, key: QueueKey, times: AttemptTimes) {
         let before = self.planned.remove(&key).unwrap_or_default();
         for (destination, time) in &before {
-            if let Some(lane) = self.lanes.get_mut(destination) {
-                lane.waiting.remove(&(*time, key));
+            if let Some(queue) = self.queues.get_mut(destination) {
+                queue.waiting.remove(&(*time, key));
             }
         }
         for (destination, time) in &times {
             if !self.taken.contains_key(&(key, destination.clone())) {
-                self.lanes.entry(destination.clone()).or_default().waiting.insert((*time, key));
+                self.queues.entry(destination.clone()).or_default().waiting.insert((*time, key));
             }
         }
-        // The lanes are updated only now, so that a lane whose only message receives another time is not dropped in
+        // The order is updated only now, so that a queue whose only message receives another time is not dropped in
         // between.
         before.keys().chain(times.keys()).for_each(|destination| self.refresh(destination));
         if !times.is_empty() {
@@ -134,10 +135,10 @@ impl Dispatcher {
 
     /// Returns `true` if a destination is known to be slow.
     pub(crate) fn is_slow(&self, destination: &Destination) -> bool {
-        self.lanes.get(destination).is_some_and(|lane| lane.slow)
+        self.queues.get(destination).is_some_and(|queue| queue.slow)
     }
 
-    /// Puts taken work back into its lane. It waits until its time, and at least until `not_before`.
+    /// Puts taken work back into its queue. It waits until its time, and at least until `not_before`.
     pub(crate) fn release(
         &mut self,
         key: QueueKey,
@@ -154,12 +155,12 @@ impl Dispatcher {
             }
             AttemptResult::NotAttempted => {}
         }
-        let lane = self.lanes.entry(destination.clone()).or_default();
-        lane.busy = lane.busy.saturating_sub(1);
-        self.slow_busy = self.slow_busy.saturating_sub(usize::from(lane.slow));
+        let queue = self.queues.entry(destination.clone()).or_default();
+        queue.busy = queue.busy.saturating_sub(1);
+        self.slow_busy = self.slow_busy.saturating_sub(usize::from(queue.slow));
         if let Some(time) = self.planned.get_mut(&key).and_then(|times| times.get_mut(destination)) {
             *time = (*time).max(not_before);
-            lane.waiting.insert((*time, key));
+            queue.waiting.insert((*time, key));
         }
         self.refresh(destination);
     }
@@ -170,14 +171,14 @@ impl Dispatcher {
     }
 
     fn take(&mut self, destination: Destination, now: Timestamp) -> Option<(QueueKey, Destination)> {
-        let lane = self.lanes.get_mut(&destination)?;
-        let (time, key) = *lane.waiting.first()?;
+        let queue = self.queues.get_mut(&destination)?;
+        let (time, key) = *queue.waiting.first()?;
         if time > now {
             return None;
         }
-        lane.waiting.pop_first();
-        lane.busy += 1;
-        self.slow_busy += usize::from(lane.slow);
+        queue.waiting.pop_first();
+        queue.busy += 1;
+        self.slow_busy += usize::from(queue.slow);
         self.taken.insert((key, destination.clone()), now);
         if can_be_slow(&destination) {
             self.young.insert((now, key, destination.clone()));
@@ -196,33 +197,33 @@ impl Dispatcher {
 
     /// Marks a destination as slow or not slow.
     fn mark(&mut self, destination: &Destination, slow: bool) {
-        let Some(lane) = self.lanes.get_mut(destination).filter(|lane| lane.slow != slow) else { return };
-        if let Some(time) = lane.listed_at.take() {
-            let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
-            lanes.remove(&(time, destination.clone()));
+        let Some(queue) = self.queues.get_mut(destination).filter(|queue| queue.slow != slow) else { return };
+        if let Some(time) = queue.listed_at.take() {
+            let order = if queue.slow { &mut self.first_slow } else { &mut self.first };
+            order.remove(&(time, destination.clone()));
         }
-        lane.slow = slow;
-        self.slow_busy = if slow { self.slow_busy + lane.busy } else { self.slow_busy.saturating_sub(lane.busy) };
+        queue.slow = slow;
+        self.slow_busy = if slow { self.slow_busy + queue.busy } else { self.slow_busy.saturating_sub(queue.busy) };
         self.refresh(destination);
     }
 
-    /// Lists a lane in its current order after a change. Removes the lane if it is empty.
+    /// Lists a destination in its current order after a change. Removes its queue if it is empty.
     fn refresh(&mut self, destination: &Destination) {
-        let Some(lane) = self.lanes.get_mut(destination) else { return };
-        let is_open = *destination != Destination::Local && lane.busy < self.per_destination_max;
-        let show = lane.waiting.first().map(|(time, _)| *time).filter(|_| is_open);
-        if lane.listed_at != show {
-            let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
-            if let Some(time) = lane.listed_at {
-                lanes.remove(&(time, destination.clone()));
+        let Some(queue) = self.queues.get_mut(destination) else { return };
+        let is_open = *destination != Destination::Local && queue.busy < self.per_destination_max;
+        let show = queue.waiting.first().map(|(time, _)| *time).filter(|_| is_open);
+        if queue.listed_at != show {
+            let order = if queue.slow { &mut self.first_slow } else { &mut self.first };
+            if let Some(time) = queue.listed_at {
+                order.remove(&(time, destination.clone()));
             }
             if let Some(time) = show {
-                lanes.insert((time, destination.clone()));
+                order.insert((time, destination.clone()));
             }
-            lane.listed_at = show;
+            queue.listed_at = show;
         }
-        if lane.waiting.is_empty() && lane.busy == 0 {
-            self.lanes.remove(destination);
+        if queue.waiting.is_empty() && queue.busy == 0 {
+            self.queues.remove(destination);
         }
     }
 }
@@ -283,7 +284,7 @@ mod tests {
         dispatcher.set_attempt_times(key(1), AttemptTimes::new());
         dispatcher.release(key(1), &Destination::SmartHost, Timestamp(0), AttemptResult::NotAttempted);
         assert_eq!(
-            (dispatcher.counts(), dispatcher.lanes.len(), dispatcher.first.len()),
+            (dispatcher.counts(), dispatcher.queues.len(), dispatcher.first.len()),
             ((0, 0), 0, 0),
             "nothing is left"
         );
@@ -378,26 +379,26 @@ mod tests {
                     _ => dispatcher.mark_slow_destinations(at(time * 5)),
                 }
                 for destination in &destinations {
-                    let lane = dispatcher.lanes.get(destination);
+                    let queue = dispatcher.queues.get(destination);
                     let busy = dispatcher.taken.keys().filter(|(_, taken)| taken == destination).count();
-                    prop_assert_eq!(lane.map_or(0, |lane| lane.busy), busy);
+                    prop_assert_eq!(queue.map_or(0, |queue| queue.busy), busy);
                     let waits = |(key, times): (&QueueKey, &AttemptTimes)| {
                         let time = times.get(destination)?;
                         (!dispatcher.taken.contains_key(&(*key, destination.clone()))).then_some((*time, *key))
                     };
                     let waiting: BTreeSet<_> = dispatcher.planned.iter().filter_map(waits).collect();
-                    prop_assert_eq!(lane.map(|lane| &lane.waiting).cloned().unwrap_or_default(), waiting);
+                    prop_assert_eq!(queue.map(|queue| &queue.waiting).cloned().unwrap_or_default(), waiting);
                 }
-                let slow_busy: usize = dispatcher.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
+                let slow_busy: usize = dispatcher.queues.values().filter(|queue| queue.slow).map(|queue| queue.busy).sum();
                 prop_assert_eq!(dispatcher.slow_busy, slow_busy);
                 for (first, slow) in [(&dispatcher.first, false), (&dispatcher.first_slow, true)] {
-                    let listed = |(destination, lane): (&Destination, &DestinationQueue)| Some((lane.listed_at?, destination.clone()));
-                    let expected: BTreeSet<_> = dispatcher.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(listed).collect();
+                    let listed = |(destination, queue): (&Destination, &DestinationQueue)| Some((queue.listed_at?, destination.clone()));
+                    let expected: BTreeSet<_> = dispatcher.queues.iter().filter(|(_, queue)| queue.slow == slow).filter_map(listed).collect();
                     prop_assert_eq!(first, &expected);
                 }
                 prop_assert!(dispatcher.young.iter().all(|(since, note, destination)| dispatcher.taken.get(&(*note, destination.clone())) == Some(since)));
-                for lane in dispatcher.lanes.values().filter(|lane| lane.busy >= 2) {
-                    prop_assert!(lane.listed_at.is_none());
+                for queue in dispatcher.queues.values().filter(|queue| queue.busy >= 2) {
+                    prop_assert!(queue.listed_at.is_none());
                 }
             }
         }

@@ -106,7 +106,7 @@ pub(crate) struct Queue {
 struct State {
     /// The states, each with the ticket of the write that created it.
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
-    agenda: Dispatcher,
+    dispatcher: Dispatcher,
     /// Jobs that are still active because their outcomes could not be written.
     pending_outcomes: Vec<(DeliveryJob, Vec<TransferOutcome>)>,
 }
@@ -114,8 +114,8 @@ struct State {
 impl Queue {
     /// Reads the states of all queued messages.
     pub(crate) fn load(boxes: &[QueueDatabase], options: &RouterOptions) -> Result<Self> {
-        let agenda = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
-        let state = State { entries: BTreeMap::new(), agenda, pending_outcomes: Vec::new() };
+        let dispatcher = Dispatcher::new(options.transfers_per_destination_max, options.transfers_max);
+        let state = State { entries: BTreeMap::new(), dispatcher, pending_outcomes: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
         let queue = Self { state: Mutex::new(state), message_locks: turns, smart_host: options.smart_host };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
@@ -149,7 +149,7 @@ impl Queue {
             *time = queued.next_attempt.min(*time);
         }
         let mut state = self.lock();
-        state.agenda.set_attempt_times(key, times);
+        state.dispatcher.set_attempt_times(key, times);
         if entry.recipients.is_empty() {
             state.entries.remove(&key);
         } else {
@@ -159,7 +159,7 @@ impl Queue {
 
     pub(crate) fn counts(&self) -> QueueCounts {
         let state = self.lock();
-        let (pending, active) = state.agenda.counts();
+        let (pending, active) = state.dispatcher.counts();
         QueueCounts { messages: state.entries.len(), pending, active }
     }
 
@@ -182,7 +182,7 @@ impl Queue {
         let mut state = self.lock();
         let mut jobs = Vec::new();
         while jobs.len() < jobs_max {
-            let Some((key, destination)) = take(&mut state.agenda, now) else { break };
+            let Some((key, destination)) = take(&mut state.dispatcher, now) else { break };
             let Some((entry, ticket)) = state.entries.get(&key) else { continue };
             let recipients_max = match destination {
                 Destination::Local => LOCAL_DELIVERIES_PER_TRANSACTION_MAX,
@@ -197,7 +197,7 @@ impl Queue {
             let envelope = entry.envelope.clone();
             let size = entry.size;
             let ticket = *ticket;
-            let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
+            let is_hurried = matches!(destination, Destination::Domain(_)) && !state.dispatcher.is_slow(&destination);
             let opening_max = is_hurried.then_some(CONNECT_TIME_MAX);
             jobs.push(DeliveryJob {
                 key,
@@ -223,7 +223,7 @@ impl Queue {
     }
 
     fn release(&self, job: &DeliveryJob, not_before: Timestamp, ended: AttemptResult) {
-        self.lock().agenda.release(job.key, &job.destination, not_before, ended);
+        self.lock().dispatcher.release(job.key, &job.destination, not_before, ended);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
