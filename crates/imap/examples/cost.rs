@@ -80,8 +80,9 @@ fn main() {
         MailOptions::default(),
     );
     mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
-    let site = Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, SessionOptions::default()));
-    let session = Session::new(site, Peer::local());
+    let context =
+        Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, SessionOptions::default()));
+    let session = Session::new(context, Peer::local());
     let decoder = CommandDecoder::new(session.mode());
     let mut client = Client { session, decoder, out: ResponseWriter::new() };
     let file = mail.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).expect("the owner may open it");

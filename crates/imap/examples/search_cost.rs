@@ -55,8 +55,8 @@ struct Client {
 
 impl Client {
     /// Logs in and selects the inbox.
-    fn new(site: SessionContext) -> Self {
-        let session = Session::new(Arc::new(site), Peer::local());
+    fn new(context: SessionContext) -> Self {
+        let session = Session::new(Arc::new(context), Peer::local());
         let decoder = CommandDecoder::new(session.mode());
         let mut client = Self { session, decoder, out: ResponseWriter::new() };
         client.command("a LOGIN u p");
@@ -99,11 +99,11 @@ fn main() {
     let index =
         Arc::new(FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
-    let site = || {
+    let context = || {
         SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, SessionOptions::default())
     };
-    let mut without = Client::new(site());
-    let mut with = Client::new(site().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
+    let mut without = Client::new(context());
+    let mut with = Client::new(context().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
     let figures: Vec<Measurement> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();
     if arguments.iter().any(|argument| argument == "--json") {
         let pairs: Vec<String> = figures.iter().map(Measurement::json).collect();

@@ -30,7 +30,7 @@ use crate::session::{ConnectionAction, Session, SessionContext};
 /// Data that the connections of one listener share.
 pub struct ListenerServices {
     /// Data that all sessions share. Its option `starttls` requires `tls`.
-    pub site: Arc<SessionContext>,
+    pub context: Arc<SessionContext>,
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
     /// The pool that runs blocking work.
@@ -46,7 +46,7 @@ pub async fn serve(
     service: Arc<ListenerServices>,
     termination: SessionTermination,
 ) -> io::Result<()> {
-    let mut session = Session::new(Arc::clone(&service.site), peer);
+    let mut session = Session::new(Arc::clone(&service.context), peer);
     if peer.tls {
         session.set_encrypted(stream.channel_bindings());
     }
@@ -283,7 +283,7 @@ impl Connection {
     /// Reads the next bytes into the decoder.
     async fn read(&mut self, shutdown: &Shutdown, woken: impl Future<Output = ()>) -> io::Result<Result<(), WaitEnd>> {
         let logged_in = self.work.session.login().is_some();
-        let options = &self.service.site.options;
+        let options = &self.service.context.options;
         let time_max = if logged_in { options.silence_time_max } else { options.login_time_max };
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         tokio::select! {

@@ -92,7 +92,7 @@ pub struct Account {
 
 /// The state of one connection.
 pub struct Session {
-    pub(crate) site: Arc<SessionContext>,
+    pub(crate) context: Arc<SessionContext>,
     pub(crate) peer: Peer,
     /// The channel bindings of the TLS connection.
     channel_bindings: Vec<ChannelBinding>,
@@ -133,9 +133,9 @@ pub(crate) enum Task {
 impl Session {
     /// Creates the session of a new connection.
     #[must_use]
-    pub fn new(site: Arc<SessionContext>, peer: Peer) -> Self {
+    pub fn new(context: Arc<SessionContext>, peer: Peer) -> Self {
         Self {
-            site,
+            context,
             peer,
             channel_bindings: Vec::new(),
             account: None,
@@ -227,7 +227,7 @@ impl Session {
     /// Creates a session that replaces a lost one. It can only be used to end the connection.
     #[must_use]
     pub fn replacement(&self) -> Self {
-        Self::new(Arc::clone(&self.site), self.peer)
+        Self::new(Arc::clone(&self.context), self.peer)
     }
 
     /// Returns a future that must be ready before the output written so far is sent, or `None` if the output can be
@@ -257,7 +257,7 @@ impl Session {
             authenticated: self.account.is_some(),
             utf8: self.enabled.utf8 || self.enabled.rev2,
             charset_refused: self.enabled.utf8,
-            append_bytes_max: self.site.options.append_bytes_max,
+            append_bytes_max: self.context.options.append_bytes_max,
         }
     }
 
@@ -269,7 +269,7 @@ impl Session {
 
     /// Returns the context of logins, with the mechanisms that the connection offers.
     pub(crate) fn login_context(&self) -> sasl::Context {
-        self.peer.login_context(LoginProtocol::Imap, &self.site.options.mechanisms, &self.channel_bindings)
+        self.peer.login_context(LoginProtocol::Imap, &self.context.options.mechanisms, &self.channel_bindings)
     }
 
     pub(crate) fn encoding(&self) -> TextEncoding {
@@ -358,7 +358,7 @@ impl Session {
             ResponseStatus::Ok if self.account.is_some() => self.errors = 0,
             _ => {}
         }
-        let options = &self.site.options;
+        let options = &self.context.options;
         let why = if self.errors >= options.errors_max {
             "too many errors"
         } else if self.account.is_none() && self.login_failures >= options.login_failures_max {

@@ -25,12 +25,12 @@ pub struct Connection {
 impl Connection {
     /// Connects to a world.
     pub fn new(world: &TestServer, peer: Peer) -> Self {
-        Self::at(&world.site, peer)
+        Self::at(&world.context, peer)
     }
 
     /// Connects to one of the sites of a world.
-    pub fn at(site: &Arc<SessionContext>, peer: Peer) -> Self {
-        let session = Session::new(Arc::clone(site), peer);
+    pub fn at(context: &Arc<SessionContext>, peer: Peer) -> Self {
+        let session = Session::new(Arc::clone(context), peer);
         let decoder = CommandDecoder::new(session.mode());
         Self {
             session,

@@ -177,8 +177,8 @@ impl Client {
 
 /// Compares the results of two clients, one with the index and one without.
 fn compare(world: &TestServer, needles: &[String]) {
-    let mut with = Client::new(Connection::at(&world.site, Peer::local()));
-    let mut without = Client::new(Connection::at(&world.site_without_index, Peer::local()));
+    let mut with = Client::new(Connection::at(&world.context, Peer::local()));
+    let mut without = Client::new(Connection::at(&world.context_without_index, Peer::local()));
     for needle in needles {
         for key in
             ["TEXT", "BODY", "SUBJECT", "HEADER X-Odd", "NOT TEXT", "OR FLAGGED BODY", "OR SUBJECT x BODY", "FROM"]
@@ -212,7 +212,7 @@ proptest! {
         compare(&world, &needles);
         // At this point the index is out of date.
         later.iter().for_each(|parts| deliver(&file, &write(parts)));
-        let mut client = Client::new(Connection::at(&world.site, Peer::local()));
+        let mut client = Client::new(Connection::at(&world.context, Peer::local()));
         client.send(format!("d UID STORE {}:{} +FLAGS (\\Deleted)\r\ne EXPUNGE\r\nf STORE 1:3,42:* +FLAGS (\\Flagged)\r\n", 3, 5).as_bytes());
         compare(&world, &needles[..4]);
         world.index("alice");
@@ -226,7 +226,7 @@ fn addresses_are_indexed_without_comments() {
     let world = world_with_others();
     deliver(&world.open_as_server("alice"), b"From: Ann <ann(the)archer@ (x) example. org>\r\n\r\nx\r\n");
     world.index("alice");
-    let mut client = Client::new(Connection::at(&world.site, Peer::local()));
+    let mut client = Client::new(Connection::at(&world.context, Peer::local()));
     for (key, needle, found) in [
         ("FROM", "annarcher@example.org", true),
         ("FROM", "narch", true),
@@ -262,7 +262,7 @@ fn messages_ruled_out_by_the_index_are_not_read() {
     assert_eq!(view(&world), [0_usize; 0], "before indexing, no message is ruled out");
     world.index("alice");
     assert_eq!(view(&world), [ADDITIONAL_MESSAGES, ADDITIONAL_MESSAGES, 0, 1, ADDITIONAL_MESSAGES + 1 - 11, 0]);
-    let mut client = Client::new(Connection::at(&world.site, Peer::local()));
+    let mut client = Client::new(Connection::at(&world.context, Peer::local()));
     assert_eq!(client.search("BODY", "eropl")[0], format!("* SEARCH {}", ADDITIONAL_MESSAGES + 1));
     assert_eq!(world.index_uses.swap(0, Ordering::Relaxed), 1);
     client.search("UID 1:5 BODY", "eropl");

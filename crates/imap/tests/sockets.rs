@@ -28,7 +28,7 @@ async fn server() -> Server {
     let termination = SessionTermination::default();
     let all_sessions = termination.clone();
     let service =
-        Arc::new(ListenerServices { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
+        Arc::new(ListenerServices { context: Arc::clone(&world.context), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {

@@ -25,9 +25,9 @@ pub struct TestServer {
     /// The clock, for dialogues that advance the time.
     pub clock: Arc<SimClock>,
     /// The shared data for sessions.
-    pub site: Arc<SessionContext>,
+    pub context: Arc<SessionContext>,
     /// The shared data for sessions that search without an index.
-    pub site_without_index: Arc<SessionContext>,
+    pub context_without_index: Arc<SessionContext>,
     /// Number of times that sessions requested the index.
     pub index_uses: Arc<AtomicUsize>,
     mail: Arc<MailStore>,
@@ -58,7 +58,7 @@ impl TestServer {
         let mut options = SessionOptions { starttls: true, append_bytes_max: 1 << 20, ..SessionOptions::default() };
         change(&mut options);
         let accounts: Arc<dyn Accounts> = Arc::new(accounts);
-        let site = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
+        let context = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
         let index_uses = Arc::new(AtomicUsize::new(0));
         let found = Arc::clone(&index);
         let uses = Arc::clone(&index_uses);
@@ -66,9 +66,9 @@ impl TestServer {
             uses.fetch_add(1, Ordering::Relaxed);
             Ok(Some(Arc::clone(&found)))
         });
-        let site_without_index = Arc::new(site());
-        let site = Arc::new(site().with_full_text(full_text));
-        Self { clock, site, site_without_index, index_uses, mail, index, _index_folder: folder }
+        let context_without_index = Arc::new(context());
+        let context = Arc::new(context().with_full_text(full_text));
+        Self { clock, context, context_without_index, index_uses, mail, index, _index_folder: folder }
     }
 
     /// Returns the full-text index.

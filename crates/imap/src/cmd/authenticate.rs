@@ -41,7 +41,7 @@ fn proceed(session: &mut Session, step: ExchangeStep, out: &mut ResponseWriter) 
             CommandOutcome::Sasl(exchange)
         }
         ExchangeStep::Check(check) => {
-            let next = check.run(&*session.site.accounts);
+            let next = check.run(&*session.context.accounts);
             proceed(session, next, out)
         }
         ExchangeStep::Done { login, .. } => login::complete_login(session, login),

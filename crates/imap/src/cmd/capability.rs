@@ -22,14 +22,14 @@ pub fn write(session: &Session, out: &mut ResponseWriter) {
     for capability in VERBS.iter().flat_map(|verb| verb.capabilities) {
         out.space().text(capability);
     }
-    out.text(" APPENDLIMIT=").number(session.site.options.append_bytes_max as u64);
+    out.text(" APPENDLIMIT=").number(session.context.options.append_bytes_max as u64);
     if session.account.is_some() {
-        if !session.compressed && session.site.options.compression {
+        if !session.compressed && session.context.options.compression {
             out.text(" COMPRESS=DEFLATE");
         }
         return;
     }
-    if !session.peer.tls && session.site.options.starttls {
+    if !session.peer.tls && session.context.options.starttls {
         out.text(" STARTTLS");
     }
     if session.peer.is_private() {

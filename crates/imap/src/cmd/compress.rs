@@ -8,7 +8,7 @@ pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome
     if algorithm != "DEFLATE" {
         return Err(Error::Bad("unknown algorithm, only DEFLATE is supported"));
     }
-    if !session.site.options.compression {
+    if !session.context.options.compression {
         return Err(Error::No("[CANNOT] compression is disabled"));
     }
     if session.compressed {

@@ -7,7 +7,7 @@ use crate::session::{CommandOutcome, Session, TaggedReply};
 /// Sends the identification of the server. The identification that the client sends has no effect.
 pub fn id(session: &Session, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     out.untagged().text("ID (");
-    for (index, (name, value)) in session.site.options.identification.iter().enumerate() {
+    for (index, (name, value)) in session.context.options.identification.iter().enumerate() {
         if index > 0 {
             out.space();
         }

@@ -19,7 +19,7 @@ pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutco
 /// Completes the login of a client that has proved its identity: opens its mail file and replies.
 pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
     let login = login.authorization;
-    match session.site.accounts.open(&login) {
+    match session.context.accounts.open(&login) {
         Ok(file) => {
             session.account = Some(Account { login, file: Arc::new(file) });
             TaggedReply::ok("logged in").with_code(capability::capability_code(session)).into()
@@ -43,7 +43,7 @@ fn check_password(session: &Session, user: &str, password: &[u8]) -> Result<Logi
         return Err(LoginError::TlsRequired);
     }
     let request = PasswordRequest::without_sasl(user.as_bytes(), password)?;
-    session.site.accounts.check_password(&session.peer.login_origin(LoginProtocol::Imap), &request)
+    session.context.accounts.check_password(&session.peer.login_origin(LoginProtocol::Imap), &request)
 }
 
 /// Returns the reply to a failed login, with its response code (RFC 5530).

@@ -68,8 +68,8 @@ impl SearchCursor {
             session.enable_condstore(&view, out)?;
         }
         fetch::synchronize(session, &view, numbering, out)?;
-        let now = session.site.clock.now();
-        let full_text = Arc::clone(&session.site.full_text);
+        let now = session.context.clock.now();
+        let full_text = Arc::clone(&session.context.full_text);
         let selected = session.selected()?;
         let plan = SearchPlan::new(&resolve_key(key, selected, &view)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);

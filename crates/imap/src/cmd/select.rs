@@ -38,7 +38,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     let mut selected = SelectedMailbox::new(&folder, select.mode, &status);
     selected.mark_up_to_date(&view);
     let mailbox = (file.database().number(), folder.id);
-    let recent = &session.site.recent;
+    let recent = &session.context.recent;
     let uid_next = status.uid_next.0;
     let unclaimed =
         if selected.is_writable() { recent.claim(mailbox, uid_next) } else { recent.peek(mailbox, uid_next) };

@@ -8,7 +8,7 @@ pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if session.peer.tls {
         return Err(Error::Bad("the connection is already encrypted"));
     }
-    if !session.site.options.starttls {
+    if !session.context.options.starttls {
         return Err(Error::Bad("STARTTLS is not available"));
     }
     Ok(TaggedReply::ok("begin TLS now").with_updates(Updates::None).with_action(ConnectionAction::StartTls).into())

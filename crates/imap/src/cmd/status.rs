@@ -54,12 +54,12 @@ pub fn write(
             }
             StatusItem::Recent => {
                 let database = session.file()?.database().number();
-                let first = session.site.recent.peek((database, folder.id), status.uid_next.0);
+                let first = session.context.recent.peek((database, folder.id), status.uid_next.0);
                 let recent = status.messages.saturating_sub(view.rank(folder.id, Uid(first))?);
                 out.text("RECENT ").number(u64::from(recent));
             }
             StatusItem::AppendLimit => {
-                out.text("APPENDLIMIT ").number(session.site.options.append_bytes_max as u64);
+                out.text("APPENDLIMIT ").number(session.context.options.append_bytes_max as u64);
             }
             item => write_item(*item, &status, out),
         }

@@ -49,7 +49,7 @@ pub(super) struct CommandStart {
 impl CommandStart {
     /// Returns the beginning of a command that the session starts now.
     pub(super) fn now(session: &Session) -> Self {
-        Self { at: session.site.clock.monotonic(), state: SessionState::of(session) }
+        Self { at: session.context.clock.monotonic(), state: SessionState::of(session) }
     }
 }
 
@@ -57,7 +57,7 @@ impl Session {
     /// Reports the end of a command, and the change of state that it caused.
     pub(super) fn log_completed(&mut self, reply: &TaggedReply, action: ConnectionAction) {
         let Some(start) = self.command_start.take() else { return };
-        let duration = self.site.clock.monotonic().saturating_sub(start.at);
+        let duration = self.context.clock.monotonic().saturating_sub(start.at);
         tracing::debug!(
             target: "imap",
             connection = self.peer.connection,

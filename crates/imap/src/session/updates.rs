@@ -147,7 +147,7 @@ impl Session {
 
     fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let rev2 = self.enabled.rev2;
-        let site = std::sync::Arc::clone(&self.site);
+        let context = std::sync::Arc::clone(&self.context);
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
         if view.modseq() <= selected.counted {
@@ -163,9 +163,9 @@ impl Session {
         let before = selected.sequence_numbers.count();
         selected.sequence_numbers.extend_to(uid_next, status.messages);
         let unclaimed = if selected.is_writable() {
-            site.recent.claim(mailbox, uid_next)
+            context.recent.claim(mailbox, uid_next)
         } else {
-            site.recent.peek(mailbox, uid_next)
+            context.recent.peek(mailbox, uid_next)
         };
         if !rev2 {
             selected.add_recent(unclaimed.max(known)..uid_next);

@@ -117,10 +117,10 @@ impl ProtocolServices {
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServices> {
     let options = imap_options(&server.instance.config);
     let accounts = Arc::clone(logins) as Arc<dyn imap::backend::Accounts>;
-    let site = imap::session::SessionContext::new(accounts, Arc::clone(&server.instance.clock), options);
+    let context = imap::session::SessionContext::new(accounts, Arc::clone(&server.instance.clock), options);
     let full_text = Arc::clone(&server.instance.full_text);
     Arc::new(imap::ListenerServices {
-        site: Arc::new(site.with_full_text(Arc::new(move || full_text.open_existing()))),
+        context: Arc::new(context.with_full_text(Arc::new(move || full_text.open_existing()))),
         tls: Some(Arc::clone(&server.tls)),
         pool: server.pool.clone(),
         shutdown: server.shutdown.clone(),
