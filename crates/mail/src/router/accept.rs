@@ -150,7 +150,7 @@ pub(crate) struct RoutedMessage<'a> {
     /// mailbox did not accept it.
     pub(crate) queued: Vec<QueuedRecipient>,
     pub(crate) if_full: FullMailboxPolicy,
-    /// The index of an earlier posting whose deliveries this posting reports. The report is written after those
+    /// The index of an earlier message whose deliveries this message reports. The report is written after those
     /// deliveries, if there is anything to report.
     pub(crate) reports_on: Option<usize>,
 }
@@ -229,20 +229,25 @@ impl Router {
             envelope_id: envelope.envelope_id.clone(),
             ..*envelope
         };
-        let mut posting = RoutedMessage::new(header, raw);
-        let unreached = route(&envelope.recipients, targets, &mut posting, now);
-        let mut postings = Vec::with_capacity(1);
-        let dead = self.push_report(&mut postings, Action::Failed, &posting, unreached.failed, now)?;
-        self.push_report(&mut postings, Action::Expanded, &posting, unreached.expanded, now)?;
-        posting.queued.extend(dead);
-        let is_confirmed = !posting.envelope.reverse_path.is_empty() && !success_report_recipients(&posting).is_empty();
+        let mut routed_message = RoutedMessage::new(header, raw);
+        let unreached = route(&envelope.recipients, targets, &mut routed_message, now);
+        let mut routed_messages = Vec::with_capacity(1);
+        let dead = self.push_report(&mut routed_messages, Action::Failed, &routed_message, unreached.failed, now)?;
+        self.push_report(&mut routed_messages, Action::Expanded, &routed_message, unreached.expanded, now)?;
+        routed_message.queued.extend(dead);
+        let is_confirmed =
+            !routed_message.envelope.reverse_path.is_empty() && !success_report_recipients(&routed_message).is_empty();
         let confirmation =
-            if is_confirmed { Some(self.report_to_sender(&posting, postings.len(), now)?) } else { None };
-        let place = postings.len();
-        postings.push(posting);
-        postings.extend(confirmation.map(|report| RoutedMessage { reports_on: Some(place), ..report }));
-        let ticket = self.commit_routed(&mut postings, Vec::new(), now)?;
-        Ok(AcceptOutcome { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
+            if is_confirmed { Some(self.report_to_sender(&routed_message, routed_messages.len(), now)?) } else { None };
+        let place = routed_messages.len();
+        routed_messages.push(routed_message);
+        routed_messages.extend(confirmation.map(|report| RoutedMessage { reports_on: Some(place), ..report }));
+        let ticket = self.commit_routed(&mut routed_messages, Vec::new(), now)?;
+        Ok(AcceptOutcome {
+            ticket,
+            delivered: routed_messages[place].local.len(),
+            queued: routed_messages[place].queued.len(),
+        })
     }
 
     /// Returns all targets that an address resolves to.
@@ -254,11 +259,11 @@ impl Router {
         recipients.iter().map(|recipient| Ok(self.targets(&recipient.address)?.into())).collect()
     }
 
-    /// Adds the report that a sender requested to the postings. If there is no sender, the failures cannot be reported
+    /// Adds the report that a sender requested to the messages. If there is no sender, the failures cannot be reported
     /// and are returned as dead.
     pub(crate) fn push_report(
         &self,
-        postings: &mut Vec<RoutedMessage<'_>>,
+        routed_messages: &mut Vec<RoutedMessage<'_>>,
         action: Action,
         about: &RoutedMessage<'_>,
         recipients: Vec<QueuedRecipient>,
@@ -273,13 +278,13 @@ impl Router {
             let dead = |queued| QueuedRecipient { state: RecipientState::Dead, ..queued };
             return Ok(if action == Action::Failed { wanted.into_iter().map(dead).collect() } else { Vec::new() });
         }
-        let mut posting = self.report_to_sender(about, postings.len(), now)?;
-        posting.raw = self.render(action, about, &wanted, now).into();
-        postings.push(posting);
+        let mut routed_message = self.report_to_sender(about, routed_messages.len(), now)?;
+        routed_message.raw = self.render(action, about, &wanted, now).into();
+        routed_messages.push(routed_message);
         Ok(Vec::new())
     }
 
-    /// Creates the posting of a report to the sender of a message, without its text.
+    /// Creates the message of a report to the sender of a message, without its text.
     fn report_to_sender(
         &self,
         about: &RoutedMessage<'_>,
@@ -291,13 +296,13 @@ impl Router {
             smtputf8: dsn::is_international(&about.envelope),
             ..Envelope::default()
         };
-        let mut posting = RoutedMessage::new(envelope, Vec::new());
+        let mut routed_message = RoutedMessage::new(envelope, Vec::new());
         let sender = Recipient::new(&about.envelope.reverse_path);
         let recipients = [sender];
-        let unreached = route(&recipients, &self.targets_of_all(&recipients)?, &mut posting, now);
+        let unreached = route(&recipients, &self.targets_of_all(&recipients)?, &mut routed_message, now);
         let dead = unreached.failed.into_iter().map(|queued| QueuedRecipient { state: RecipientState::Dead, ..queued });
-        posting.queued.extend(dead);
-        Ok(posting)
+        routed_message.queued.extend(dead);
+        Ok(routed_message)
     }
 
     fn render(
@@ -312,20 +317,20 @@ impl Router {
         DsnReport { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
     }
 
-    /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the postings
+    /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the messages
     /// contain their outcome.
     pub(crate) fn commit_routed(
         &self,
-        postings: &mut [RoutedMessage<'_>],
+        routed_messages: &mut [RoutedMessage<'_>],
         updates: Vec<QueueUpdate>,
         now: Timestamp,
     ) -> Result<Ticket> {
         let mut files: Vec<MailFile> = Vec::new();
-        let places = self.open_files(postings, &mut files, now)?;
+        let places = self.open_files(routed_messages, &mut files, now)?;
         let own_box = updates.first().map(|update| usize::from(update.key.mailbox) - 1);
         let box_index = own_box.unwrap_or_else(|| self.next_box.fetch_add(1, Ordering::Relaxed) % self.boxes.len());
         let needs_box = own_box.is_some()
-            || postings.iter().any(|posting| !posting.queued.is_empty())
+            || routed_messages.iter().any(|routed_message| !routed_message.queued.is_empty())
             || files.iter().any(|file| file.database().record().options.quota_bytes.is_some());
         let mut accesses: Vec<&Access<level::Depositor>> = files.iter().map(MailFile::depositor).collect();
         let box_place = accesses.len();
@@ -335,19 +340,19 @@ impl Router {
         let mut transaction = self.mail.notes().transaction(&accesses)?;
         let mut entries = Vec::new();
         for (index, places) in places.iter().enumerate() {
-            let (before, rest) = postings.split_at_mut(index);
-            let posting = &mut rest[0];
-            if let Some(about) = posting.reports_on.map(|about| &before[about]) {
+            let (before, rest) = routed_messages.split_at_mut(index);
+            let routed_message = &mut rest[0];
+            if let Some(about) = routed_message.reports_on.map(|about| &before[about]) {
                 let confirmed = success_report_recipients(about);
                 if confirmed.is_empty() {
                     continue;
                 }
-                posting.raw = self.render(Action::Delivered, about, &confirmed, now).into();
+                routed_message.raw = self.render(Action::Delivered, about, &confirmed, now).into();
             }
-            self.deliver(&mut transaction, posting, places, &files, now)?;
-            if !posting.queued.is_empty() {
+            self.deliver(&mut transaction, routed_message, places, &files, now)?;
+            if !routed_message.queued.is_empty() {
                 let mailbox = u16::try_from(box_index + 1).unwrap_or(1);
-                entries.push(self.enqueue(&mut transaction, posting, (box_place, mailbox), now)?);
+                entries.push(self.enqueue(&mut transaction, routed_message, (box_place, mailbox), now)?);
             }
         }
         for update in &updates {
@@ -369,15 +374,15 @@ impl Router {
     /// Opens the mail files that messages go to. Recipients whose mail file cannot be opened are queued.
     fn open_files(
         &self,
-        postings: &mut [RoutedMessage<'_>],
+        routed_messages: &mut [RoutedMessage<'_>],
         files: &mut Vec<MailFile>,
         now: Timestamp,
     ) -> Result<Vec<Vec<usize>>> {
         let mut paths: Vec<String> = Vec::new();
-        let mut places = Vec::with_capacity(postings.len());
-        for posting in postings {
-            let mut of_posting = Vec::with_capacity(posting.local.len());
-            for (mailbox, recipient) in std::mem::take(&mut posting.local) {
+        let mut places = Vec::with_capacity(routed_messages.len());
+        for routed_message in routed_messages {
+            let mut of_message = Vec::with_capacity(routed_message.local.len());
+            for (mailbox, recipient) in std::mem::take(&mut routed_message.local) {
                 let path = mailbox.mail_file.to_lowercase();
                 let known = paths.iter().position(|known| *known == path);
                 let place = known.map_or_else(|| self.open_file(&mailbox), |_| Ok(None));
@@ -387,18 +392,18 @@ impl Router {
                         if known.is_none() {
                             paths.push(path);
                         }
-                        of_posting.push(known.unwrap_or(paths.len() - 1));
-                        posting.local.push((mailbox, recipient));
+                        of_message.push(known.unwrap_or(paths.len() - 1));
+                        routed_message.local.push((mailbox, recipient));
                     }
-                    Err(error) if posting.if_full == FullMailboxPolicy::Fail => return Err(error),
+                    Err(error) if routed_message.if_full == FullMailboxPolicy::Fail => return Err(error),
                     Err(_) => {
                         let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
                         queued.last_reply = CANNOT_OPEN.to_owned();
-                        posting.queued.push(queued);
+                        routed_message.queued.push(queued);
                     }
                 }
             }
-            places.push(of_posting);
+            places.push(of_message);
         }
         Ok(places)
     }
@@ -417,35 +422,38 @@ impl Router {
     fn deliver(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &mut RoutedMessage<'_>,
+        routed_message: &mut RoutedMessage<'_>,
         places: &[usize],
         files: &[MailFile],
         now: Timestamp,
     ) -> Result<()> {
-        if posting.local.is_empty() {
+        if routed_message.local.is_empty() {
             return Ok(());
         }
-        let form = posting.delivered_bytes.take().unwrap_or_else(|| with_return_path(&posting.envelope, &posting.raw));
+        let form = routed_message
+            .delivered_bytes
+            .take()
+            .unwrap_or_else(|| with_return_path(&routed_message.envelope, &routed_message.raw));
         let mut prepared = PreparedMessage::new(&form, self.mail.options().separate_bytes_min);
-        for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
+        for ((mailbox, recipient), place) in std::mem::take(&mut routed_message.local).into_iter().zip(places) {
             let mut writer = transaction.writer(*place);
             let limit = files[*place].database().record().options.quota_bytes;
             if let Err(error) = check_quota(&writer, limit, prepared.length()) {
-                if posting.if_full == FullMailboxPolicy::Fail {
+                if routed_message.if_full == FullMailboxPolicy::Fail {
                     return Err(error);
                 }
                 let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
                 queued.last_reply = MAILBOX_FULL.to_owned();
                 queued.next_attempt = self.options.schedule.next(1, now);
                 queued.attempts = 1;
-                posting.queued.push(queued);
+                routed_message.queued.push(queued);
                 continue;
             }
             let inbox = self.mail.inbox_of(&writer)?;
             let mut note = prepared.note(&mut writer)?;
             note.folders = vec![inbox];
             writer.note_create(note)?;
-            posting.local.push((mailbox, recipient));
+            routed_message.local.push((mailbox, recipient));
         }
         Ok(())
     }
@@ -453,19 +461,19 @@ impl Router {
     fn enqueue(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &RoutedMessage<'_>,
+        routed_message: &RoutedMessage<'_>,
         (place, mailbox): (usize, u16),
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
         let mut writer = transaction.writer(place);
-        let mut prepared = PreparedMessage::new(&posting.raw, self.mail.options().separate_bytes_min);
+        let mut prepared = PreparedMessage::new(&routed_message.raw, self.mail.options().separate_bytes_min);
         let note = prepared.note(&mut writer)?;
         let entry = QueueEntry {
-            envelope: posting.envelope.clone(),
+            envelope: routed_message.envelope.clone(),
             arrived: now,
             message: writer.note_create(note)?,
-            size: posting.raw.len() as u64,
-            recipients: posting.queued.clone(),
+            size: routed_message.raw.len() as u64,
+            recipients: routed_message.queued.clone(),
         };
         let note = writer.note_create(NewNote::document(state_items(&entry)))?;
         Ok((QueueKey { mailbox, note }, entry))
@@ -479,10 +487,10 @@ impl Router {
 fn route(
     recipients: &[Recipient],
     targets: &[Arc<[DeliveryTarget]>],
-    posting: &mut RoutedMessage<'_>,
+    routed_message: &mut RoutedMessage<'_>,
     now: Timestamp,
 ) -> UnroutedRecipients {
-    let mut routing = Routing { posting, unreached: UnroutedRecipients::default(), seen: HashSet::new() };
+    let mut routing = Routing { routed_message, unreached: UnroutedRecipients::default(), seen: HashSet::new() };
     let resolved = || recipients.iter().zip(targets);
     for (recipient, targets) in resolved().filter(|(_, targets)| targets.len() <= 1) {
         routing.add(recipient, targets, now);
@@ -497,10 +505,10 @@ fn route(
         }
         routing.add(&recipient, targets, now);
     }
-    let Routing { posting, unreached, .. } = routing;
-    if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
-        let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
-        posting.queued.extend(
+    let Routing { routed_message, unreached, .. } = routing;
+    if routed_message.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
+        let later = routed_message.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
+        routed_message.queued.extend(
             later.into_iter().map(|(mailbox, recipient)| QueuedRecipient::new(recipient, Some(mailbox.mail_file), now)),
         );
     }
@@ -518,23 +526,23 @@ struct UnroutedRecipients {
 
 /// A message whose recipients are being resolved.
 struct Routing<'p, 'm> {
-    posting: &'p mut RoutedMessage<'m>,
+    routed_message: &'p mut RoutedMessage<'m>,
     unreached: UnroutedRecipients,
     /// Mail files and addresses that have the message already, in lower case.
     seen: HashSet<String>,
 }
 
 impl Routing<'_, '_> {
-    /// Adds the targets of a recipient to the posting, unless they are already there.
+    /// Adds the targets of a recipient to the message, unless they are already there.
     fn add(&mut self, recipient: &Recipient, targets: &[DeliveryTarget], now: Timestamp) {
         for target in targets {
             match target {
                 DeliveryTarget::Local(mailbox) if self.seen.insert(mailbox.mail_file.to_lowercase()) => {
-                    self.posting.local.push((mailbox.clone(), recipient.clone()));
+                    self.routed_message.local.push((mailbox.clone(), recipient.clone()));
                 }
                 DeliveryTarget::Remote(address) if self.seen.insert(address.to_lowercase()) => {
                     let recipient = Recipient { address: address.clone(), ..recipient.clone() };
-                    self.posting.queued.push(QueuedRecipient::new(recipient, None, now));
+                    self.routed_message.queued.push(QueuedRecipient::new(recipient, None, now));
                 }
                 DeliveryTarget::Undeliverable(reply) => {
                     let queued = QueuedRecipient::new(recipient.clone(), None, now);
@@ -583,9 +591,9 @@ fn wants_report(queued: &QueuedRecipient, action: Action) -> bool {
 }
 
 /// Returns the local recipients whose successful delivery the sender wants reported.
-fn success_report_recipients(posting: &RoutedMessage<'_>) -> Vec<QueuedRecipient> {
+fn success_report_recipients(routed_message: &RoutedMessage<'_>) -> Vec<QueuedRecipient> {
     let now = Timestamp::default();
-    let all = posting.local.iter();
+    let all = routed_message.local.iter();
     let wanting = all.filter(|(_, recipient)| recipient.notify.is_some_and(|notify| notify.success));
     wanting
         .map(|(mailbox, recipient)| QueuedRecipient::new(recipient.clone(), Some(mailbox.mail_file.clone()), now))

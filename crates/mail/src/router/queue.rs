@@ -391,7 +391,7 @@ impl Router {
         let raw = self.content(job.key)?;
         let form = with_return_path(&job.envelope, &raw);
         let size = form.len() as u64;
-        let mut posting = RoutedMessage {
+        let mut routed_message = RoutedMessage {
             delivered_bytes: Some(form),
             if_full: FullMailboxPolicy::Fail,
             ..RoutedMessage::new(job.envelope.clone(), raw)
@@ -402,12 +402,12 @@ impl Router {
             outcomes.push(match self.refusal_reply(&mailbox, size)? {
                 Some(reply) => TransferOutcome::Temporary { reply: reply.into() },
                 None => {
-                    posting.local.push((mailbox, queued.recipient.clone()));
+                    routed_message.local.push((mailbox, queued.recipient.clone()));
                     TransferOutcome::Delivered { reply: "250 2.0.0 delivered".into(), reports: false }
                 }
             });
         }
-        self.record_outcomes(job, &outcomes, vec![posting])
+        self.record_outcomes(job, &outcomes, vec![routed_message])
     }
 
     /// Returns the reason why a mailbox cannot accept a message now, or `None` if it can.
@@ -444,7 +444,7 @@ impl Router {
         &self,
         job: &DeliveryJob,
         outcomes: &[TransferOutcome],
-        mut postings: Vec<RoutedMessage<'_>>,
+        mut routed_messages: Vec<RoutedMessage<'_>>,
     ) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
@@ -485,11 +485,11 @@ impl Router {
         if reported.iter().any(|(_, recipients)| !recipients.is_empty()) {
             let about = RoutedMessage::new(entry.envelope.clone(), self.content(job.key)?);
             for (action, recipients) in reported {
-                let dead = self.push_report(&mut postings, action, &about, recipients, now)?;
+                let dead = self.push_report(&mut routed_messages, action, &about, recipients, now)?;
                 entry.recipients.extend(dead);
             }
         }
-        self.commit_routed(&mut postings, vec![QueueUpdate { key: job.key, entry }], now)
+        self.commit_routed(&mut routed_messages, vec![QueueUpdate { key: job.key, entry }], now)
     }
 
     /// Returns the result of a transfer from the outcomes of its recipients.
