@@ -46,7 +46,7 @@ use crate::limits;
 pub use reply::{CommandOutcome, SlicedCommand, TaggedReply};
 pub use selected::SelectedMailbox;
 pub use session_context::{SessionContext, SessionOptions};
-pub use updates::Updates;
+pub use updates::PermittedUpdates;
 
 use debug_events::CommandStart;
 
@@ -372,7 +372,7 @@ impl Session {
 
     fn idle(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
         let outcome = if self.reports_selected() {
-            self.report(Updates::All, out)
+            self.report(PermittedUpdates::All, out)
         } else {
             self.report_watched(out).map(|()| updates::ReportProgress::All)
         };

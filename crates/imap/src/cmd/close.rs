@@ -1,7 +1,7 @@
 //! CLOSE (RFC 9051 §6.4.1) and UNSELECT (RFC 3691).
 
 use crate::error::Result;
-use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
+use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 
 /// Expunges silently, unless the mailbox is read-only, and deselects the mailbox. The reply must not contain
 /// HIGHESTMODSEQ (RFC 7162 §3.2.8).
@@ -13,7 +13,7 @@ pub fn close(session: &mut Session) -> Result<CommandOutcome> {
         session.wait_for(outcome.ticket);
     }
     session.selected = None;
-    Ok(TaggedReply::completed().with_updates(Updates::None).into())
+    Ok(TaggedReply::completed().with_updates(PermittedUpdates::None).into())
 }
 
 /// Deselects the mailbox.

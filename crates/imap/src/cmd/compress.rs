@@ -1,7 +1,7 @@
 //! COMPRESS (RFC 4978).
 
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, ConnectionAction, Session, TaggedReply, Updates};
+use crate::session::{CommandOutcome, ConnectionAction, PermittedUpdates, Session, TaggedReply};
 
 /// Starts compression after the tagged line.
 pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome> {
@@ -15,5 +15,8 @@ pub fn compress(session: &mut Session, algorithm: &str) -> Result<CommandOutcome
         return Err(Error::No("[COMPRESSIONACTIVE] the connection is already compressed"));
     }
     session.compressed = true;
-    Ok(TaggedReply::ok("DEFLATE begins").with_updates(Updates::None).with_action(ConnectionAction::Compress).into())
+    Ok(TaggedReply::ok("DEFLATE begins")
+        .with_updates(PermittedUpdates::None)
+        .with_action(ConnectionAction::Compress)
+        .into())
 }

@@ -8,7 +8,7 @@ use mail::mailbox::{CopyOutcome, MailFile};
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
+use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 
 /// Copies messages in one transaction: all or none.
 pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutcome> {
@@ -66,10 +66,10 @@ pub fn target_mailbox(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxN
 
 /// Returns the updates that may be sent at the end of a command. Sequence numbers may change only if the command did
 /// not use them.
-pub fn permitted_updates(numbering: Numbering) -> Updates {
+pub fn permitted_updates(numbering: Numbering) -> PermittedUpdates {
     match numbering {
-        Numbering::Sequence => Updates::WithoutExpunges,
-        Numbering::Uid => Updates::All,
+        Numbering::Sequence => PermittedUpdates::WithoutExpunges,
+        Numbering::Uid => PermittedUpdates::All,
     }
 }
 

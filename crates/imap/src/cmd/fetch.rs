@@ -24,7 +24,7 @@ use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply, Updates, is_full};
+use crate::session::{CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SlicedCommand, TaggedReply, is_full};
 
 /// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -67,7 +67,7 @@ pub fn synchronize(
     out: &mut ResponseWriter,
 ) -> Result<()> {
     if numbering == Numbering::Uid {
-        session.report_from_snapshot(view, Updates::All, out)?;
+        session.report_from_snapshot(view, PermittedUpdates::All, out)?;
     }
     session.selected()?.record_vanished(view)
 }

@@ -5,7 +5,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::ast::{NotifyCommand, StatusItem};
 use crate::error::Result;
 use crate::session::notify_watch::NotifyWatch;
-use crate::session::{CommandOutcome, Session, TaggedReply, Updates};
+use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
 pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -18,7 +18,7 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWr
     };
     let watch = NotifyWatch::new(groups, &view)?;
     if session.selected.is_some() {
-        session.report_from_snapshot(&view, Updates::All, out)?;
+        session.report_from_snapshot(&view, PermittedUpdates::All, out)?;
     }
     if tells_status {
         let selected = session.selected.as_ref().map(|selected| selected.folder);

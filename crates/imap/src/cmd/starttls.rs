@@ -1,7 +1,7 @@
 //! STARTTLS (RFC 9051 §6.2.1).
 
 use crate::error::{Error, Result};
-use crate::session::{CommandOutcome, ConnectionAction, Session, TaggedReply, Updates};
+use crate::session::{CommandOutcome, ConnectionAction, PermittedUpdates, Session, TaggedReply};
 
 /// Starts TLS after the tagged line.
 pub fn starttls(session: &Session) -> Result<CommandOutcome> {
@@ -11,5 +11,8 @@ pub fn starttls(session: &Session) -> Result<CommandOutcome> {
     if !session.context.options.starttls {
         return Err(Error::Bad("STARTTLS is not available"));
     }
-    Ok(TaggedReply::ok("begin TLS now").with_updates(Updates::None).with_action(ConnectionAction::StartTls).into())
+    Ok(TaggedReply::ok("begin TLS now")
+        .with_updates(PermittedUpdates::None)
+        .with_action(ConnectionAction::StartTls)
+        .into())
 }

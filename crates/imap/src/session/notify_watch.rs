@@ -19,7 +19,7 @@ use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 use super::hierarchy::{Hierarchy, ListEntry, ListForm};
 use super::list_response;
 use super::updates::ReportProgress;
-use super::{ConnectionAction, Session, SlicedCommand, Updates};
+use super::{ConnectionAction, PermittedUpdates, Session, SlicedCommand};
 use crate::codec::ResponseWriter;
 use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
 use crate::error::{Error, Result};
@@ -245,13 +245,13 @@ impl Session {
         let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return ConnectionAction::Ready };
         watch.pushed_modseq = account.file.database().modseq();
         let updates = match watch.selected_events() {
-            Some((MailboxFilter::Selected, _)) => Updates::All,
-            Some(_) => Updates::WithoutExpunges,
-            None => Updates::None,
+            Some((MailboxFilter::Selected, _)) => PermittedUpdates::All,
+            Some(_) => PermittedUpdates::WithoutExpunges,
+            None => PermittedUpdates::None,
         };
         out.set_encoding(self.encoding());
         let outcome = match updates {
-            Updates::None => self.report_watched(out).map(|()| ReportProgress::All),
+            PermittedUpdates::None => self.report_watched(out).map(|()| ReportProgress::All),
             updates => self.report(updates, out),
         };
         match outcome {

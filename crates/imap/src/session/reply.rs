@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use sasl::Exchange;
 
-use super::updates::Updates;
+use super::updates::PermittedUpdates;
 use super::{ConnectionAction, Session};
 use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ pub struct TaggedReply {
     /// The human-readable text. Empty for "completed".
     pub text: Cow<'static, str>,
     /// The updates from other sessions that may be sent before the reply.
-    pub updates: Updates,
+    pub updates: PermittedUpdates,
     /// The connection's next action after the reply.
     pub action: ConnectionAction,
 }
@@ -51,7 +51,7 @@ impl TaggedReply {
             status: ResponseStatus::Ok,
             code: None,
             text: Cow::Borrowed(text),
-            updates: Updates::All,
+            updates: PermittedUpdates::All,
             action: ConnectionAction::Ready,
         }
     }
@@ -66,7 +66,7 @@ impl TaggedReply {
     #[must_use]
     pub fn error(error: &Error) -> Self {
         let (status, text) = error.reply();
-        Self { status, updates: Updates::WithoutExpunges, ..Self::ok(text) }
+        Self { status, updates: PermittedUpdates::WithoutExpunges, ..Self::ok(text) }
     }
 
     /// Adds a response code.
@@ -77,7 +77,7 @@ impl TaggedReply {
 
     /// Sets the updates that may be sent before the reply.
     #[must_use]
-    pub fn with_updates(self, updates: Updates) -> Self {
+    pub fn with_updates(self, updates: PermittedUpdates) -> Self {
         Self { updates, ..self }
     }
 

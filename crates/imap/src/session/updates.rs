@@ -18,7 +18,7 @@ use crate::error::Result;
 
 /// The updates that may be sent at the end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Updates {
+pub enum PermittedUpdates {
     /// No updates.
     None,
     /// All updates except expunges.
@@ -38,11 +38,11 @@ pub enum ReportProgress {
 
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
-    pub(crate) fn report(&mut self, updates: Updates, out: &mut ResponseWriter) -> Result<ReportProgress> {
+    pub(crate) fn report(&mut self, updates: PermittedUpdates, out: &mut ResponseWriter) -> Result<ReportProgress> {
         if self.send_new_message_attributes(out)? == ReportProgress::Partial {
             return Ok(ReportProgress::Partial);
         }
-        if updates == Updates::None {
+        if updates == PermittedUpdates::None {
             return Ok(ReportProgress::All);
         }
         if self.account.is_some() {
@@ -68,11 +68,11 @@ impl Session {
     pub(crate) fn report_from_snapshot(
         &mut self,
         view: &MailSnapshot<'_>,
-        updates: Updates,
+        updates: PermittedUpdates,
         out: &mut ResponseWriter,
     ) -> Result<ReportProgress> {
         self.record_changes(view)?;
-        if updates == Updates::All {
+        if updates == PermittedUpdates::All {
             self.report_vanished(view, out)?;
         }
         self.report_new_messages(view, out)?;
