@@ -112,7 +112,7 @@ impl TransferEncoding {
 impl Content {
     /// Parses the folded values of a part's fields. `place` determines the default type of the part.
     #[must_use]
-    pub(crate) fn of(fields: &ContentFields<'_>, place: PartContext) -> Self {
+    pub(crate) fn of(fields: &ContentFieldValues<'_>, place: PartContext) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(truncate_field);
         let text = |field| value(field).map(|value| InternedText::of(truncate_value(&header::unfold(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
@@ -213,9 +213,9 @@ impl ContentField {
 
 /// The folded values of a part's `Content-` fields. The first of each name counts.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ContentFields<'a>([Option<&'a [u8]>; 8]);
+pub(crate) struct ContentFieldValues<'a>([Option<&'a [u8]>; 8]);
 
-impl<'a> ContentFields<'a> {
+impl<'a> ContentFieldValues<'a> {
     pub(crate) fn add(&mut self, field: ContentField, value: &'a [u8]) {
         self.0[field as usize].get_or_insert(value);
     }

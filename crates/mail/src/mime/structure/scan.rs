@@ -20,7 +20,7 @@ use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use base::line_ends::{line_end, without_line_end};
 use memchr::memmem;
 
-use super::content::{Content, ContentField, ContentFields, PartContext, boundary_of};
+use super::content::{Content, ContentField, ContentFieldValues, PartContext, boundary_of};
 use super::{Part, PartKind, Structure};
 use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
 use crate::mime::header::{is_blank_line, split_name};
@@ -82,7 +82,7 @@ struct Delimiter {
 /// A scanned header.
 struct Header<'a> {
     end: usize,
-    fields: ContentFields<'a>,
+    fields: ContentFieldValues<'a>,
 }
 
 impl<'a> Scanner<'a> {
@@ -219,7 +219,7 @@ impl<'a> Scanner<'a> {
     /// Scans a header and finds its end.
     fn scan_header(&mut self, start: usize) -> Header<'a> {
         let raw = self.raw;
-        let mut fields = ContentFields::default();
+        let mut fields = ContentFieldValues::default();
         let mut field: Option<(ContentField, usize)> = None;
         let mut own_boundary = OwnBoundary::Unknown;
         let mut position = start;
@@ -281,7 +281,7 @@ enum OwnBoundary {
 impl OwnBoundary {
     /// Returns `true` if a line is the boundary that this header has named. The blank line of the header is then
     /// missing.
-    fn is(&mut self, line: &[u8], fields: &ContentFields<'_>) -> bool {
+    fn is(&mut self, line: &[u8], fields: &ContentFieldValues<'_>) -> bool {
         if let (Self::Unknown, true) = (&self, fields.has_type()) {
             *self = Self::Known(fields.boundary());
         }
