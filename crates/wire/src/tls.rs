@@ -237,8 +237,8 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| TlsError::Pem("private key", error.to_string()))
 }
 
-fn check_length(what: &'static str, pem: &[u8]) -> Result<(), TlsError> {
-    if pem.len() > PEM_BYTES_MAX { Err(TlsError::TooLong(what)) } else { Ok(()) }
+fn check_length(content: &'static str, pem: &[u8]) -> Result<(), TlsError> {
+    if pem.len() > PEM_BYTES_MAX { Err(TlsError::TooLong(content)) } else { Ok(()) }
 }
 
 fn provider() -> Arc<CryptoProvider> {

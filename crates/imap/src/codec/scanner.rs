@@ -47,8 +47,8 @@ impl<'f> Scanner<'f> {
     }
 
     /// Consumes this byte. Returns an error if another byte is next.
-    pub fn expect(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
-        if self.take(byte) { Ok(()) } else { Err(SyntaxError::Expected(what)) }
+    pub fn expect(&mut self, byte: u8, description: &'static str) -> Parsed<()> {
+        if self.take(byte) { Ok(()) } else { Err(SyntaxError::Expected(description)) }
     }
 
     /// Consumes one space. Returns an error if another byte is next.
@@ -110,11 +110,11 @@ impl<'f> Scanner<'f> {
     }
 
     /// Consumes an atom.
-    pub fn atom(&mut self, what: &'static str) -> Parsed<&'f str> {
+    pub fn atom(&mut self, description: &'static str) -> Parsed<&'f str> {
         let bytes = self.bytes_while(writer::is_atom_byte);
         match std::str::from_utf8(bytes) {
             Ok(text) if !text.is_empty() => Ok(text),
-            _ => Err(SyntaxError::Expected(what)),
+            _ => Err(SyntaxError::Expected(description)),
         }
     }
 
@@ -200,7 +200,7 @@ impl<'f> Scanner<'f> {
     pub fn list<T>(
         &mut self,
         count_max: usize,
-        what: &'static str,
+        description: &'static str,
         mut element: impl FnMut(&mut Self) -> Parsed<T>,
     ) -> Parsed<Vec<T>> {
         self.expect(b'(', "a list in parentheses")?;
@@ -214,7 +214,7 @@ impl<'f> Scanner<'f> {
                 return Err(SyntaxError::Expected("a space"));
             }
             if elements.len() >= count_max {
-                return Err(SyntaxError::Limit(what));
+                return Err(SyntaxError::Limit(description));
             }
             elements.push(element(self)?);
         }
