@@ -511,7 +511,7 @@ fn imported_message(
     message: &MessageFile,
     raw: Vec<u8>,
     usual: FileLineEnding,
-    next_position: Position,
+    next_position: ImportPosition,
 ) -> ImportedMessage {
     let (raw, line_ends) = if message.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
     ImportedMessage {

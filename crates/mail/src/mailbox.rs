@@ -28,4 +28,4 @@ pub use file::{
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
 pub use message::Message;
-pub use view::{ChangedMessage, Changes, Folder, FolderStatus, MailSnapshot, SpecialUse, canonical_name};
+pub use view::{ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChanges, SpecialUse, canonical_name};

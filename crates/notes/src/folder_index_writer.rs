@@ -1,8 +1,8 @@
 //! The index of a folder within a transaction.
 //!
-//! A [`FolderIndexWriter`] exists while the lock of its database is held, one per folder and transaction. It collects the
-//! changes of the transaction to the folder: for the index, into which they are written at the end, and for the cached
-//! folder ([`crate::folder_cache`]), which follows them when the transaction is published.
+//! A [`FolderIndexWriter`] exists while the lock of its database is held, one per folder and transaction. It collects
+//! the changes of the transaction to the folder: for the index, into which they are written at the end, and for the
+//! cached folder ([`crate::folder_cache`]), which follows them when the transaction is published.
 //!
 //! The entries that it replaces or removes come from the cached folder, if that is as of the modseq that the
 //! transaction found in the index, and otherwise from the index. UIDs from the folder's next UID on are new and need no

@@ -172,7 +172,7 @@ impl Stream {
     }
 
     async fn accept(self, acceptor: TlsAcceptor, certificate_hash: Option<Arc<[u8]>>) -> io::Result<Self> {
-        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
+        let stream = with_timeout(acceptor.accept(self.into_transport()?)).await?;
         Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None, certificate_hash })
     }
 

@@ -120,7 +120,7 @@ fn disabled_and_deny_listed_people_may_not_log_in() {
     assert!(world.directory.active_person("nobody").expect("readable").is_none());
     world.directory.password_remove("dora").expect("exists");
     check_may_log_in("dora", true);
-    let enable = UserChange { disabled: Some(false), ..UserChange::default() };
+    let enable = PersonChange { disabled: Some(false), ..PersonChange::default() };
     world.directory.user_set("carl", &enable).expect("exists");
     check_may_log_in("carl", true);
     let other_kind = GroupChange { kind: Some(GroupKind::MailOnly), ..GroupChange::default() };

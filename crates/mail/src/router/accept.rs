@@ -444,7 +444,7 @@ impl Router {
                 }
                 let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
                 queued.last_reply = MAILBOX_FULL.to_owned();
-                queued.next_attempt = self.options.schedule.next(1, now);
+                queued.next_attempt = self.options.schedule.next_attempt_at(1, now);
                 queued.attempts = 1;
                 routed_message.queued.push(queued);
                 continue;

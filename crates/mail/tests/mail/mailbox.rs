@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use mail::mime::Source;
+use mail::mime::MimeSource;
 use notes::{Marks, Notes};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};

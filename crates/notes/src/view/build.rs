@@ -1,9 +1,10 @@
 //! Bulk build of a view's index from many documents at once (Domino's Updall; `docs/views.md`, "A rebuild").
 //!
 //! All documents of a snapshot are evaluated in the order of their numbers. Their rows are sorted in external storage
-//! ([`store::sort`]) and ingested by the engine as sorted files, and the tree of counts is written in the same pass.
-//! Then the changes that happened meanwhile are applied, and the new index replaces the old one in one batch. Until
-//! then the old index serves. A crash leaves the old index unchanged, and the next build removes the incomplete one.
+//! ([`store::external_sort`]) and ingested by the engine as sorted files, and the tree of counts is written in the same
+//! pass. Then the changes that happened meanwhile are applied, and the new index replaces the old one in one batch.
+//! Until then the old index serves. A crash leaves the old index unchanged, and the next build removes the incomplete
+//! one.
 //!
 //! A response needs the rows of its parent, so the rows of all documents that have responses are kept in memory. A
 //! response that was created before its parent waits until the others are placed, and then follows its parent. Each

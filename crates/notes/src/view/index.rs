@@ -1,7 +1,7 @@
 //! The index of a view: where the rows are stored, how their keys are made, and which rows a document has.
 //!
-//! [`ViewIndex::place`] computes the rows of a document from its values and from the rows of its parent. A record in
-//! `viewback` names the rows that a note has. [`super::index_update`] and [`super::build`] write them.
+//! [`ViewIndex::compute_rows`] computes the rows of a document from its values and from the rows of its parent. A
+//! record in `viewback` names the rows that a note has. [`super::index_update`] and [`super::build`] write them.
 //!
 //! Invariants: rows, category records and `viewback` change together; a category has a row and a record exactly while
 //! there are documents beneath it; `viewback` holds exactly the keys of the note's rows.

@@ -171,7 +171,8 @@ fn debug_forms_hide_channel_bindings() {
     let shown = format!("{:?}", context.channel_bindings);
     assert_eq!(shown, "[ChannelBinding(tls-exporter), ChannelBinding(tls-server-end-point)]");
     let first: &[u8] = b"p=tls-exporter,,n=user,r=abc";
-    let Step::Check(Check::ScramFirst(pending)) = Exchange::begin(SECURE, Some(first), Arc::new(context)) else {
+    let ExchangeStep::Check(Check::ScramFirst(pending)) = Exchange::begin(SECURE, Some(first), Arc::new(context))
+    else {
         panic!("the directory answers the first message");
     };
     let shown = format!("{:?}", pending.request());

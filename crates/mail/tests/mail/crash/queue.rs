@@ -370,7 +370,7 @@ fn settle(entry: &mut QueueEntry, job: &DeliveryJob, outcomes: &[TransferOutcome
                     failed.push(entry.recipients.remove(position));
                     continue;
                 }
-                queued.next_attempt = schedule.next(queued.attempts, now);
+                queued.next_attempt = schedule.next_attempt_at(queued.attempts, now);
                 if now.since(entry.arrived) >= schedule.warn_after && !queued.warned {
                     queued.warned = true;
                     delayed |= wants(queued).delay;
