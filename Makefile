@@ -1,5 +1,6 @@
 # Every target installs its requirements if it is permitted to (scripts/need), and builds with one profile
-# (docs/building.md). `make help` lists the targets.
+# (docs/building.md). Every build selects the whole workspace: for other selections cargo compiles many dependencies
+# again, because they have other features. `make help` lists the targets.
 
 CARGO := scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/doublet/target)
@@ -14,7 +15,7 @@ help: ## list the targets
 
 build: ## compile the program
 	@scripts/need build
-	$(CARGO) build --release --locked --package doublet
+	$(CARGO) build --release --locked --workspace --bin doublet
 
 run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
 	"$(DOUBLET)" demo --data "$(DATA)"
@@ -29,8 +30,8 @@ check: ## check format, lints, docs, licences and house rules, fuzz briefly, lis
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --release --locked --workspace --no-deps --quiet
-	$(CARGO) test --release --locked --package base --test tidy
-	$(CARGO) run --release --locked --package fuzz -- --iterations 20000
+	$(CARGO) test --release --locked --workspace --test tidy
+	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 20000
 	@scripts/behind
 
 conformance: build ## run third-party test suites and real clients against the server
@@ -39,15 +40,15 @@ conformance: build ## run third-party test suites and real clients against the s
 
 bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 	@scripts/need bench
-	$(CARGO) build --release --locked --package bench
-	$(CARGO) build --release --locked --package notes --example view_cost
-	$(CARGO) build --release --locked --package mail --example full_text_cost
-	$(CARGO) build --release --locked --package mail --example churn_cost
-	$(CARGO) build --release --locked --package imap --example search_cost
+	$(CARGO) build --release --locked --workspace --bin doublet-bench
+	$(CARGO) build --release --locked --workspace --example view_cost
+	$(CARGO) build --release --locked --workspace --example full_text_cost
+	$(CARGO) build --release --locked --workspace --example churn_cost
+	$(CARGO) build --release --locked --workspace --example search_cost
 	scripts/bench "$(DOUBLET)"
 
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzzing
 	@scripts/need test
 	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash
 	DOUBLET_SOAK=1 scripts/test
-	$(CARGO) run --release --locked --package fuzz -- --iterations 2000000
+	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 2000000
