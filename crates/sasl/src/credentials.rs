@@ -77,10 +77,18 @@ pub trait ScramServer: Send {
 }
 
 /// Result of a SCRAM exchange whose proof was right.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScramSuccess {
     /// The login.
     pub login: Login,
     /// The server's final message: `v=` and the signature.
     pub server_final: String,
+    /// The registration of the login, if the server keeps one.
+    pub registration: Option<Box<dyn LoginRegistration>>,
+}
+
+/// The registration of a login whose exchange goes on after the proof. Dropping it undoes the registration: the client
+/// may still cancel the exchange, or end it with a wrong message.
+pub trait LoginRegistration: Send {
+    /// Keeps the registration, because the client is logged in.
+    fn keep(self: Box<Self>);
 }

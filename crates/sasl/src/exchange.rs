@@ -29,7 +29,7 @@ pub use check::{Check, PendingCheck};
 pub use scram::{ScramOpening, ScramVerification};
 
 use crate::context::Context;
-use crate::credentials::Login;
+use crate::credentials::{Login, ScramSuccess};
 use crate::error::LoginError;
 use crate::limits::RESPONSE_BYTES_MAX;
 use crate::line::{decode_initial_response, decode_line};
@@ -75,8 +75,8 @@ enum State {
     Password(String),
     /// SCRAM: the client's final message.
     ScramFinal(scram::Challenged),
-    /// The empty response to the mechanism's last message.
-    Confirmation(Login),
+    /// The empty response to the mechanism's last message, which has been sent.
+    Confirmation(ScramSuccess),
     /// OAUTHBEARER and XOAUTH2: the dummy response after a failure, whatever it is.
     Refused(LoginError),
 }
@@ -161,7 +161,7 @@ impl Exchange {
                 let request = challenged.finish(response)?;
                 Ok(ExchangeStep::Check(Check::ScramFinal(PendingCheck { request, mechanism, context })))
             }
-            State::Confirmation(login) if response.is_empty() => Ok(ExchangeStep::Done { login, message: Vec::new() }),
+            State::Confirmation(success) if response.is_empty() => Ok(complete_login(success)),
             State::Confirmation(_) => Err(LoginError::Malformed),
             State::Refused(error) => Err(error),
         }
@@ -243,15 +243,24 @@ fn refuse_token(error: LoginError, mechanism: Mechanism, context: Arc<Context>) 
 }
 
 /// Ends a successful exchange. The mechanism's message is sent as another challenge if the reply cannot carry it.
-fn end_successfully(login: Login, message: String, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
-    let message = message.into_bytes();
-    if message.is_empty() || context.origin.protocol.has_success_data() {
-        return ExchangeStep::Done { login, message };
+fn end_successfully(mut success: ScramSuccess, mechanism: Mechanism, context: Arc<Context>) -> ExchangeStep {
+    if success.server_final.is_empty() || context.origin.protocol.has_success_data() {
+        return complete_login(success);
     }
+    let challenge = std::mem::take(&mut success.server_final).into_bytes();
     ExchangeStep::Challenge {
-        challenge: message,
-        exchange: Exchange { mechanism, context, state: State::Confirmation(login) },
+        challenge,
+        exchange: Exchange { mechanism, context, state: State::Confirmation(success) },
     }
+}
+
+/// Logs the client in, with the mechanism's message unless it has been sent.
+fn complete_login(success: ScramSuccess) -> ExchangeStep {
+    let ScramSuccess { login, server_final, registration } = success;
+    if let Some(registration) = registration {
+        registration.keep();
+    }
+    ExchangeStep::Done { login, message: server_final.into_bytes() }
 }
 
 #[cfg(test)]

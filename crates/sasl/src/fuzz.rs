@@ -94,7 +94,8 @@ impl Credentials for Everybody {
 impl ScramServer for EveryProof {
     fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError> {
         assert!(last.without_proof.starts_with("c="), "the channel binding comes first");
-        Ok(ScramSuccess { login: Login::new(self.0), server_final: "v=c2lnbmF0dXJl".to_owned() })
+        let server_final = "v=c2lnbmF0dXJl".to_owned();
+        Ok(ScramSuccess { login: Login::new(self.0), server_final, registration: None })
     }
 }
 

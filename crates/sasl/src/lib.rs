@@ -69,7 +69,7 @@ mod tests;
 
 pub use channel_binding::{ChannelBinding, ChannelBindingType};
 pub use context::{Context, OAuthDiscovery};
-pub use credentials::{Credentials, Login, ScramServer, ScramSuccess};
+pub use credentials::{Credentials, Login, LoginRegistration, ScramServer, ScramSuccess};
 pub use error::LoginError;
 pub use exchange::{Check, Exchange, ExchangeStep, PendingCheck};
 pub use line::{decode_initial_response, decode_line, encode_line};

@@ -54,7 +54,8 @@ impl ExampleScram {
 impl ScramServer for ExampleScram {
     fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError> {
         if self.is_expected(last) && encode_line(&last.proof) == PROOF {
-            return Ok(ScramSuccess { login: self.login, server_final: SERVER_FINAL.to_owned() });
+            let server_final = SERVER_FINAL.to_owned();
+            return Ok(ScramSuccess { login: self.login, server_final, registration: None });
         }
         Err(LoginError::InvalidCredentials)
     }

@@ -10,8 +10,8 @@ use directory::{AuthError, Directory, Person, ScramExchange};
 use instance::Instance;
 use mail::mailbox::{MailFile, MailStore};
 use sasl::{
-    ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, PasswordRequest, ScramServer,
-    ScramSuccess,
+    ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginRegistration,
+    PasswordRequest, ScramServer, ScramSuccess,
 };
 use wire::SessionTermination;
 
@@ -37,6 +37,27 @@ struct ScramCheck {
     origin: LoginOrigin,
     first: ClientFirst,
     exchange: ScramExchange,
+}
+
+/// A registered login whose exchange goes on after the proof. Dropping it removes the registration.
+struct UnconfirmedLogin {
+    /// The registry, unless the registration is kept.
+    sessions: Option<Arc<SessionRegistry>>,
+    connection: u64,
+}
+
+impl LoginRegistration for UnconfirmedLogin {
+    fn keep(mut self: Box<Self>) {
+        self.sessions = None;
+    }
+}
+
+impl Drop for UnconfirmedLogin {
+    fn drop(&mut self) {
+        if let Some(sessions) = &self.sessions {
+            sessions.unregister_login(self.connection);
+        }
+    }
 }
 
 impl LoginCheck {
@@ -146,7 +167,9 @@ impl ScramServer for ScramCheck {
         let proved = proved.map_err(|error| denied(error, &origin, &first.authentication_id));
         let outcome = proved.and_then(|(person, server_final)| {
             let login = gate.admit(&origin, &person, first.authorization_id.as_deref())?;
-            Ok(ScramSuccess { login, server_final })
+            let sessions = Some(Arc::clone(&gate.sessions));
+            let registration = UnconfirmedLogin { sessions, connection: origin.connection };
+            Ok(ScramSuccess { login, server_final, registration: Some(Box::new(registration)) })
         });
         gate.counts.add(origin.protocol, &outcome);
         outcome
@@ -279,6 +302,23 @@ mod tests {
         assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginError::AccountDisabled));
         assert_eq!(logins.mail_file("nobody").err(), Some(LoginError::InvalidCredentials));
+    }
+
+    #[test]
+    fn unconfirmed_login_is_unregistered() {
+        let sample = Sample::new();
+        let sessions = Arc::new(SessionRegistry::default());
+        let session = sessions.register();
+        let directory = &sample.instance.directory;
+        let ann = directory.person("ann").expect("a lookup").expect("the user exists");
+        let register = || {
+            assert!(sessions.register_login(session.number(), &ann, directory));
+            Box::new(UnconfirmedLogin { sessions: Some(Arc::clone(&sessions)), connection: session.number() })
+        };
+        drop(register());
+        assert_eq!(sessions.logged_in_count(), 0);
+        register().keep();
+        assert_eq!(sessions.logged_in_count(), 1);
     }
 
     #[test]

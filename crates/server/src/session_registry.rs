@@ -119,6 +119,13 @@ impl SessionRegistry {
         stands
     }
 
+    /// Removes the login of a connection whose exchange failed after the proof.
+    pub fn unregister_login(&self, connection: u64) {
+        if let Some(entry) = self.lock().get_mut(&connection) {
+            entry.account = None;
+        }
+    }
+
     /// Returns the number of connections that are logged in.
     #[must_use]
     pub fn logged_in_count(&self) -> usize {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::scram::{ScramOpening, ScramVerification};
 use super::{Exchange, ExchangeStep, State, end_successfully, refuse_token};
 use crate::context::Context;
-use crate::credentials::{Credentials, Login, ScramServer, ScramSuccess};
+use crate::credentials::{Credentials, Login, ScramServer};
 use crate::error::LoginError;
 use crate::mechanism::Mechanism;
 use crate::protocol::LoginOrigin;
@@ -144,9 +144,7 @@ impl PendingCheck<ScramVerification> {
     #[must_use]
     pub fn verify(self) -> ExchangeStep {
         match self.request.server.verify(&self.request.message) {
-            Ok(ScramSuccess { login, server_final }) => {
-                end_successfully(login, server_final, self.mechanism, self.context)
-            }
+            Ok(success) => end_successfully(success, self.mechanism, self.context),
             Err(error) => ExchangeStep::Failed(error),
         }
     }

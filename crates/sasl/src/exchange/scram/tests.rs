@@ -1,7 +1,12 @@
 //! Tests of SCRAM: the example of RFC 7677, channel binding and its downgrade, and every refusal.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::LoginProtocol;
+use crate::credentials::{Login, LoginRegistration, ScramSuccess};
+use crate::exchange::{Check, Exchange, ExchangeStep};
 use crate::sim::{CLIENT_FINAL, CLIENT_FIRST, PROOF, SERVER_FINAL, SERVER_FIRST};
 use crate::tests::{bound_context, context, play};
 
@@ -57,6 +62,76 @@ fn last_challenge_requires_an_empty_response() {
         let outcomes = play(PLAIN, context(protocol), &[CLIENT_FIRST, CLIENT_FINAL, "x"]);
         assert_eq!(outcomes.last().map(String::as_str), Some("failed Malformed"));
     }
+}
+
+/// The server's side of an exchange with a registration, which sets the flag while it exists.
+struct RegisteringServer(Arc<AtomicBool>);
+
+struct TestRegistration(Option<Arc<AtomicBool>>);
+
+impl ScramServer for RegisteringServer {
+    fn verify(self: Box<Self>, _: &ClientFinal) -> Result<ScramSuccess, LoginError> {
+        self.0.store(true, Ordering::Relaxed);
+        let registration = TestRegistration(Some(self.0));
+        let server_final = SERVER_FINAL.to_owned();
+        Ok(ScramSuccess { login: Login::new("user"), server_final, registration: Some(Box::new(registration)) })
+    }
+}
+
+impl LoginRegistration for TestRegistration {
+    fn keep(mut self: Box<Self>) {
+        self.0 = None;
+    }
+}
+
+impl Drop for TestRegistration {
+    fn drop(&mut self) {
+        if let Some(is_registered) = &self.0 {
+            is_registered.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Plays an exchange up to the right proof. Returns the next step.
+fn prove(protocol: LoginProtocol, is_registered: &Arc<AtomicBool>) -> ExchangeStep {
+    let context = Arc::new(context(protocol));
+    let ExchangeStep::Check(Check::ScramFirst(pending)) =
+        Exchange::begin(PLAIN, Some(CLIENT_FIRST.as_bytes()), context)
+    else {
+        panic!("the directory answers the first message");
+    };
+    let server = RegisteringServer(Arc::clone(is_registered));
+    let ExchangeStep::Challenge { exchange, .. } = pending.answer(Ok((Box::new(server), SERVER_FIRST.to_owned())))
+    else {
+        panic!("the server's first message is a challenge");
+    };
+    let ExchangeStep::Check(Check::ScramFinal(pending)) = exchange.step(CLIENT_FINAL.as_bytes()) else {
+        panic!("the proof is checked");
+    };
+    pending.verify()
+}
+
+#[test]
+fn registration_is_kept_only_if_the_client_is_logged_in() {
+    let is_registered = Arc::new(AtomicBool::new(false));
+    let check = |line: &str, expected: bool| {
+        let ExchangeStep::Challenge { exchange, .. } = prove(LoginProtocol::Imap, &is_registered) else {
+            panic!("the last message is a challenge");
+        };
+        assert!(is_registered.load(Ordering::Relaxed), "the account is watched from the proof on");
+        let step = exchange.step_line(line.as_bytes());
+        assert_eq!(matches!(step, ExchangeStep::Done { .. }), expected, "{line:?}");
+        drop(step);
+        assert_eq!(is_registered.load(Ordering::Relaxed), expected, "{line:?}");
+    };
+    check("*", false);
+    check("eA==", false);
+    check("!", false);
+    check("", true);
+    drop(prove(LoginProtocol::Imap, &is_registered));
+    assert!(!is_registered.load(Ordering::Relaxed), "the connection ended before the last response");
+    drop(prove(LoginProtocol::Native, &is_registered));
+    assert!(is_registered.load(Ordering::Relaxed), "the reply carries the last message");
 }
 
 #[test]
