@@ -206,6 +206,10 @@ impl Session {
     pub(crate) fn refuse_login(&mut self, error: LoginError) -> Step {
         let text = cmd::auth::error_text(error);
         self.state = State::Authorization(None);
+        if error == LoginError::ChannelBinding {
+            // The only sign of a man in the middle.
+            tracing::warn!(target: "login", protocol = %LoginProtocol::Pop3, peer = %self.peer, reason = %error, "refused a login");
+        }
         if !error.is_failed_attempt() {
             return self.error(text);
         }
