@@ -100,3 +100,22 @@ async fn replies_without_a_command_have_no_verb() {
     ];
     assert_eq!(recorder.take(), expected);
 }
+
+#[tokio::test]
+async fn refused_channel_binding_is_logged_as_a_refused_login() {
+    let recorder = EventRecorder::new("login", |_| FieldForm::Full);
+    let _recording = recorder.start();
+    let not_offered = encode_line(b"y,,n=user,r=abc");
+    let dialogue = format!(
+        "S: +OK *
+         C: STLS
+         S: +OK begin TLS
+         TLS
+         C: AUTH SCRAM-SHA-256 {not_offered}
+         S: -ERR the channel binding does not match this connection"
+    );
+    crate::check(&world(&[]), stranger(), &dialogue).await;
+    let logged = recorder.take();
+    assert!(matches!(&*logged, [event] if event.starts_with("refused a login protocol=pop3")), "{logged:?}");
+    assert_absent(&logged, SECRETS);
+}
