@@ -3,7 +3,7 @@
 //! A mailbox `Work/2026` is the file `Work/2026.mbox`, or the folder `Work/2026` of single files. Characters that a
 //! file name cannot hold, or that would have a meaning there, are written as `%` with two hexadecimal digits, and only
 //! characters written this way are decoded. In file names from other programs, a Thunderbird folder `Work.sbd` is the
-//! mailbox level `BatchResult`.
+//! mailbox level `Work`.
 //!
 //! The files and folders created here hold mail, so only their owner may read them.
 

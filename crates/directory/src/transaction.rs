@@ -1,6 +1,6 @@
 //! A change of the directory: one transaction over notes and index.
 //!
-//! An [`DirectoryTransaction`] begins by taking the lock of the database and bringing the index up to date, so that its
+//! A [`DirectoryTransaction`] begins by taking the lock of the database and bringing the index up to date, so that its
 //! lookups reflect the current state. It sees its own changes of the index, but not of notes: an operation reads what
 //! it needs first and saves each note once. During an edit, the operation must not use lookups of the [`Directory`],
 //! which may need the same lock. An edit that is dropped without [`DirectoryTransaction::commit`] changes nothing.

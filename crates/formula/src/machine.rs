@@ -29,7 +29,7 @@ pub fn evaluate<'d>(
     evaluate_within(formula, &mut run)
 }
 
-/// Runs a formula in a [`Evaluation`] that was prepared for it.
+/// Runs a formula in an [`Evaluation`] that was prepared for it.
 pub fn evaluate_within<'d>(
     formula: &'d Formula,
     run: &mut Evaluation<'d>,

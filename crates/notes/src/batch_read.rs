@@ -143,8 +143,8 @@ impl DatabaseSnapshot<'_> {
         Ok(hidden)
     }
 
-    /// Returns the headers of those of the notes that the selection selects and for whose header `is_meant` returns
-    /// `true`.
+    /// Returns the headers of those of the notes that the selection selects and for whose header `header_filter`
+    /// returns `true`.
     ///
     /// Without a selection, all of the latter are returned. Hidden and deleted notes are left out.
     pub fn select_notes(

@@ -59,12 +59,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates a [`Error::NotFound`].
+    /// Creates an [`Error::NotFound`].
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::NotFound { what: what.into() }
     }
 
-    /// Creates a [`Error::Invalid`].
+    /// Creates an [`Error::Invalid`].
     pub fn invalid(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), why: why.into() }
     }

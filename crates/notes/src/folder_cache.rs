@@ -2,7 +2,7 @@
 //!
 //! A list of messages, a search or a sequence number in a mailbox of some hundred messages repeatedly reads all its
 //! entries or their neighbors. The store looks them up by key, newest version first. For entries whose marks just
-//! changed, this costs more than using them. An [`CachedFolder`] contains the entries of a folder in an array, as of
+//! changed, this costs more than using them. A [`CachedFolder`] contains the entries of a folder in an array, as of
 //! the folder's last change. A transaction that changes or removes an entry takes the stored one from there, too.
 //!
 //! Invariants: an image returned from the cache has the same entries as the index in every snapshot with the same

@@ -6,7 +6,7 @@
 //! | `summary` | database, note, 1 | summary items, directory of the body, blobs |
 //! | `body` | database, note, ordinal, chunk | a piece of a body item |
 //! | `unid` | database, UNID | note |
-//! | `bymod` | database, modseq, note, kind | see [`crate::change`] |
+//! | `bymod` | database, modseq, note, kind | see [`crate::change_log`] |
 //! | `children` | database, parent's UNID, note | empty |
 //! | `meta` | database, `c` | counters |
 //! | `meta` | database, `d`, note | class of a design note |

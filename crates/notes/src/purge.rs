@@ -35,7 +35,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         return Ok(0);
     }
     // The scan runs over all changes on a snapshot, without the lock. A record that changes meanwhile fails the check
-    // with `change::is_there` below.
+    // with `change_log::entry_exists` below.
     let old = older_than(&database.store.snapshot()?, database, limit)?;
     let mut counters = database.lock();
     database.check_not_dropped()?;
@@ -49,7 +49,8 @@ pub fn purge(database: &Database) -> Result<usize> {
         }
         if matches!(entry.change, NoteChange::Deleted { .. }) {
             let header = records::load_header(store, database, entry.note)?;
-            // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
+            // A document that can still be restored keeps its stub until `crate::soft_deletion` has removed its
+            // contents.
             if header.as_ref().is_some_and(NoteHeader::is_soft_deleted) {
                 continue;
             }

@@ -97,7 +97,7 @@ impl DatabaseSnapshot<'_> {
         Ok(self.deleted_page(after, count_max, usize::MAX)?.notes)
     }
 
-    /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `looks_max` deleted documents,
+    /// Does the same as [`DatabaseSnapshot::deleted_notes`], but examines at most `examined_max` deleted documents,
     /// including those that the reader may not restore.
     pub fn deleted_page(&self, after: NoteId, count_max: usize, examined_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();

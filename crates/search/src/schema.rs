@@ -53,7 +53,7 @@ pub(crate) const MODIFIED: &str = "modified";
 pub(crate) const RECEIVED: &str = "received";
 pub(crate) const APPLIED: &str = "applied";
 
-/// The tokenizers of [`crate::marked`].
+/// The tokenizers of [`crate::tokenizers`].
 pub(crate) const TOKENIZER: &str = "marked";
 pub(crate) const LIST_TOKENIZER: &str = "listed";
 

@@ -1,8 +1,8 @@
 //! Reader for the rows of an imported file: texts of CSV, or objects of JSON lines.
 //!
 //! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
-//! is an error of this row only, and reading continues after it ([`RowError::ReportedFinding`]). After a CSV row that
-//! is longer, or a quote that is never closed, reading stops, because the beginning of the next row is unknown
+//! is an error of this row only, and reading continues after it ([`RowError::Invalid`]). After a CSV row that is
+//! longer, or a quote that is never closed, reading stops, because the beginning of the next row is unknown
 //! ([`RowError::Endless`]). An I/O error ends the import.
 
 use std::cmp::Ordering;

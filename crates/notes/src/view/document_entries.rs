@@ -4,7 +4,7 @@
 //! at its beginning, and at the beginning of each later day that it reaches into, so the rows of some days include
 //! everything that happens in them.
 //!
-//! An [`FolderEntry`] borrows the cells of its document and records which single value of a column it has, so a
+//! A [`DocumentEntry`] borrows the cells of its document and records which single value of a column it has, so a
 //! thousand entries of a long document take no more memory than the document. Only written cells are copied, and these
 //! are cut ([`cells_within`]).
 

@@ -1,8 +1,8 @@
 //! The rows of a view that Readers items hide from one reader (`docs/views.md`, "Readers items").
 //!
-//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenEntries`] stores them as
+//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`HiddenRows`] stores them as
 //! ranges of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
-//! [`RowDigest`] reads a collection of rows as if these ranges did not exist. [`HiddenEntries`] also holds the amounts
+//! [`VisibleRows`] reads a collection of rows as if these ranges did not exist. [`HiddenRows`] also holds the amounts
 //! by which the categories count less.
 //!
 //! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with

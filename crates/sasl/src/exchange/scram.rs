@@ -1,7 +1,7 @@
 //! The messages of SCRAM (RFC 5802 §7) and the rules of channel binding (RFC 5802 §6).
 //!
 //! ```text
-//! client-first ──► ScramOpening::parse ──► ScramOpening ── challenged(server-first) ──► Challenged
+//! client-first ──► ScramOpening::parse ──► ScramOpening ── into_challenged(server-first) ──► Challenged
 //! client-final ──► Challenged::finish ──► ScramVerification
 //! ```
 //!

@@ -72,7 +72,7 @@ impl BlobCipher {
 
 /// Compares the fingerprint of the key with the one in the store. Writes the fingerprint if the store has none.
 ///
-/// Returns [`Error::Key`] if the store was written with a key and the configured key is missing or different.
+/// Returns [`Error::AttachmentKey`] if the store was written with a key and the configured key is missing or different.
 pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Result<()> {
     match (engine.get(Table::Store, FINGERPRINT_KEY)?, cipher) {
         (None, None) => Ok(()),

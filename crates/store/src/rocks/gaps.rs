@@ -6,7 +6,7 @@
 //! tombstones between two entries reports the range between them as a *gap*, and later scans, of any snapshot for which
 //! the gap holds, seek past it.
 //!
-//! A gap holds for a snapshot that shows at least the batches up to [`Gap::since`] and, of the later ones, none that
+//! A gap holds for a snapshot that shows at least the batches up to `Gap::since` and, of the later ones, none that
 //! has set a key within. Invariants:
 //! - Before a batch goes to the engine, the keys that it sets are taken out of the gaps. A scan takes its snapshot
 //!   before it looks for gaps, so no key of a gap that it finds has been set by a batch that the snapshot shows.
@@ -16,8 +16,8 @@
 //!   snapshot was taken, has changed a key within. To decide this, each slot lists its recent changes ([`Slot`]); where
 //!   the list does not reach back far enough, nothing is learned.
 //!
-//! Gaps are kept in memory only, at most [`GAPS_PER_SLOT_MAX`] a slot. After a restart the first scan of each range
-//! steps over its tombstones once more.
+//! Gaps are kept in memory only, at most [`crate::limits::GAPS_PER_SLOT_MAX`] a slot. After a restart the first scan of
+//! each range steps over its tombstones once more.
 
 mod slot;
 
