@@ -107,12 +107,6 @@ impl Address {
         Self { local: self.local.clone(), domain: domain.to_owned() }
     }
 
-    /// Returns `true` if SMTPUTF8 is required to send to this address.
-    #[must_use]
-    pub fn needs_utf8(&self) -> bool {
-        !self.local.is_ascii()
-    }
-
     fn split_detail(&self) -> Option<(&str, &str)> {
         self.local.split_once(DETAIL_SEPARATOR).filter(|(mailbox, _)| !mailbox.is_empty())
     }

@@ -38,15 +38,6 @@ impl Directory {
         }
     }
 
-    /// Returns the identity of a person who authenticated by the given method.
-    pub fn identity_by(&self, person: &Person, authentication: AuthenticationMethod) -> Result<Arc<Identity>> {
-        let identity = self.identity(person)?;
-        if identity.authentication == authentication {
-            return Ok(identity);
-        }
-        Ok(Arc::new(identity.as_ref().clone().authenticated(authentication)))
-    }
-
     /// Returns the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {

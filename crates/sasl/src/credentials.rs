@@ -31,12 +31,6 @@ impl Login {
         let name = name.into();
         Self { authorization: name.clone(), name }
     }
-
-    /// Returns `true` if the login acts as another identity.
-    #[must_use]
-    pub fn acts_for_other(&self) -> bool {
-        self.name != self.authorization
-    }
 }
 
 /// Checks credentials.

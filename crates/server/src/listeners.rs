@@ -76,12 +76,6 @@ impl ListenerProtocol {
         }
     }
 
-    /// Returns `true` if TLS starts with the first byte.
-    #[must_use]
-    pub fn implicit_tls(self) -> bool {
-        matches!(self, Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native)
-    }
-
     /// Returns the reply to a connection that is refused because of a limit. Empty for listeners with implicit TLS,
     /// where a handshake would have to come first, and for the administration port.
     fn refusal(self) -> &'static str {

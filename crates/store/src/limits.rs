@@ -31,9 +31,6 @@ pub const SPACE_CHECK_BYTES: u64 = 4 << 20;
 /// Maximum size of a backup manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
-/// Maximum number of backups in one target.
-pub const BACKUPS_MAX: u32 = 1_000_000;
-
 /// Maximum size of a file beside the store in a backup.
 pub const DATA_FILE_BYTES_MAX: u64 = 4 << 20;
 

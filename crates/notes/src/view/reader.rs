@@ -158,21 +158,6 @@ impl<'r> ViewReader<'r> {
         Ok(self.rows.level_total(0)? == self.rows.count()?)
     }
 
-    /// Returns up to `limit` of the outermost categories from a position on, counted from 0. These are the rows of a
-    /// fully collapsed view.
-    pub fn outermost_categories(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let first = self.rows.hidden.category_number_among_all(self.category_rank(&[1])?.saturating_add(position));
-        let mut outermost =
-            OutermostCategories { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
-        let mut rows = Vec::new();
-        while rows.len() < limit
-            && let Some(row) = outermost.next()?
-        {
-            rows.push(row);
-        }
-        Ok(rows)
-    }
-
     /// Creates a cursor over the outermost categories behind one of them.
     pub(crate) fn outermost_categories_behind(&self, key: &[u8]) -> Result<OutermostCategories<'_, 'r>> {
         let own = [&[1], &key[..key.len() - 1]].concat();
