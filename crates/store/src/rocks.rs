@@ -79,7 +79,7 @@ impl RocksEngine {
     pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self> {
         let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
-        let was_torn = prepare_log(wal_folder, options.damaged_log)?;
+        let was_torn = examine_log(wal_folder, options.damaged_log)?;
         let mut tuning = RocksOptions::new(options);
         tuning.database.create_if_missing(origin == StoreState::New);
         let db = open_tables(folder, &tuning)?;
@@ -226,18 +226,14 @@ impl RocksEngine {
     }
 }
 
-/// Returns `true` if the log has a torn tail, and removes the content of older logs from its files. Returns an error if
-/// the log has lost acknowledged changes, unless `damaged_log` allows dropping the tail.
-fn prepare_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
+/// Returns `true` if the log has a torn tail. Returns an error if the log has lost acknowledged changes, unless
+/// `damaged_log` allows dropping the tail.
+fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
     let condition = log::examine(folder)?;
-    if let Some(place) = &condition.torn
-        && condition.is_loss_proved
-        && damaged_log == DamagedLog::Refuse
-    {
-        return Err(log::loss_error(place));
+    match &condition.torn {
+        Some(place) if condition.is_loss_proved && damaged_log == DamagedLog::Refuse => Err(log::loss_error(place)),
+        torn => Ok(torn.is_some()),
     }
-    log::remove_older_tails(&condition)?;
-    Ok(condition.torn.is_some())
 }
 
 /// Opens every existing table, including tables that only a newer program knows. The format version of such a store is
@@ -397,9 +393,7 @@ impl Engine for RocksEngine {
     fn checkpoint(&self, target: &Path) -> Result<()> {
         let checkpoint =
             rocksdb::checkpoint::Checkpoint::new(&self.db).map_err(|error| failure("prepare a checkpoint", &error))?;
-        checkpoint.create_checkpoint(target).map_err(|error| failure("create a checkpoint", &error))?;
-        // The copied log may be followed by that of an older one, which is not part of the backup.
-        log::remove_older_tails(&log::examine(target)?)
+        checkpoint.create_checkpoint(target).map_err(|error| failure("create a checkpoint", &error))
     }
 
     fn folder(&self) -> Option<&Path> {

@@ -10,14 +10,9 @@
 //! Damage to the very last group of batches cannot be distinguished from a torn tail, because no later batch has a
 //! voucher for it.
 //!
-//! The engine writes a new log over the file of a log that is no longer needed, because a sync within a file of fixed
-//! size is cheaper than one that also makes the file longer. So records of the older log follow the last record of a
-//! log. Each record contains the number of its log, by which the two are distinguished. [`remove_older_tails`] cuts off
-//! what follows the last record before the engine opens the log.
-//!
-//! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1), number of the
-//! log (4; missing in logs of older stores) and payload, split at block ends into first, middle and last pieces. The
-//! payload is a batch: sequence (8), count (4), operations, little-endian.
+//! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload,
+//! split at block ends into first, middle and last pieces. The payload is a batch: sequence (8), count (4), operations,
+//! little-endian.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -32,10 +27,6 @@ pub(super) const FULL: u8 = 1;
 pub(super) const FIRST: u8 = 2;
 pub(super) const MIDDLE: u8 = 3;
 pub(super) const LAST: u8 = 4;
-/// Size of the header of a record that contains the number of its log.
-const NUMBERED_HEADER_BYTES: usize = 11;
-/// Difference between the types of records with and without the number of their log.
-const NUMBERED: u8 = 4;
 /// Size of the sequence number and count at the start of a batch.
 const BATCH_HEADER_BYTES: usize = 12;
 /// Tag of the operation that carries data only for the log.
@@ -63,8 +54,6 @@ pub(super) struct LogCondition {
     pub(super) torn: Option<LogPosition>,
     /// Whether synced changes after that place are proved to be lost.
     pub(super) is_loss_proved: bool,
-    /// The ends of logs after which only the content of older logs follows.
-    pub(super) older_tails: Vec<LogPosition>,
 }
 
 /// A position in the log.
@@ -77,20 +66,12 @@ pub(super) struct LogPosition {
 /// Reads and examines the whole log.
 pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
     let mut examination = LogScanner::default();
-    for (number, path) in numbered_log_files(folder)? {
-        let mut input = File::open(&path).map_err(|error| unusable(&path, &error))?;
-        examination.scan_file(&LogFile { path, number: number as u32 }, &mut input)?;
+    for file in log_files(folder)? {
+        let mut input = File::open(&file).map_err(|error| unusable(&file, &error))?;
+        examination.scan_file(&file, &mut input)?;
     }
-    Ok(examination.finish())
-}
-
-/// Removes the content of older logs from the ends of logs, so that the engine does not take it for damage.
-pub(super) fn remove_older_tails(condition: &LogCondition) -> Result<()> {
-    for LogPosition { file, offset } in &condition.older_tails {
-        let log = File::options().write(true).open(file).map_err(|error| unusable(file, &error))?;
-        log.set_len(*offset).and_then(|()| log.sync_all()).map_err(|error| unusable(file, &error))?;
-    }
-    Ok(())
+    let is_loss_proved = examination.damage.is_some() && examination.is_loss_proved;
+    Ok(LogCondition { batches: examination.batches, torn: examination.damage, is_loss_proved })
 }
 
 /// Returns the error for a log that has lost synced changes.
@@ -103,126 +84,86 @@ pub(super) fn loss_error(place: &LogPosition) -> Error {
     Error::Damaged { table: Table::Store, key: b"log".to_vec(), why }
 }
 
-/// A file of the log.
-struct LogFile {
-    path: PathBuf,
-    /// The number of the log, of which records contain the lower 32 bits.
-    number: u32,
-}
-
-/// The end of the intact batches.
-struct LogEnd {
-    position: LogPosition,
-    /// `false` while only the content of an older log is known to follow.
-    is_damage: bool,
-}
-
 #[derive(Default)]
 struct LogScanner {
     batches: u64,
-    /// Sequence number of the last intact change before the end.
+    /// Sequence number of the last intact change before the damage.
     last: Option<u64>,
-    end: Option<LogEnd>,
+    damage: Option<LogPosition>,
     is_loss_proved: bool,
-    older_tails: Vec<LogPosition>,
     /// Start of a batch that is being assembled from pieces.
     batch: Option<Vec<u8>>,
-    /// End of the last intact record of the current file.
-    file_end: u64,
-    /// Whether the current file has records with the number of their log, so that those of an older log may follow.
-    is_numbered: bool,
-    /// Whether something other than an intact record of its own follows `file_end` in the current file.
-    has_tail: bool,
 }
 
 impl LogScanner {
-    fn scan_file(&mut self, file: &LogFile, input: &mut dyn Read) -> Result<()> {
-        self.file_end = 0;
-        self.is_numbered = false;
-        self.has_tail = false;
+    fn scan_file(&mut self, path: &Path, input: &mut dyn Read) -> Result<()> {
         let mut block = vec![0; BLOCK_BYTES];
         let mut offset = 0;
         loop {
-            let length = read_block(&file.path, input, &mut block)?;
-            self.scan_block(file, offset, &block[..length]);
+            let length = read_block(path, input, &mut block)?;
+            self.scan_block(path, offset, &block[..length]);
             offset += length as u64;
             if length < BLOCK_BYTES {
                 break;
             }
         }
-        if self.batch.is_some() {
-            self.record_damage(file, offset);
-        }
-        let is_damaged = self.end.as_ref().is_some_and(|end| end.is_damage && end.position.file == file.path);
-        if self.has_tail && self.is_numbered && !is_damaged {
-            self.older_tails.push(LogPosition { file: file.path.clone(), offset: self.file_end });
+        if self.batch.take().is_some() {
+            self.record_damage(path, offset);
         }
         Ok(())
     }
 
-    fn scan_block(&mut self, file: &LogFile, offset: u64, block: &[u8]) {
+    fn scan_block(&mut self, path: &Path, offset: u64, block: &[u8]) {
         let mut rest = block;
-        loop {
+        while rest.len() >= HEADER_BYTES {
             let at = offset + (block.len() - rest.len()) as u64;
-            match next_record(rest, file.number, block.len() == BLOCK_BYTES) {
-                NextRecord::Own { kind, payload, size, is_numbered } => {
-                    self.is_numbered |= is_numbered;
-                    self.scan_piece(file, at, kind, payload);
-                    rest = &rest[size..];
-                    self.file_end = at + size as u64;
-                    self.has_tail = false;
-                }
-                NextRecord::Older => {
-                    self.is_numbered = true;
-                    return self.record_tail(file, at);
-                }
-                NextRecord::Damaged if self.is_numbered => return self.record_tail(file, at),
-                NextRecord::Damaged | NextRecord::Torn => return self.record_damage(file, at),
-                NextRecord::None => return,
-            }
+            let Some((kind, payload)) = parse_record(rest) else {
+                return self.record_damage(path, at);
+            };
+            self.scan_piece(path, at, kind, payload);
+            rest = &rest[HEADER_BYTES + payload.len()..];
+        }
+        let is_end = block.len() < BLOCK_BYTES;
+        if is_end && !rest.is_empty() {
+            self.record_damage(path, offset + (block.len() - rest.len()) as u64);
         }
     }
 
-    fn scan_piece(&mut self, file: &LogFile, at: u64, kind: u8, payload: &[u8]) {
-        if let Some(end) = &mut self.end {
-            // A record of a log follows, so the end was not the end of the log.
-            end.is_damage = true;
-        }
+    fn scan_piece(&mut self, path: &Path, at: u64, kind: u8, payload: &[u8]) {
         let start = &payload[..payload.len().min(BATCH_START_BYTES)];
         match (kind, self.batch.take()) {
-            (FULL, None) => self.end_batch(file, at, start),
+            (FULL, None) => self.end_batch(path, at, start),
             (FIRST, None) => self.batch = Some(start.to_vec()),
             (MIDDLE | LAST, Some(mut batch)) => {
                 let wanted = BATCH_START_BYTES.saturating_sub(batch.len()).min(start.len());
                 batch.extend_from_slice(&start[..wanted]);
                 if kind == LAST {
-                    self.end_batch(file, at, &batch);
+                    self.end_batch(path, at, &batch);
                 } else {
                     self.batch = Some(batch);
                 }
             }
             // A later piece of a batch whose start is damaged.
-            (MIDDLE | LAST, None) => self.record_damage(file, at),
+            (MIDDLE | LAST, None) => self.record_damage(path, at),
             (FULL | FIRST, Some(_)) => {
-                self.record_damage(file, at);
-                self.scan_piece(file, at, kind, payload);
+                self.record_damage(path, at);
+                self.scan_piece(path, at, kind, payload);
             }
             // A record of another type, which the store does not write.
             (_, batch) => self.batch = batch,
         }
     }
 
-    fn end_batch(&mut self, file: &LogFile, at: u64, batch: &[u8]) {
+    fn end_batch(&mut self, path: &Path, at: u64, batch: &[u8]) {
         let Some((sequence, count, voucher)) = parse_batch_start(batch) else {
-            return self.record_damage(file, at);
+            return self.record_damage(path, at);
         };
-        if self.end.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
-            // The next log continues from there. Either the rest of this log is that of an older one, or an earlier
-            // recovery has dropped it.
-            self.end = None;
+        if self.damage.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
+            // An earlier recovery has dropped the content after the damage, and the log continues from there.
+            self.damage = None;
             self.is_loss_proved = false;
         }
-        if self.end.is_none() {
+        if self.damage.is_none() {
             self.batches += 1;
             self.last = Some(sequence.saturating_add(count).saturating_sub(1));
             return;
@@ -231,81 +172,10 @@ impl LogScanner {
         self.is_loss_proved |= voucher.is_some_and(|voucher| voucher >= lost);
     }
 
-    /// Records that bytes follow that are not a record of this log. If a batch is incomplete, this is damage.
-    fn record_tail(&mut self, file: &LogFile, offset: u64) {
-        self.has_tail = true;
-        if self.batch.is_some() {
-            return self.record_damage(file, offset);
-        }
-        self.end.get_or_insert_with(|| LogEnd { position: file.at(offset), is_damage: false });
-    }
-
-    fn record_damage(&mut self, file: &LogFile, offset: u64) {
+    fn record_damage(&mut self, path: &Path, offset: u64) {
         self.batch = None;
-        self.end.get_or_insert_with(|| LogEnd { position: file.at(offset), is_damage: true }).is_damage = true;
+        self.damage.get_or_insert_with(|| LogPosition { file: path.to_path_buf(), offset });
     }
-
-    fn finish(self) -> LogCondition {
-        let torn = self.end.filter(|end| end.is_damage).map(|end| end.position);
-        let is_loss_proved = torn.is_some() && self.is_loss_proved;
-        LogCondition { batches: self.batches, torn, is_loss_proved, older_tails: self.older_tails }
-    }
-}
-
-impl LogFile {
-    fn at(&self, offset: u64) -> LogPosition {
-        LogPosition { file: self.path.clone(), offset }
-    }
-}
-
-/// What a position of a log holds.
-enum NextRecord<'b> {
-    /// An intact record of the log. `kind` is its type without the number of the log.
-    Own { kind: u8, payload: &'b [u8], size: usize, is_numbered: bool },
-    /// A record of an older log.
-    Older,
-    /// Bytes that are not a record, such as the middle of a record of an older log.
-    Damaged,
-    /// A record of the log that is incomplete or has a wrong checksum.
-    Torn,
-    /// The end of the block or of the file.
-    None,
-}
-
-/// Parses the record at the start of the rest of a block of the log with this number.
-fn next_record(rest: &[u8], log_number: u32, is_whole_block: bool) -> NextRecord<'_> {
-    let is_padding = rest.len() < NUMBERED_HEADER_BYTES && rest.iter().all(|byte| *byte == 0);
-    if rest.is_empty() || is_whole_block && (is_padding || rest.len() < HEADER_BYTES) {
-        return NextRecord::None;
-    }
-    let Some(kind) = rest.get(HEADER_BYTES - 1).copied() else { return NextRecord::Damaged };
-    if !(FULL + NUMBERED..=LAST + NUMBERED).contains(&kind) {
-        return parse_record(rest).map_or(NextRecord::Damaged, |(kind, payload)| NextRecord::Own {
-            kind,
-            payload,
-            size: HEADER_BYTES + payload.len(),
-            is_numbered: false,
-        });
-    }
-    let number = rest.get(HEADER_BYTES..NUMBERED_HEADER_BYTES);
-    if number.is_some_and(|number| number != log_number.to_le_bytes()) {
-        return NextRecord::Older;
-    }
-    numbered_record(rest).map_or(NextRecord::Torn, |payload| NextRecord::Own {
-        kind: kind - NUMBERED,
-        payload,
-        size: NUMBERED_HEADER_BYTES + payload.len(),
-        is_numbered: true,
-    })
-}
-
-/// Parses a record that contains the number of its log, and returns its payload. Returns `None` if it is damaged.
-fn numbered_record(rest: &[u8]) -> Option<&[u8]> {
-    let (header, behind) = rest.split_first_chunk::<NUMBERED_HEADER_BYTES>()?;
-    let payload = behind.get(..usize::from(u16::from_le_bytes([header[4], header[5]])))?;
-    let (checksum, checked) = header.split_first_chunk::<4>()?;
-    let is_sound = unmask(u32::from_le_bytes(*checksum)) == crc32c(crc32c(0, &checked[2..]), payload);
-    is_sound.then_some(payload)
 }
 
 /// Parses the record at the start of a block. Returns `None` if it is damaged.
@@ -345,11 +215,6 @@ fn parse_batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
 
 /// Returns the log files, oldest first.
 pub(super) fn log_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    Ok(numbered_log_files(folder)?.into_iter().map(|(_, path)| path).collect())
-}
-
-/// Returns the log files with their numbers, oldest first.
-fn numbered_log_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unusable(folder, &error))? {
         let path = entry.map_err(|error| unusable(folder, &error))?.path();
@@ -359,7 +224,7 @@ fn numbered_log_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
         }
     }
     files.sort_unstable();
-    Ok(files)
+    Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
 fn read_block(path: &Path, input: &mut dyn Read, block: &mut [u8]) -> Result<usize> {
@@ -449,13 +314,10 @@ mod tests {
         bytes
     }
 
-    type Records = [std::result::Result<Vec<u8>, Vec<u8>>];
-
-    /// Examines files, each given as a list of records. `Err` means a record with a wrong byte. The first file has the
-    /// number 1.
-    fn examine(files: &[&Records]) -> LogCondition {
+    /// Examines files, each given as a list of records. `Err` means a record with a wrong byte.
+    fn check(files: &[&[std::result::Result<Vec<u8>, Vec<u8>>]], batches: u64, is_torn: bool, is_loss_proved: bool) {
         let mut examination = LogScanner::default();
-        for (index, records) in files.iter().enumerate() {
+        for records in files {
             let mut bytes = Vec::new();
             for each in *records {
                 match each {
@@ -468,89 +330,11 @@ mod tests {
                     }
                 }
             }
-            let number = index as u32 + 1;
-            let file = LogFile { path: format!("{number}.log").into(), number };
-            examination.scan_file(&file, &mut bytes.as_slice()).expect("no input fails");
+            examination.scan_file(Path::new("x"), &mut bytes.as_slice()).expect("no input fails");
         }
-        examination.finish()
-    }
-
-    fn check(files: &[&Records], batches: u64, is_torn: bool, is_loss_proved: bool) {
-        let condition = examine(files);
-        assert_eq!(condition.batches, batches);
-        assert_eq!(condition.torn.is_some(), is_torn);
-        assert_eq!(condition.is_loss_proved, is_loss_proved);
-    }
-
-    /// Checks logs with numbered records. `tails` are the numbers and lengths of the logs that an older one follows.
-    fn check_numbered(files: &[&Records], batches: u64, is_torn: bool, tails: &[(u32, usize)]) {
-        let condition = examine(files);
-        assert_eq!(condition.batches, batches);
-        assert_eq!(condition.torn.is_some(), is_torn);
-        let tail = |(number, length): &(u32, usize)| LogPosition {
-            file: format!("{number}.log").into(),
-            offset: *length as u64,
-        };
-        assert_eq!(condition.older_tails, tails.iter().map(tail).collect::<Vec<_>>());
-    }
-
-    /// Returns a record of the log with this number.
-    fn numbered(number: u32, kind: u8, payload: &[u8]) -> Vec<u8> {
-        let checked = [&[kind + NUMBERED][..], &number.to_le_bytes(), payload].concat();
-        let masked = crc32c(0, &checked).rotate_right(15).wrapping_add(0xA282_EAD8);
-        let length = (payload.len() as u16).to_le_bytes();
-        [&masked.to_le_bytes()[..], &length, &checked].concat()
-    }
-
-    fn numbered_full(number: u32, sequence: u64, synced: u64) -> Vec<u8> {
-        numbered(number, FULL, &batch(sequence, synced))
-    }
-
-    #[test]
-    fn content_of_an_older_log_is_not_damage() {
-        let own = || Ok(numbered_full(1, 1, 0));
-        let length = numbered_full(1, 1, 0).len();
-        check_numbered(&[&[own()]], 1, false, &[]);
-        check_numbered(&[&[own(), Ok(numbered_full(9, 5, 4))]], 1, false, &[(1, length)]);
-        check_numbered(&[&[own(), Ok(vec![0x55; 100])]], 1, false, &[(1, length)]);
-        check_numbered(&[&[own(), Ok(vec![0x55; 3])]], 1, false, &[(1, length)]);
-        check_numbered(&[&[Ok(numbered_full(9, 5, 4))]], 0, false, &[(1, 0)]);
-        // The next log continues the sequence.
-        let older = || Ok(numbered_full(9, 5, 4));
-        check_numbered(&[&[own(), older()], &[Ok(numbered_full(2, 2, 1))]], 2, false, &[(1, length)]);
-        check_numbered(
-            &[&[own(), older()], &[Ok(numbered_full(2, 2, 1)), older()]],
-            2,
-            false,
-            &[(1, length), (2, length)],
-        );
-    }
-
-    #[test]
-    fn damage_of_numbered_records_is_found() {
-        let own = || Ok(numbered_full(1, 1, 0));
-        let torn = numbered_full(1, 2, 1);
-        check_numbered(&[&[own(), Ok(torn[..torn.len() - 3].to_vec())]], 1, true, &[]);
-        check_numbered(&[&[own(), Err(torn.clone())]], 1, true, &[]);
-        check_numbered(&[&[own(), Ok(numbered(1, FIRST, &batch(2, 1))), Ok(numbered_full(9, 5, 4))]], 1, true, &[]);
-        // Content of an older log stands in the place of a synced batch.
-        let mut hole = numbered_full(9, 5, 4);
-        hole.resize(BLOCK_BYTES - numbered_full(1, 1, 0).len(), 0);
-        check(&[&[own(), Ok(hole.clone()), Ok(numbered_full(1, 3, 2))]], 1, true, true);
-        check(&[&[own(), Ok(hole), Ok(numbered_full(1, 3, 1))]], 1, true, false);
-        check(&[&[own(), Ok(numbered_full(9, 5, 4))], &[Ok(numbered_full(2, 3, 2))]], 1, true, true);
-    }
-
-    #[test]
-    fn block_ends_with_padding_before_the_next_record() {
-        for padding in 1..NUMBERED_HEADER_BYTES {
-            let start = BATCH_HEADER_BYTES + NUMBERED_HEADER_BYTES;
-            let mut long = batch(1, 0);
-            long.resize(BLOCK_BYTES - padding - NUMBERED_HEADER_BYTES, 7);
-            assert!(long.len() > start);
-            let records = [Ok(numbered(1, FULL, &long)), Ok(vec![0; padding]), Ok(numbered_full(1, 2, 1))];
-            check_numbered(&[&records], 2, false, &[]);
-        }
+        assert_eq!(examination.batches, batches);
+        assert_eq!(examination.damage.is_some(), is_torn);
+        assert_eq!(examination.is_loss_proved, is_loss_proved);
     }
 
     fn full(sequence: u64, synced: u64) -> Vec<u8> {

@@ -274,9 +274,6 @@ fn set_files(database: &mut rocksdb::Options, options: &StoreOptions) {
     database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
 }
 
-/// Maximum number of logs that are kept to be written over. Each has the size of the largest memtable, or less.
-const RECYCLED_LOGS_MAX: usize = 3;
-
 fn set_log(database: &mut rocksdb::Options, options: &StoreOptions) {
     if let Some(folder) = &options.wal_folder {
         database.set_wal_dir(folder);
@@ -287,8 +284,6 @@ fn set_log(database: &mut rocksdb::Options, options: &StoreOptions) {
     // written batches is kept. `log` has already checked that it is only a torn tail.
     database.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     database.set_track_and_verify_wals_in_manifest(true);
-    // A sync of a log that does not become longer needs no commit of the file system's journal.
-    database.set_recycle_log_file_num(RECYCLED_LOGS_MAX);
     // With group commit no caller relies on a write before its sync, so the log is passed to the operating system once
     // per sync instead of once per write.
     database.set_manual_wal_flush(options.sync != SyncMode::Off);
