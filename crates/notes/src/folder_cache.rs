@@ -112,6 +112,13 @@ impl FolderCache {
         Some(Arc::clone(&kept.image))
     }
 
+    /// Returns the image like [`Self::get`], for a writer. This does not count as a use, since otherwise folders that only
+    /// receive mail would stay cached.
+    pub(crate) fn peek(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<CachedFolder>> {
+        let folders = self.lock();
+        folders.get(&folder).map(|kept| &kept.image).filter(|image| image.highest_modseq == highest_modseq).cloned()
+    }
+
     /// Caches an image, unless there is a newer one or the limits are exceeded.
     pub(crate) fn keep(&self, folder: ViewId, image: Arc<CachedFolder>) {
         let mut folders = self.lock();
@@ -265,7 +272,11 @@ mod tests {
         assert_eq!(uids(&images, 5), None, "the folder is too large");
         images.keep(FOLDER, image(5, &[1]));
         images.sweep();
-        assert!(uids(&images, 5).is_some(), "a new entry survives one sweep");
+        assert!(images.peek(FOLDER, Modseq(5)).is_some(), "a new entry survives one sweep");
+        images.sweep();
+        assert!(images.peek(FOLDER, Modseq(5)).is_none(), "a writer does not keep it");
+        images.keep(FOLDER, image(5, &[1]));
+        assert!(uids(&images, 5).is_some());
         images.sweep();
         images.sweep();
         assert_eq!((uids(&images, 5), budget.load(Ordering::Relaxed)), (None, 0));
