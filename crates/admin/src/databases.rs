@@ -135,15 +135,15 @@ fn delete(instance: &Instance, path: &str, force: bool) -> AdminResult {
     if !force {
         if let Some(what) = essential_purpose(access.database().record().kind) {
             return Err(AdminError::Refused(format!(
-                "{path} is {what}; with the server stopped, --force deletes it and everything in it, and the next start makes \
-                 an empty one"
+                "{path} is {what}; with the server stopped, --force deletes it and everything in it, and the next \
+                 start creates an empty one"
             )));
         }
         if let Some(person) = instance.directory.mail_file_holder(path)? {
             let login = address_or_name(&person);
             return Err(AdminError::Refused(format!(
-                "{path} is the mailbox of {}; `doublet user remove {login} --delete-mail` removes both, --force deletes the \
-                 messages alone",
+                "{path} is the mailbox of {}; `doublet user remove {login} --delete-mail` removes the person and the \
+                 mailbox, --force deletes only the mailbox",
                 person.label()
             )));
         }

@@ -120,7 +120,7 @@ fn directory_hint(error: &directory::Error) -> String {
 
 fn mail_hint(error: &mail::Error) -> &'static str {
     match error {
-        mail::Error::Damaged(_) => "; `doublet fixup` looks for more damage",
+        mail::Error::Damaged(_) => "; `doublet fixup` looks for more damage and repairs what it can",
         mail::Error::OverQuota { .. } => "; `doublet user set USER --quota SIZE` raises the quota",
         mail::Error::TooLarge { .. } => "; the limit is limits.message_size in the configuration",
         mail::Error::Notes(error) => notes_hint(error),
@@ -148,7 +148,6 @@ fn search_hint(error: &search::Error) -> String {
 
 fn store_hint(error: &store::Error) -> &'static str {
     match error {
-        store::Error::Poisoned(_) => "; check the disk, then restart the server",
         store::Error::Full(_) => "; free some space on the disk",
         store::Error::Damaged { .. } => "; restore a backup, or let `doublet fixup` repair what can be derived",
         _ => "",

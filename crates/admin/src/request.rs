@@ -34,7 +34,7 @@ pub enum Request {
     Db(DbRequest),
     /// Checks databases for damage and repairs what can be derived.
     Fixup(FixupRequest),
-    /// Lists templates, and updates the design of databases from them.
+    /// Lists, adds and removes templates, and updates the designs of databases from them.
     #[command(subcommand)]
     Design(DesignRequest),
     /// Updates the indexes of views, or rebuilds them while the old ones stay in use.
@@ -42,7 +42,7 @@ pub enum Request {
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is
     /// new.
     Backup(BackupRequest),
-    /// Shows the attachments that are stored separately from messages.
+    /// Shows the number and size of stored attachments, removes unused ones, or rebuilds the references to them.
     Blobs(BlobRequest),
     /// Lists, shows, retries, holds, releases and removes queued mail.
     #[command(subcommand)]
@@ -88,7 +88,7 @@ pub struct PasswordOptions {
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserRequest {
-    /// Adds a person with a mailbox, or many people. Without a password nobody can log in yet.
+    /// Adds a person with a mailbox, or many people. A person without a password cannot log in.
     Add {
         /// Mail address, which is also the login name.
         #[arg(value_name = "NAME@DOMAIN", required_unless_present = "batch")]
@@ -288,7 +288,7 @@ pub enum GroupPurpose {
     Acl,
     /// Deny list: its members, also those of groups in it, cannot log in, but still get mail.
     DenyList,
-    /// Servers.
+    /// Servers only.
     Servers,
 }
 
@@ -368,7 +368,7 @@ pub enum DbRequest {
     Import(TableImport),
     /// Writes the documents of a database to a file, as CSV or as JSON objects, one per line.
     Export(TableExport),
-    /// Shows a database.
+    /// Shows the properties of a database.
     Show {
         /// Path of the database in the catalog.
         path: String,
@@ -424,7 +424,7 @@ pub enum DbRequest {
 pub struct CompactRequest {
     /// Path of the database in the catalog. Default: all databases.
     pub path: Option<String>,
-    /// First rewrites data stored in a form older than the one this program writes.
+    /// First upgrades databases of an older structure: rewrites their records in the current format.
     #[arg(long)]
     #[serde(default)]
     pub upgrade: bool,
@@ -603,7 +603,7 @@ pub struct TableImport {
     /// (they may change it), names. '$UNID=$UNID' keeps the UNIDs of an export. May be given several times.
     #[arg(long, value_name = "COLUMN=ITEM:TYPE")]
     pub map: Vec<String>,
-    /// Format of the file. Default: according to its name.
+    /// Format of the file. Default: according to the extension of its name.
     #[arg(long, value_enum)]
     pub format: Option<TableFormat>,
     /// Separator between the values of a list within a CSV column.
@@ -836,7 +836,7 @@ pub struct ImportRequest {
     /// Owner of the mailbox.
     #[arg(long, value_name = "WHO")]
     pub user: String,
-    /// Folder for messages whose files do not name one.
+    /// Folder for messages from files that do not specify a folder.
     #[arg(long, default_value = "INBOX")]
     pub folder: String,
     /// Leaves out messages that their folder already has, byte for byte. (With or without this option, repeating the

@@ -47,7 +47,7 @@ enum Command {
     /// Evaluates formulas, without a server.
     #[command(subcommand)]
     Formula(formula_command::FormulaCommand),
-    /// Restores a backup into a new data folder.
+    /// Restores a backup into a new data folder, lists backups, or verifies one.
     Restore(restore_command::RestoreCommand),
     /// Extracts text from PDFs for the full-text index; started by the server.
     #[command(name = pdf::READ_PDF_COMMAND, hide = true)]

@@ -69,7 +69,7 @@ pub enum DemoError {
     /// An operation on the store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The file with the passwords or written.
+    /// The file with the passwords cannot be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
 }

@@ -100,7 +100,7 @@ pub enum RemoteCommand {
     /// Lists views and folders, shows their entries, and creates, changes and deletes views.
     #[command(subcommand)]
     View(ViewCommand),
-    /// Lists, creates, renames and deletes folders, and puts notes into them.
+    /// Lists, creates, renames and deletes folders, and adds and removes notes.
     #[command(subcommand)]
     Folder(FolderCommand),
 }

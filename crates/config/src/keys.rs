@@ -391,15 +391,15 @@ configuration! {
         idle_time: ConfigDuration = "5s" in ["0s", "1h"];
         /// Maximum number of waiting databases. A view of a database that did not fit is updated when it is opened.
         queue: u64 = "20000" in ["16", "10000000"];
-        /// The folder for sorting the rows of a view that is rebuilt and does not fit into the memory below, ideally on
-        /// a fast disk. Empty: in the data folder.
+        /// The folder for temporary files while a view is rebuilt whose rows do not fit into `rebuild_memory`, ideally
+        /// on a fast disk. Empty: in the data folder.
         rebuild_folder: OptionalPath = "";
-        /// Memory for sorting.
+        /// Memory for sorting the rows of a view that is rebuilt.
         rebuild_memory: ByteSize = "64MiB" in ["1MiB", "16GiB"];
     }
     /// Background tasks.
     tasks: TaskKeys {
-        /// Pause between two searches for content that is no longer referenced.
+        /// Pause between two removals of content that is no longer referenced.
         blob_collection: ConfigDuration = "1h" in ["1min", "1w"];
         /// Pause between two purges of deletion stubs that are older than their database's purge interval.
         stub_purge: ConfigDuration = "1d" in ["1min", "30d"];

@@ -92,10 +92,10 @@ pub enum InstanceError {
     #[error("cannot open the store: {0}")]
     Store(#[from] store::Error),
     /// The directory cannot be opened.
-    #[error("cannot open the directory: {0}")]
+    #[error("cannot open the directory: {0}; if it is damaged, `doublet fixup` repairs what can be derived")]
     Directory(#[from] directory::Error),
     /// The mail queue cannot be opened.
-    #[error("cannot open the mail queue: {0}")]
+    #[error("cannot open the mail queue: {0}; if it is damaged, `doublet fixup` repairs what can be derived")]
     Mail(#[from] mail::Error),
     /// The file of the key of encrypted attachments does not contain a valid key.
     #[error("{0} does not contain a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]

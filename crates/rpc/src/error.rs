@@ -59,7 +59,7 @@ pub enum Error {
     #[error("you are not permitted to create databases here; the operator can permit it (`native.database_creators`)")]
     NoMaker,
     /// The database has no full-text index.
-    #[error("{0} has no full-text index; a manager can enable it")]
+    #[error("{0} has no full-text index; the operator can create one (`doublet db index`)")]
     NoIndex(String),
     /// An object is not in the state that the call requires.
     #[error("{0}")]

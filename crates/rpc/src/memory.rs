@@ -72,7 +72,7 @@ fn acquire(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<Ow
 
 const FULL: &str = "the server has no memory left for this call, try again later";
 const SHARE_FULL: &str =
-    "the calls of this account use all the memory that one account may use, wait until some of them have finished";
+    "the calls of this account use all the memory that one account may use; wait until some of them have finished";
 
 /// Bytes taken from a budget; dropping the value returns them.
 pub struct MemoryPermit {

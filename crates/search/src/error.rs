@@ -11,7 +11,7 @@ pub enum Error {
     /// The query is malformed or exceeds a limit. The user must change it.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The database has no full-text index, or not yet. A manager must enable it, or its creation must be awaited.
+    /// The database has no full-text index, or not yet. The operator must create it, or its creation must be awaited.
     #[error("{database} has no full-text index")]
     NotIndexed { database: String },
     /// The query exceeded its time limit. The user must make it narrower.

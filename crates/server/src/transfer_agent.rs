@@ -158,7 +158,7 @@ impl TransferAgent {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
             let (what, count, reply) = match outcome {
                 TransferOutcome::Delivered { reply, .. } => ("sent", &self.counters.sent, reply),
-                TransferOutcome::Temporary { reply } => ("put off", &self.counters.deferred, reply),
+                TransferOutcome::Temporary { reply } => ("deferred", &self.counters.deferred, reply),
                 TransferOutcome::Permanent { reply } => ("failed", &self.counters.failed, reply),
             };
             count.add(1);

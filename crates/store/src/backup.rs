@@ -284,7 +284,7 @@ impl Target {
             return Ok(Self { folder: folder.to_path_buf() });
         }
         let why =
-            "not a backup: the folders `backups` and `objects` are missing; name the folder that `backup` was given";
+            "not a backup: it has no folders `backups` and `objects`; name the folder that `doublet backup` wrote to";
         Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
     }
 
@@ -302,7 +302,7 @@ impl Target {
         let Some(chosen) = chosen else {
             let there: Vec<String> = numbers.iter().map(u32::to_string).collect();
             let why = match (number, there.is_empty()) {
-                (_, true) => "it contains no finished backup; run `backup` again".to_owned(),
+                (_, true) => "it contains no finished backup; run `doublet backup` again".to_owned(),
                 (None, false) => unreachable!("the last number is among the numbers"),
                 (Some(number), false) => format!("it does not contain backup {number}, only {}", there.join(", ")),
             };

@@ -17,13 +17,13 @@ pub enum Error {
     #[error("damaged record in table {}, key {}: {why}", table.name(), hex::lower(key))]
     Damaged { table: Table, key: Vec<u8>, why: String },
     /// An earlier sync failed. The state of the disk is unknown, so nothing more is written until a restart.
-    #[error("the store refuses writes because a sync failed ({0}); restart the server when the disk works again")]
+    #[error("the store refuses writes because a sync failed ({0}); check the disk, then restart the server")]
     Poisoned(String),
     /// The disk is full or nearly full. The operator frees space; clients may retry later.
     #[error("no space left for the store: {0}")]
     Full(String),
     /// Another process has the store open.
-    #[error("the store at {} is in use by another process", path.display())]
+    #[error("the store at {} is in use by another process; stop it first", path.display())]
     Locked { path: PathBuf },
     /// A newer program wrote the store.
     #[error("the store has format {found}, this program knows formats up to {known}; use a newer version of doublet")]

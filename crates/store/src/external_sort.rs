@@ -91,7 +91,7 @@ impl ExternalSorter {
 
     fn spill(&mut self) -> Result<()> {
         if self.runs.len() >= SORT_RUNS_MAX {
-            let why = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase the memory for sorting");
+            let why = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase views.rebuild_memory");
             return Err(Error::Unusable { path: self.folder.clone(), why });
         }
         self.sort();

@@ -58,8 +58,8 @@ pub struct AclSettings {
     /// with which owners of mailboxes read, mark, move and delete mail and create folders.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub max_internet_access: Option<AccessLevel>,
-    /// Turns on or off that the list also applies to import and export on this server, and is to be the same in all
-    /// replicas.
+    /// Turns enforcement on or off. An enforced list also applies to `doublet import` and `doublet export`, and must be
+    /// the same in all replicas.
     #[arg(long, value_enum)]
     pub enforce: Option<OnOff>,
     /// Adds a role, for example HRStaff: at most 16 bytes. May be given several times.

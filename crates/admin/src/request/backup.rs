@@ -10,7 +10,7 @@ use super::SecretText;
 /// A request for a backup.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct BackupRequest {
-    /// Folder for backups; created if missing. It may hold any number of backups and cannot lie in the data folder.
+    /// Folder for backups; created if missing. It may hold any number of backups and cannot be in the data folder.
     pub folder: PathBuf,
     /// Removes all but the newest COUNT backups afterwards, with the data that only they needed. Default: all are kept.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]

@@ -34,7 +34,7 @@ pub(super) async fn list(client: Client) -> Result<Answer, CommandError> {
 /// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, CommandError> {
     let made = client.databases().create_database(request).await.map_err(call_error)?.into_inner();
-    Ok(database_answer(made).with_message("You are its manager; nobody else has access yet."))
+    Ok(database_answer(made).with_message("You are its manager; no other user has access yet."))
 }
 
 /// Shows the properties of a database and the caller's rights.

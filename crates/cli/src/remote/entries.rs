@@ -299,9 +299,13 @@ fn find_collation(columns: &[v1::Column], reading: &ViewOptions) -> Result<u32, 
             return Ok(click);
         }
     }
-    let other = if reading.descending { "upwards: omit --descending" } else { "downwards: say --descending" };
+    let other = if reading.descending {
+        "in ascending order; omit --descending"
+    } else {
+        "in descending order; add --descending"
+    };
     if meant.iter().any(|column| column.ascending_collation > 0 || column.descending_collation > 0) {
-        return Err(CommandError(format!("the view is sorted by {wanted} only {other}")));
+        return Err(CommandError(format!("the view can be sorted by {wanted} only {other}")));
     }
     let sorted = columns.iter().filter(|column| column.ascending_collation > 0 || column.descending_collation > 0);
     let names: Vec<String> = sorted.map(|column| column.title.clone()).collect();
@@ -461,8 +465,8 @@ mod tests {
         check(&columns, "room", false, "0");
         check(&columns, "subject", false, "1");
         check(&columns, "Cost", true, "2");
-        check(&columns, "Cost", false, "only downwards: say --descending");
-        check(&columns, "Task", true, "only upwards: omit --descending");
+        check(&columns, "Cost", false, "only in descending order; add --descending");
+        check(&columns, "Task", true, "only in ascending order; omit --descending");
         check(&columns, "Plain", false, "it can be sorted by Task, Cost");
         check(&columns, "Zork", false, "the view cannot be sorted by Zork");
         check(&columns[3..], "Plain", false, "it has only one sort order");

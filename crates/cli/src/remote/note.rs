@@ -90,8 +90,8 @@ pub enum NoteCommand {
         #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "expect")]
         on_conflict: ConflictAction,
         /// Value of an item at the sequence number of --expect, written as in `doublet note create`. May be given
-        /// several times. With these values, changes of several users are merged item by item if the document asks for
-        /// it.
+        /// several times. With these values, changes of several users are merged item by item if the document's
+        /// `$ConflictAction` requests it.
         #[arg(long, value_name = "NAME[:TYPE]=VALUE", requires = "expect")]
         base: Vec<String>,
     },
@@ -390,7 +390,7 @@ async fn attach(
         database: Some(key(database)),
         note: Some(parse_note_key(note)?),
         expected_sequence: 0,
-        file_name: file_name.ok_or_else(|| CommandError("the path has no file name".to_owned()))?,
+        file_name: file_name.ok_or_else(|| CommandError("the path has no file name; specify a file".to_owned()))?,
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
     };

@@ -161,7 +161,7 @@ fn view_entries_follow_sort_position_and_expansion() {
     let fails = |words: &[&str], expected: &str| {
         folder.fails_as_user("ann", &[&["view", "entries", PLAN, "By Customer"], words].concat(), expected);
     };
-    fails(&["--sort", "Order"], "only downwards: say --descending");
+    fails(&["--sort", "Order"], "only in descending order; add --descending");
     fails(&["--sort", "Customer", "--descending"], "it can be sorted by Order");
     fails(&["--at", "7.7"], "there is no entry at position 7.7");
     fails(&["--at", "0"], "counted from 1");

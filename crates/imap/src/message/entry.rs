@@ -28,8 +28,8 @@ pub trait EntryData {
     fn received(&self) -> Timestamp;
     /// Returns the time at which the message was saved to the folder, or `None` if it is unknown.
     fn saved(&self) -> Option<Timestamp>;
-    /// Returns `true` if the message is known to lack the text with this number in the place where that text is sought
-    /// ([`super::SearchPlan::sought_texts`]).
+    /// Returns `true` if the message is known not to contain the text with this number in the part that the search
+    /// names ([`super::SearchPlan::sought_texts`]).
     fn is_known_to_lack(&self, number: usize) -> bool;
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct RequestResult {
     pub ticket: Ticket,
 }
 
-/// A request with an identifier that is being carried out. Dropped without a result, it is forgotten.
+/// A request with an identifier that is being processed. Dropping this without a result removes it from the log.
 pub(crate) struct RunningRequest<'log> {
     log: &'log RequestLog,
     key: RequestKey,
@@ -77,7 +77,7 @@ impl RequestLog {
                 Err(Refusal::Malformed("The identifier of the request belongs to another message; use a new one"))
             }
             Some(KnownRequest { result: Some(result), .. }) => Ok(LoggedRequest::Accepted(result.clone())),
-            Some(_) => Err(Refusal::Unavailable("The same request is being carried out")),
+            Some(_) => Err(Refusal::Unavailable("The same request is already being processed")),
             None => {
                 state.requests.insert(key.clone(), KnownRequest { digest, result: None });
                 Ok(LoggedRequest::New(RunningRequest { log: self, key }))

@@ -2,7 +2,7 @@
 //!
 //! Each document names its parent, and nothing prevents these names from forming a cycle: two documents created with
 //! caller-chosen UNIDs may respond to each other. A *member* of such a cycle is treated as if it had no parent
-//! (`docs/views.md`, "What a document gives"), so that the hierarchy never depends on which document was read first. A
+//! (`docs/views.md`, "The rows of a document"), so that the hierarchy never depends on which document was read first. A
 //! response beneath a member is not a member itself, and has the member as its parent.
 
 use std::collections::HashMap;

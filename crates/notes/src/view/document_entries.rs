@@ -1,4 +1,4 @@
-//! The entries of a document in a view. Most documents have one (`docs/views.md`, "What a document gives").
+//! The entries of a document in a view. Most documents have one (`docs/views.md`, "The rows of a document").
 //!
 //! A column that shows each value as an entry of its own multiplies the document. In a calendar view a document appears
 //! at its beginning, and at the beginning of each later day that it reaches into, so the rows of some days include

@@ -181,7 +181,7 @@ async fn a_database_without_an_index_has_no_full_text_search() {
     let ann = server.log_in("ann").await;
     let request = v1::SearchFullTextRequest { database: plan(), query: "word".to_owned(), ..Default::default() };
     let status = ann.search().search_full_text(request.clone()).await.expect_err("there is no index");
-    assert!(status.message().contains("a manager can enable it"), "{status:?}");
+    assert!(status.message().contains("the operator can create one"), "{status:?}");
     assert_eq!(refusal::<()>(Err(status)), refused(Code::FailedPrecondition, "no-index"));
     let stranger = server.connect().await;
     assert_eq!(refusal(stranger.search().search_full_text(request).await), refused(Code::Unauthenticated, "session"));

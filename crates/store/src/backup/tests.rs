@@ -248,7 +248,7 @@ fn backup_target_inside_the_store_is_refused() {
 #[test]
 fn errors_name_the_next_step() {
     let world = World::new();
-    check_refused(list(&world.path("nothing")), "name the folder that `backup` was given");
+    check_refused(list(&world.path("nothing")), "name the folder that `doublet backup` wrote to");
     let store = world.store();
     fill(&store, 1);
     world.backup(&store);

@@ -86,7 +86,9 @@ pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Res
             "they were written with a key, but none is configured; set blobs.encryption = true",
         )),
         (Some(known), Some(cipher)) if known == cipher.fingerprint => Ok(()),
-        (Some(_), Some(_)) => Err(Error::AttachmentKey("the configured key is not the one they were written with")),
+        (Some(_), Some(_)) => Err(Error::AttachmentKey(
+            "the configured key is not the one they were written with; bring the right key back",
+        )),
     }
 }
 
