@@ -112,8 +112,8 @@ impl FolderCache {
         Some(Arc::clone(&kept.image))
     }
 
-    /// Returns the image like [`Self::get`], for a writer. This does not count as a use, since otherwise folders that only
-    /// receive mail would stay cached.
+    /// Returns the image like [`Self::get`], for a writer. This does not count as a use, since otherwise folders that
+    /// only receive mail would stay cached.
     pub(crate) fn peek(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<CachedFolder>> {
         let folders = self.lock();
         folders.get(&folder).map(|kept| &kept.image).filter(|image| image.highest_modseq == highest_modseq).cloned()
