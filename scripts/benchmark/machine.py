@@ -15,9 +15,11 @@ def facts(folder):
 
 
 def commit():
-    """Returns the measured commit, with a mark if the working tree has changes."""
-    described = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=False)
-    return described.stdout.strip() or "unknown"
+    """Returns the measured commit, with a mark if files other than the results of an earlier run have changed."""
+    git = lambda *arguments: subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout.strip()  # noqa: E731
+    name = git("rev-parse", "--short=12", "HEAD") or "unknown"
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/performance.*")
+    return f"{name}-dirty" if changed else name
 
 
 def _processor():
