@@ -21,7 +21,7 @@ use crate::listener_rules::ListenerRole;
 use crate::session::{NextAction, Session};
 
 /// The context of a command besides the session.
-pub(crate) struct CallContext<'a> {
+pub(crate) struct CommandContext<'a> {
     /// The text after the verb, trimmed.
     pub arguments: &'a str,
     /// The buffer for replies.
@@ -35,7 +35,7 @@ pub(crate) struct Verb {
     /// The syntax, for HELP.
     pub usage: &'static str,
     /// The implementation.
-    pub run: fn(&mut Session, &mut CallContext<'_>) -> NextAction,
+    pub run: fn(&mut Session, &mut CommandContext<'_>) -> NextAction,
     /// `true` if the command must be the last of a pipelined group (RFC 2920 §3.1).
     pub ends_group: bool,
     /// `true` if the command is accepted even if encryption is required and missing (RFC 3207 §4).
@@ -48,7 +48,7 @@ impl Verb {
     const fn new(
         name: &'static str,
         usage: &'static str,
-        run: fn(&mut Session, &mut CallContext<'_>) -> NextAction,
+        run: fn(&mut Session, &mut CommandContext<'_>) -> NextAction,
     ) -> Self {
         Self { name, usage, run, ends_group: false, allowed_in_clear: false, long_line: false }
     }

@@ -22,7 +22,7 @@ use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{ChannelBinding, Check, Exchange};
 use wire::Peer;
 
-use crate::cmd::{self, CallContext};
+use crate::cmd::{self, CommandContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
@@ -385,7 +385,7 @@ impl Session {
             self.end(out, 554, EnhancedStatus(5, 5, 0), "Protocol error: wait for the reply before sending more");
             return NextAction::Close;
         }
-        (verb.run)(self, &mut CallContext { arguments, out })
+        (verb.run)(self, &mut CommandContext { arguments, out })
     }
 
     fn skip_line(&mut self, input: &[u8]) -> (usize, NextAction) {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use sasl::{Context, Exchange, ExchangeStep, LoginError, LoginProtocol, encode_line};
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::codec::reply;
 use crate::error::EnhancedStatus;
 use crate::listener_rules::AuthCommandPolicy;
 use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if session.rules.authentication == AuthCommandPolicy::Off {
         return session.refuse(call.out, 502, EnhancedStatus(5, 5, 1), "AUTH is not available");
     }

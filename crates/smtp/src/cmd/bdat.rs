@@ -4,13 +4,13 @@
 //! already sent it. After a refused chunk, all further chunks are refused until RSET or MAIL. As with DATA, at least
 //! one recipient is required.
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::codec::reply;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::OVERSIZE_BYTES_MAX;
 use crate::session::{Chunk, NextAction, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     let Some((size, last)) = parse(call.arguments) else {
         // The end of the chunk is unknown. If the session continued, the content would be read as commands.
         reply::write(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");

@@ -1,11 +1,11 @@
 //! DATA (RFC 5321 §4.1.1.4): the message data follows, ended by CRLF.CRLF.
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::codec::data::DataReader;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::session::{NextAction, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if let Some(refusal) = find_refusal(session, call.arguments) {
         return session.refuse_with(call.out, &refusal);
     }

@@ -5,26 +5,26 @@
 
 use mail::submission::ReceivedProtocol;
 
-use crate::cmd::{CallContext, auth, starttls};
+use crate::cmd::{CommandContext, auth, starttls};
 use crate::codec::reply::write_lines;
 use crate::error::EnhancedStatus;
 use crate::limits::HELO_BYTES_MAX;
 use crate::listener_rules::DisclosurePolicy;
 use crate::session::{NextAction, Session};
 
-pub(crate) fn run_ehlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run_ehlo(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     greet(session, call, ReceivedProtocol::Esmtp)
 }
 
-pub(crate) fn run_lhlo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run_lhlo(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     greet(session, call, ReceivedProtocol::Lmtp)
 }
 
-pub(crate) fn run_helo(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run_helo(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     greet(session, call, ReceivedProtocol::Smtp)
 }
 
-fn greet(session: &mut Session, call: &mut CallContext<'_>, protocol: ReceivedProtocol) -> NextAction {
+fn greet(session: &mut Session, call: &mut CommandContext<'_>, protocol: ReceivedProtocol) -> NextAction {
     let name = call.arguments;
     if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
         return session.refuse(

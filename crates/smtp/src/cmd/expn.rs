@@ -1,11 +1,11 @@
 //! EXPN (RFC 5321 §3.5): returns the members of a list, if the rules disclose them.
 
-use crate::cmd::{CallContext, vrfy};
+use crate::cmd::{CommandContext, vrfy};
 use crate::codec::reply;
 use crate::error::EnhancedStatus;
 use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if !vrfy::is_disclosed(session) {
         return session.refuse(call.out, 502, EnhancedStatus(5, 7, 0), "EXPN is not available");
     }

@@ -1,11 +1,11 @@
 //! HELP (RFC 5321 §4.1.1.8): lists the verbs, or returns the usage of one. The text is derived from the table of verbs.
 
-use crate::cmd::{CallContext, VERBS, find, is_supported};
+use crate::cmd::{CommandContext, VERBS, find, is_supported};
 use crate::codec::reply::{write, write_lines};
 use crate::error::EnhancedStatus;
 use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     let role = session.rules.role;
     if call.arguments.is_empty() {
         let known: Vec<&str> = VERBS.iter().filter(|verb| is_supported(verb, role)).map(|verb| verb.name).collect();

@@ -6,14 +6,14 @@
 
 use base::ascii_case;
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::codec::parameters::{ParameterError, parse_mail};
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::AuthCommandPolicy;
 use crate::session::{BackendRequest, MailTransaction, NextAction, PendingRequest, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if let Some(refusal) = find_refusal(session) {
         return session.refuse_with(call.out, &refusal);
     }

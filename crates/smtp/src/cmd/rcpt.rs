@@ -8,14 +8,14 @@ use base::ascii_case;
 use mail::router::Recipient;
 use mail::submission::ResolvedAddress;
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::cmd::mail::{bad_address, parameter_refusal};
 use crate::codec::parameters::parse_rcpt;
 use crate::codec::path;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     match parse(session, call.arguments) {
         Ok(recipient) => {
             let request = BackendRequest::Recipient { address: recipient.address.clone() };

@@ -1,10 +1,10 @@
 //! RSET (RFC 5321 §4.1.1.5): ends the transaction and keeps all other state.
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::error::EnhancedStatus;
 use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "RSET takes no arguments");
     }

@@ -3,12 +3,12 @@
 //! Commands sent in the clear after STARTTLS, by the client or by an attacker in between, never have an effect
 //! (CVE-2011-0411). With strict pipelining they end the session, otherwise the caller discards them.
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::error::EnhancedStatus;
 use crate::listener_rules::StartTlsPolicy;
 use crate::session::{NextAction, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if !call.arguments.is_empty() {
         return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "STARTTLS takes no arguments");
     }

@@ -5,13 +5,13 @@
 
 use mail::submission::ResolvedAddress;
 
-use crate::cmd::CallContext;
+use crate::cmd::CommandContext;
 use crate::codec::reply;
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::listener_rules::DisclosurePolicy;
 use crate::session::{BackendRequest, NextAction, PendingRequest, Phase, Session};
 
-pub(crate) fn run(session: &mut Session, call: &mut CallContext<'_>) -> NextAction {
+pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextAction {
     if call.arguments.is_empty() {
         return session.refuse(call.out, 501, EnhancedStatus(5, 5, 4), "Syntax: VRFY user");
     }
