@@ -44,7 +44,7 @@ mod tests {
             LogLevel::Warn,
             "imap=trace,mail::router=debug",
             &[
-                ("imap::conn", Level::TRACE, true),
+                ("imap::connection", Level::TRACE, true),
                 ("mail::router", Level::DEBUG, true),
                 ("mail", Level::INFO, false),
                 ("smtp", Level::WARN, true),

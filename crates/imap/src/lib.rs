@@ -4,7 +4,7 @@
 //! - [`codec`] turns bytes into commands and writes responses. Pure and incremental.
 //! - [`message`] renders messages and matches them against searches. Pure.
 //! - [`session`] holds the state of one connection, [`cmd`] executes its commands, one file per verb. Pure.
-//! - [`conn`] is the task of one connection, the only module that uses tokio.
+//! - [`connection`] is the task of one connection, the only module that uses tokio.
 //! - [`error`] defines the errors.
 //! - [`limits`] names every limit that a client can encounter.
 //!
@@ -13,10 +13,10 @@
 pub mod backend;
 pub mod cmd;
 pub mod codec;
-pub mod conn;
+pub mod connection;
 pub mod error;
 pub mod limits;
 pub mod message;
 pub mod session;
 
-pub use conn::{ListenerServices, serve};
+pub use connection::{ListenerServices, serve};

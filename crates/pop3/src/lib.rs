@@ -14,15 +14,15 @@
 //! | [`session`] | the state machine of one connection, which executes no request itself; pure |
 //! | `cmd` | the table of verbs, one file per verb |
 //! | [`backend_request`] | the requests that workers execute: logins, and every access to the mail file |
-//! | [`conn`] | the only module that uses tokio |
+//! | [`connection`] | the only module that uses tokio |
 //! | [`backend`] | the interfaces that the crate needs from the rest of the server |
 
 pub mod backend;
 pub mod backend_request;
 mod cmd;
 pub mod codec;
-pub mod conn;
+pub mod connection;
 pub mod limits;
 pub mod session;
 
-pub use conn::{ListenerServices, serve};
+pub use connection::{ListenerServices, serve};

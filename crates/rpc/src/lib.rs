@@ -8,7 +8,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`conn`] | one connection: HTTP/2, its limits and its end; the only code with sockets |
+//! | [`connection`] | one connection: HTTP/2, its limits and its end; the only code with sockets |
 //! | [`admission`] | the checks before every call: caller, time limit and memory |
 //! | [`memory`] | the memory budget of all calls |
 //! | [`request_body`] | request bodies: messages are measured before they are decoded |
@@ -25,7 +25,7 @@
 pub mod admission;
 pub mod backend;
 mod cmd;
-pub mod conn;
+pub mod connection;
 pub mod convert;
 pub mod error;
 pub mod limits;
@@ -35,5 +35,5 @@ pub mod response_body;
 pub mod service;
 pub mod session;
 
-pub use conn::serve;
+pub use connection::serve;
 pub use service::{Service, ServiceOptions, Services};

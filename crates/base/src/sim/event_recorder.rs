@@ -129,7 +129,7 @@ mod tests {
         let recorder = EventRecorder::new("imap", form);
         let recording = recorder.start();
         tracing::debug!(target: "imap", tag = "a", time = 3, peer = 7, "command completed");
-        tracing::error!(target: "imap::conn", "failed");
+        tracing::error!(target: "imap::connection", "failed");
         tracing::error!(target: "imaps", "another target");
         assert_eq!(recorder.take(), [r#"command completed tag="a" time"#, "failed"]);
         drop(recording);
