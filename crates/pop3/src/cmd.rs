@@ -4,7 +4,7 @@
 //! the verbs of the table.
 
 use crate::codec::Command;
-use crate::session::{Session, State, Step};
+use crate::session::{ConnectionAction, Session, State};
 
 pub(crate) mod auth;
 mod capa;
@@ -22,7 +22,7 @@ mod user;
 mod utf8;
 
 /// The function that executes a command.
-pub(crate) type CommandFn = fn(&mut Session, &Command) -> Step;
+pub(crate) type CommandFn = fn(&mut Session, &Command) -> ConnectionAction;
 
 /// The session states in which a verb is permitted.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::backend::Accounts;
 use crate::backend_request::{BackendRequest, BackendResponse};
 use crate::codec::{MessageResponse, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
-use crate::session::{Features, Session, Step};
+use crate::session::{ConnectionAction, Features, Session};
 
 /// Data that all connections share.
 pub struct ListenerServices {
@@ -85,7 +85,7 @@ struct Connection {
     output: Vec<u8>,
 }
 
-/// The state of the connection after a step.
+/// The state of the connection after an action.
 #[derive(PartialEq, Eq)]
 enum ConnectionState {
     Open,
@@ -101,7 +101,7 @@ impl Connection {
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
-            let step = match take_line(&mut self.input, self.session.expected_line_kind()) {
+            let action = match take_line(&mut self.input, self.session.expected_line_kind()) {
                 Ok(Some(line)) => self.session.process_line(&line),
                 Ok(None) => match self.receive().await? {
                     ConnectionState::Open => continue,
@@ -109,7 +109,7 @@ impl Connection {
                 },
                 Err(error) => self.session.process_line_error(error),
             };
-            if self.perform_step(step).await? == ConnectionState::Closed {
+            if self.perform_action(action).await? == ConnectionState::Closed {
                 self.send().await?;
                 return self.stream.shutdown().await;
             }
@@ -119,26 +119,26 @@ impl Connection {
         }
     }
 
-    /// Performs a step of the session, and the steps that result from it.
-    async fn perform_step(&mut self, mut step: Step) -> io::Result<ConnectionState> {
+    /// Performs an action of the session, and the actions that result from it.
+    async fn perform_action(&mut self, mut action: ConnectionAction) -> io::Result<ConnectionState> {
         loop {
-            match step {
-                Step::Reply(text) => {
+            match action {
+                ConnectionAction::Reply(text) => {
                     self.append_reply(&text);
                     return Ok(ConnectionState::Open);
                 }
-                Step::Message(line, outgoing) => {
+                ConnectionAction::Message(line, outgoing) => {
                     self.append_reply(&line);
                     self.send_message(outgoing).await?;
                     return Ok(ConnectionState::Open);
                 }
-                Step::CallBackend(request) => step = self.execute(request).await,
-                Step::StartTls(text) => {
+                ConnectionAction::CallBackend(request) => action = self.execute(request).await,
+                ConnectionAction::StartTls(text) => {
                     self.append_reply(&text);
                     self.start_tls().await?;
                     return Ok(ConnectionState::Open);
                 }
-                Step::Close(text) => {
+                ConnectionAction::Close(text) => {
                     self.append_reply(&text);
                     return Ok(ConnectionState::Closed);
                 }
@@ -158,7 +158,7 @@ impl Connection {
         self.output.extend_from_slice(reply.as_bytes());
     }
 
-    async fn execute(&mut self, request: BackendRequest) -> Step {
+    async fn execute(&mut self, request: BackendRequest) -> ConnectionAction {
         let accounts = Arc::clone(&self.service.accounts);
         let peer = *self.session.peer();
         let done = self.service.pool.run(move || request.execute(accounts.as_ref(), &peer)).await;

@@ -1,9 +1,9 @@
-//! The state machine of one connection: lines in, steps out. Pure.
+//! The state machine of one connection: lines in, actions out. Pure.
 //!
 //! RFC 1939 defines three states: before login (*authorization*), with the maildrop open (*transaction*), and the
 //! removal of marked messages (*update*), which is a [`BackendRequest`] here. A SASL exchange is a separate state
-//! within the first. The session never blocks. It returns requests as a [`Step::CallBackend`], and the response comes
-//! back through [`Session::handle_response`]. `debug_events` reports replies to the log.
+//! within the first. The session never blocks. It returns requests as a [`ConnectionAction::CallBackend`], and the
+//! response comes back through [`Session::handle_response`]. `debug_events` reports replies to the log.
 //!
 //! Invariants: messages are removed only by QUIT in the transaction state; passwords are accepted only if
 //! [`Peer::is_private`] holds.
@@ -21,7 +21,7 @@ use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
 mod debug_events;
 
 /// The next action of the connection.
-pub enum Step {
+pub enum ConnectionAction {
     /// Sends this reply.
     Reply(String),
     /// Sends this line and then the message.
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// Processes a line.
-    pub fn process_line(&mut self, line: &str) -> Step {
+    pub fn process_line(&mut self, line: &str) -> ConnectionAction {
         if let Some(exchange) = self.exchange.take() {
             return cmd::auth::continue_exchange(self, exchange, line);
         }
@@ -125,39 +125,39 @@ impl Session {
     /// Processes a line that the codec refused. Within an exchange it ends the exchange.
     ///
     /// A line that is too long also ends the connection, because the codec does not look for its end.
-    pub fn process_line_error(&mut self, error: LineError) -> Step {
+    pub fn process_line_error(&mut self, error: LineError) -> ConnectionAction {
         if self.exchange.is_none() {
             self.verb = "";
         }
         match (error, self.exchange.take()) {
             (LineError::TooLong, Some(exchange)) => match self.proceed(exchange.fail(LoginError::TooLong)) {
-                Step::Reply(text) => Step::Close(text),
-                step => step,
+                ConnectionAction::Reply(text) => ConnectionAction::Close(text),
+                action => action,
             },
-            (LineError::TooLong, None) => Step::Close(err("the line is too long")),
+            (LineError::TooLong, None) => ConnectionAction::Close(err("the line is too long")),
             (LineError::NotText, Some(exchange)) => self.proceed(exchange.fail(LoginError::NotBase64)),
             (LineError::NotText, None) => self.error("the line contains invalid characters"),
         }
     }
 
     /// Processes the response to a request.
-    pub fn handle_response(&mut self, response: BackendResponse) -> Step {
+    pub fn handle_response(&mut self, response: BackendResponse) -> ConnectionAction {
         match response {
             BackendResponse::Opened(maildrop) => self.enter_transaction(maildrop),
             BackendResponse::Refused(error) => self.refuse_login(error),
             BackendResponse::Exchange(step) => self.proceed(step),
             BackendResponse::Message(Some(raw), None) => {
                 let outgoing = MessageResponse::whole(raw);
-                Step::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
+                ConnectionAction::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
             }
             BackendResponse::Message(Some(raw), Some(lines)) => {
-                Step::Message(ok("top follows"), MessageResponse::top(raw, lines))
+                ConnectionAction::Message(ok("top follows"), MessageResponse::top(raw, lines))
             }
-            BackendResponse::Message(None, _) => Step::Reply(err("this message no longer exists")),
-            BackendResponse::Removed => Step::Close(ok("bye")),
+            BackendResponse::Message(None, _) => ConnectionAction::Reply(err("this message no longer exists")),
+            BackendResponse::Removed => ConnectionAction::Close(ok("bye")),
             BackendResponse::Failed(text) => {
                 tracing::error!(target: "pop3", peer = %self.peer, error = text, "the mail file failed");
-                Step::Close(err("[SYS/TEMP] internal error, try again later"))
+                ConnectionAction::Close(err("[SYS/TEMP] internal error, try again later"))
             }
         }
     }
@@ -190,20 +190,20 @@ impl Session {
     }
 
     /// Performs a step of a SASL exchange.
-    pub(crate) fn proceed(&mut self, step: sasl::ExchangeStep) -> Step {
+    pub(crate) fn proceed(&mut self, step: sasl::ExchangeStep) -> ConnectionAction {
         match step {
             sasl::ExchangeStep::Challenge { challenge, exchange } => {
                 self.exchange = Some(exchange);
-                Step::Reply(format!("+ {}\r\n", encode_line(&challenge)))
+                ConnectionAction::Reply(format!("+ {}\r\n", encode_line(&challenge)))
             }
-            sasl::ExchangeStep::Check(check) => Step::CallBackend(BackendRequest::Check(check)),
-            sasl::ExchangeStep::Done { login, .. } => Step::CallBackend(BackendRequest::Open(login)),
+            sasl::ExchangeStep::Check(check) => ConnectionAction::CallBackend(BackendRequest::Check(check)),
+            sasl::ExchangeStep::Done { login, .. } => ConnectionAction::CallBackend(BackendRequest::Open(login)),
             sasl::ExchangeStep::Failed(error) => self.refuse_login(error),
         }
     }
 
     /// Counts a failed login, and returns the error reply. After too many of them, the reply closes the connection.
-    pub(crate) fn refuse_login(&mut self, error: LoginError) -> Step {
+    pub(crate) fn refuse_login(&mut self, error: LoginError) -> ConnectionAction {
         let text = cmd::auth::error_text(error);
         self.state = State::Authorization(None);
         if error == LoginError::ChannelBinding {
@@ -214,14 +214,22 @@ impl Session {
             return self.error(text);
         }
         self.failures = self.failures.saturating_add(1);
-        if self.failures >= LOGIN_FAILURES_MAX { Step::Close(err(text)) } else { Step::Reply(err(text)) }
+        if self.failures >= LOGIN_FAILURES_MAX {
+            ConnectionAction::Close(err(text))
+        } else {
+            ConnectionAction::Reply(err(text))
+        }
     }
 
     /// Counts a command that is refused, and returns the error reply. After too many of them, the reply closes the
     /// connection.
-    pub(crate) fn error(&mut self, why: &str) -> Step {
+    pub(crate) fn error(&mut self, why: &str) -> ConnectionAction {
         self.errors = self.errors.saturating_add(1);
-        if self.errors >= ERRORS_MAX { Step::Close(err("too many errors")) } else { Step::Reply(err(why)) }
+        if self.errors >= ERRORS_MAX {
+            ConnectionAction::Close(err("too many errors"))
+        } else {
+            ConnectionAction::Reply(err(why))
+        }
     }
 
     /// Returns the inbox. The table of verbs ensures that it is open for the commands that need it.
@@ -232,11 +240,11 @@ impl Session {
         }
     }
 
-    fn enter_transaction(&mut self, maildrop: Maildrop) -> Step {
+    fn enter_transaction(&mut self, maildrop: Maildrop) -> ConnectionAction {
         let inbox = OpenMaildrop { maildrop, deleted: BTreeSet::new() };
         let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         self.state = State::Transaction(inbox);
-        Step::Reply(text)
+        ConnectionAction::Reply(text)
     }
 }
 

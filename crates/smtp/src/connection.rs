@@ -26,7 +26,7 @@ use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{MessageAcceptor, RecipientLookup};
 use crate::error::{Error, NegativeReply, Result};
 use crate::listener_rules::{ListenerRules, PipeliningPolicy};
-use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
+use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, ConnectionAction, Session};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
@@ -122,25 +122,25 @@ impl Connection {
                 self.write_closing_reply(&InputEnd::Dismissed);
                 return self.close().await;
             }
-            let (used, step) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
+            let (used, action) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
             self.used += used;
-            match step {
-                Step::Flush => self.flush().await?,
-                Step::Read => {
+            match action {
+                ConnectionAction::Flush => self.flush().await?,
+                ConnectionAction::Read => {
                     if let Err(silence) = self.read(shutdown, draining.as_mut()).await? {
                         self.write_closing_reply(&silence);
                         return self.close().await;
                     }
                 }
-                Step::CallBackend(request) => {
+                ConnectionAction::CallBackend(request) => {
                     let response = self.service.respond(&peer, request).await;
                     self.session.handle_response(response, &mut self.out);
                 }
-                Step::StartTls => {
+                ConnectionAction::StartTls => {
                     self.flush().await?;
                     self = self.start_tls().await?;
                 }
-                Step::Close => return self.close().await,
+                ConnectionAction::Close => return self.close().await,
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::client::reply::{ParsedReply, SmtpReply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::{parameters, path};
 use crate::listener_rules::{AuthCommandPolicy, ListenerRole, ListenerRules};
-use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
+use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, ConnectionAction, Session};
 
 /// Parses paths and parameters. Accepted ones contain no control characters.
 pub fn arguments(input: &[u8]) {
@@ -90,14 +90,14 @@ pub fn session(input: &[u8]) {
     for piece in input.chunks(usize::from(seed).max(1)) {
         pending.extend_from_slice(piece);
         loop {
-            let (used, step) = session.step(&pending, &mut out);
+            let (used, action) = session.step(&pending, &mut out);
             pending.drain(..used);
-            match step {
-                Step::CallBackend(request) => session.handle_response(respond(request), &mut out),
-                Step::StartTls => session.reset_after_tls(None, vec![ChannelBinding::TlsExporter([7; 32])]),
-                Step::Flush => out.clear(),
-                Step::Read => break,
-                Step::Close => {
+            match action {
+                ConnectionAction::CallBackend(request) => session.handle_response(respond(request), &mut out),
+                ConnectionAction::StartTls => session.reset_after_tls(None, vec![ChannelBinding::TlsExporter([7; 32])]),
+                ConnectionAction::Flush => out.clear(),
+                ConnectionAction::Read => break,
+                ConnectionAction::Close => {
                     assert!(out.is_empty() || out.ends_with(b"\r\n"), "the output consists of whole lines");
                     return;
                 }

@@ -37,7 +37,7 @@ pub(crate) use transaction::{Chunk, MailTransaction};
 
 /// The next action of the caller.
 #[derive(Debug)]
-pub enum Step {
+pub enum ConnectionAction {
     /// Send the replies, then provide more input.
     Read,
     /// Send the replies, then call [`Session::step`] again with the same input.
@@ -204,7 +204,7 @@ impl Session {
     }
 
     /// Processes input and writes replies. Returns the number of bytes processed and the next action.
-    pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Step) {
+    pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, ConnectionAction) {
         let mut used = 0;
         loop {
             let rest = input.get(used..).unwrap_or_default();
@@ -212,18 +212,18 @@ impl Session {
             let (taken, flow) = self.process_input(rest, out);
             self.log_replies(out, start);
             used += taken;
-            let step = match flow {
-                NextAction::Continue if out.len() > REPLIES_BYTES_MAX => Step::Flush,
+            let action = match flow {
+                NextAction::Continue if out.len() > REPLIES_BYTES_MAX => ConnectionAction::Flush,
                 NextAction::Continue => continue,
-                NextAction::Read => Step::Read,
-                NextAction::CallBackend(request) => Step::CallBackend(request),
-                NextAction::StartTls => Step::StartTls,
+                NextAction::Read => ConnectionAction::Read,
+                NextAction::CallBackend(request) => ConnectionAction::CallBackend(request),
+                NextAction::StartTls => ConnectionAction::StartTls,
                 NextAction::Close => {
                     self.phase = Phase::Closed;
-                    Step::Close
+                    ConnectionAction::Close
                 }
             };
-            return (used, step);
+            return (used, action);
         }
     }
 

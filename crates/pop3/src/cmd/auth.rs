@@ -7,9 +7,9 @@ use std::sync::Arc;
 use sasl::{Exchange, LoginError};
 
 use crate::codec::Command;
-use crate::session::{Session, Step, ok};
+use crate::session::{ConnectionAction, Session, ok};
 
-pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
+pub(crate) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     let context = session.login_context();
     let mut words = command.arguments();
     let Some(mechanism) = words.next() else {
@@ -17,14 +17,14 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
             return session.refuse_login(error);
         }
         let lines: String = context.offered_mechanisms().flat_map(|mechanism| [mechanism.name(), "\r\n"]).collect();
-        return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");
+        return ConnectionAction::Reply(ok("mechanisms follow") + &lines + ".\r\n");
     };
     let initial_response = words.next().map(str::as_bytes);
     session.proceed(Exchange::begin_line(mechanism, initial_response, Arc::new(context)))
 }
 
 /// Processes the client's next line of an exchange.
-pub(crate) fn continue_exchange(session: &mut Session, exchange: Exchange, line: &str) -> Step {
+pub(crate) fn continue_exchange(session: &mut Session, exchange: Exchange, line: &str) -> ConnectionAction {
     session.proceed(exchange.step_line(line.as_bytes()))
 }
 

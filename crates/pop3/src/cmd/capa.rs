@@ -3,9 +3,9 @@
 //! Login methods are listed only where they may be used.
 
 use crate::codec::Command;
-use crate::session::{Session, State, Step, ok};
+use crate::session::{ConnectionAction, Session, State, ok};
 
-pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, _command: &Command) -> ConnectionAction {
     let mut text = ok("capabilities follow");
     let mut say = |line: &str| {
         text.push_str(line);
@@ -26,5 +26,5 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
     }
     say("IMPLEMENTATION Doublet");
     say(".");
-    Step::Reply(text)
+    ConnectionAction::Reply(text)
 }

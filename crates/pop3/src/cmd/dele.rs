@@ -3,9 +3,9 @@
 //! A session that ends without QUIT removes nothing.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, ok};
+use crate::session::{ConnectionAction, Session, ok};
 
-pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     let wanted = command.numbers::<1>();
     let marked = session.inbox().and_then(|inbox| {
         let [number] = wanted?;
@@ -13,7 +13,7 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
         inbox.deleted.insert(index).then_some(number)
     });
     match marked {
-        Some(number) => Step::Reply(ok(&format!("message {number} marked for deletion"))),
+        Some(number) => ConnectionAction::Reply(ok(&format!("message {number} marked for deletion"))),
         None => session.error("no such message"),
     }
 }

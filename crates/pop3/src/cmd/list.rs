@@ -6,22 +6,22 @@
 use std::fmt::Write;
 
 use crate::codec::Command;
-use crate::session::{Session, Step, err, ok};
+use crate::session::{ConnectionAction, Session, err, ok};
 
-pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     let wanted = command.numbers::<1>();
     let Some(inbox) = session.inbox() else {
-        return Step::Reply(err("log in first"));
+        return ConnectionAction::Reply(err("log in first"));
     };
     if command.arguments().next().is_none() {
         let mut text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         for (number, message) in inbox.unmarked_messages() {
             let _ = write!(text, "{number} {}\r\n", message.octets);
         }
-        return Step::Reply(text + ".\r\n");
+        return ConnectionAction::Reply(text + ".\r\n");
     }
     match wanted.and_then(|[number]| Some((number, inbox.find(number)?.1))) {
-        Some((number, message)) => Step::Reply(format!("+OK {number} {}\r\n", message.octets)),
+        Some((number, message)) => ConnectionAction::Reply(format!("+OK {number} {}\r\n", message.octets)),
         None => session.error("no such message"),
     }
 }

@@ -3,8 +3,8 @@
 //! It keeps the connection from being closed for silence.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, ok};
+use crate::session::{ConnectionAction, Session, ok};
 
-pub(super) fn run(_session: &mut Session, _command: &Command) -> Step {
-    Step::Reply(ok("nothing happened"))
+pub(super) fn run(_session: &mut Session, _command: &Command) -> ConnectionAction {
+    ConnectionAction::Reply(ok("nothing happened"))
 }

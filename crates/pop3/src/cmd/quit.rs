@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use crate::backend_request::BackendRequest;
 use crate::codec::Command;
-use crate::session::{Session, Step, ok};
+use crate::session::{ConnectionAction, Session, ok};
 
-pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, _command: &Command) -> ConnectionAction {
     let Some(inbox) = session.inbox() else {
-        return Step::Close(ok("bye"));
+        return ConnectionAction::Close(ok("bye"));
     };
     let uids: Vec<_> =
         inbox.deleted.iter().filter_map(|index| Some(inbox.maildrop.messages.get(*index)?.uid)).collect();
     if uids.is_empty() {
-        return Step::Close(ok("bye"));
+        return ConnectionAction::Close(ok("bye"));
     }
-    Step::CallBackend(BackendRequest::Remove(Arc::clone(&inbox.maildrop.file), inbox.maildrop.folder, uids))
+    ConnectionAction::CallBackend(BackendRequest::Remove(Arc::clone(&inbox.maildrop.file), inbox.maildrop.folder, uids))
 }

@@ -3,12 +3,12 @@
 //! The maildrop stays as it was at login.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, err, ok};
+use crate::session::{ConnectionAction, Session, err, ok};
 
-pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, _command: &Command) -> ConnectionAction {
     let Some(inbox) = session.inbox() else {
-        return Step::Reply(err("log in first"));
+        return ConnectionAction::Reply(err("log in first"));
     };
     inbox.deleted.clear();
-    Step::Reply(ok(&format!("{} messages", inbox.count())))
+    ConnectionAction::Reply(ok(&format!("{} messages", inbox.count())))
 }

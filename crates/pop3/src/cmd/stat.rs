@@ -3,11 +3,11 @@
 //! Marked messages do not count.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, err};
+use crate::session::{ConnectionAction, Session, err};
 
-pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, _command: &Command) -> ConnectionAction {
     match session.inbox() {
-        Some(inbox) => Step::Reply(format!("+OK {} {}\r\n", inbox.count(), inbox.octets())),
-        None => Step::Reply(err("log in first")),
+        Some(inbox) => ConnectionAction::Reply(format!("+OK {} {}\r\n", inbox.count(), inbox.octets())),
+        None => ConnectionAction::Reply(err("log in first")),
     }
 }

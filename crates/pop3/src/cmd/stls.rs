@@ -3,12 +3,12 @@
 //! The session forgets everything from before the command, and discards data that was sent after the command in clear.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, err, ok};
+use crate::session::{ConnectionAction, Session, err, ok};
 
-pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, _command: &Command) -> ConnectionAction {
     if session.offers.tls {
-        Step::StartTls(ok("begin TLS"))
+        ConnectionAction::StartTls(ok("begin TLS"))
     } else {
-        Step::Reply(err("TLS is not available or already active"))
+        ConnectionAction::Reply(err("TLS is not available or already active"))
     }
 }

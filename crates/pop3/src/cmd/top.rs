@@ -4,9 +4,9 @@
 
 use super::retr;
 use crate::codec::Command;
-use crate::session::{Session, Step};
+use crate::session::{ConnectionAction, Session};
 
-pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     match command.numbers::<2>() {
         Some([number, lines]) => retr::read(session, number, Some(lines)),
         None => session.error("a message number and a number of lines are required"),

@@ -5,12 +5,12 @@
 use std::fmt::Write;
 
 use crate::codec::Command;
-use crate::session::{Session, Step, err, ok};
+use crate::session::{ConnectionAction, Session, err, ok};
 
-pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     let wanted = command.numbers::<1>();
     let Some(inbox) = session.inbox() else {
-        return Step::Reply(err("log in first"));
+        return ConnectionAction::Reply(err("log in first"));
     };
     let validity = inbox.maildrop.uid_validity;
     if command.arguments().next().is_none() {
@@ -18,10 +18,12 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
         for (number, message) in inbox.unmarked_messages() {
             let _ = write!(text, "{number} {validity:08x}{:08x}\r\n", message.uid.0);
         }
-        return Step::Reply(text + ".\r\n");
+        return ConnectionAction::Reply(text + ".\r\n");
     }
     match wanted.and_then(|[number]| Some((number, inbox.find(number)?.1))) {
-        Some((number, message)) => Step::Reply(format!("+OK {number} {validity:08x}{:08x}\r\n", message.uid.0)),
+        Some((number, message)) => {
+            ConnectionAction::Reply(format!("+OK {number} {validity:08x}{:08x}\r\n", message.uid.0))
+        }
         None => session.error("no such message"),
     }
 }

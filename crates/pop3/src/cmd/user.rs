@@ -7,9 +7,9 @@ use sasl::{LoginError, PasswordRequest};
 
 use crate::backend_request::BackendRequest;
 use crate::codec::Command;
-use crate::session::{Session, State, Step, err, ok};
+use crate::session::{ConnectionAction, Session, State, err, ok};
 
-pub(super) fn user(session: &mut Session, command: &Command) -> Step {
+pub(super) fn user(session: &mut Session, command: &Command) -> ConnectionAction {
     if !session.peer.is_private() {
         return session.refuse_login(LoginError::TlsRequired);
     }
@@ -17,22 +17,22 @@ pub(super) fn user(session: &mut Session, command: &Command) -> Step {
         return session.error("the user name is missing");
     }
     session.state = State::Authorization(Some(command.rest.trim().to_owned()));
-    Step::Reply(ok("send PASS"))
+    ConnectionAction::Reply(ok("send PASS"))
 }
 
-pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
+pub(super) fn pass(session: &mut Session, command: &Command) -> ConnectionAction {
     let State::Authorization(user) = &mut session.state else {
-        return Step::Reply(err("you are logged in already"));
+        return ConnectionAction::Reply(err("you are logged in already"));
     };
     match user.take() {
         Some(login) => match PasswordRequest::without_sasl(login.as_bytes(), command.rest.as_bytes()) {
-            Ok(request) => Step::CallBackend(BackendRequest::Password(request)),
+            Ok(request) => ConnectionAction::CallBackend(BackendRequest::Password(request)),
             Err(error) => session.refuse_login(error),
         },
         None => session.error("send USER first"),
     }
 }
 
-pub(super) fn apop(session: &mut Session, _command: &Command) -> Step {
+pub(super) fn apop(session: &mut Session, _command: &Command) -> ConnectionAction {
     session.error("APOP is not supported: it would require cleartext passwords on the server")
 }

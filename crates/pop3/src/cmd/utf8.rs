@@ -3,8 +3,8 @@
 //! Messages are sent byte for byte in any case, so the session stores nothing.
 
 use crate::codec::Command;
-use crate::session::{Session, Step, ok};
+use crate::session::{ConnectionAction, Session, ok};
 
-pub(super) fn run(_session: &mut Session, _command: &Command) -> Step {
-    Step::Reply(ok("UTF-8 mode enabled"))
+pub(super) fn run(_session: &mut Session, _command: &Command) -> ConnectionAction {
+    ConnectionAction::Reply(ok("UTF-8 mode enabled"))
 }

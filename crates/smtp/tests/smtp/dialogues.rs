@@ -22,7 +22,7 @@ use smtp::backend::{MessageAcceptor as _, RecipientLookup as _};
 use smtp::codec::parameters::BodyType;
 use smtp::limits::AUTH_LINE_BYTES_MAX;
 use smtp::listener_rules::{AuthCommandPolicy, DisclosurePolicy, ListenerRules, PipeliningPolicy, StartTlsPolicy};
-use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, Session, Step};
+use smtp::session::{AcceptedMessage, BackendRequest, BackendResponse, ConnectionAction, Session};
 use wire::Peer;
 
 use crate::backend::MemoryBackend;
@@ -48,14 +48,14 @@ impl SessionDriver {
     pub fn send(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         while !self.closed && !self.wants_tls {
-            let (used, step) = self.session.step(&self.input, &mut self.out);
+            let (used, action) = self.session.step(&self.input, &mut self.out);
             self.input.drain(..used);
-            match step {
-                Step::Read => break,
-                Step::Flush => {}
-                Step::Close => self.closed = true,
-                Step::StartTls => self.wants_tls = true,
-                Step::CallBackend(request) => {
+            match action {
+                ConnectionAction::Read => break,
+                ConnectionAction::Flush => {}
+                ConnectionAction::Close => self.closed = true,
+                ConnectionAction::StartTls => self.wants_tls = true,
+                ConnectionAction::CallBackend(request) => {
                     let response = self.respond(request);
                     self.session.handle_response(response, &mut self.out);
                 }
