@@ -29,16 +29,16 @@ type Result<T> = std::result::Result<T, InvalidDesign>;
 
 /// Converts a design to the protocol's type.
 #[must_use]
-pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
+pub fn view_to_proto(view: &ViewNote) -> v1::ViewDesign {
     let design = &view.design;
-    let (refresh, hours) = refresh_out(design.refresh);
+    let (refresh, hours) = refresh_to_proto(design.refresh);
     let column = |number: u8| u32::from(number).saturating_add(1);
     let columns_of = |(begin, end)| v1::CalendarColumns { begin: column(begin), end: column(end) };
     v1::ViewDesign {
         title: view.title.clone(),
         aliases: view.aliases.clone(),
         selection: view.selection.clone(),
-        columns: design.columns.iter().map(column_out).collect(),
+        columns: design.columns.iter().map(column_to_proto).collect(),
         responses: design.shows_response_hierarchy,
         no_conflicts: design.no_conflicts,
         collapsed: design.collapsed,
@@ -54,8 +54,8 @@ pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
 }
 
 /// Converts a design from the protocol's type.
-pub fn view_in(design: v1::ViewDesign) -> Result<ViewNote> {
-    let refresh = refresh_in(design.refresh, design.hours)?;
+pub fn view_from_proto(design: v1::ViewDesign) -> Result<ViewNote> {
+    let refresh = refresh_from_proto(design.refresh, design.hours)?;
     Ok(ViewNote {
         title: design.title,
         aliases: design.aliases,
@@ -67,14 +67,14 @@ pub fn view_in(design: v1::ViewDesign) -> Result<ViewNote> {
             no_conflicts: design.no_conflicts,
             collapsed: design.collapsed,
             refresh,
-            range: design.calendar_columns.map(range_in).transpose()?,
-            columns: design.columns.into_iter().map(column_in).collect::<Result<_>>()?,
+            range: design.calendar_columns.map(range_from_proto).transpose()?,
+            columns: design.columns.into_iter().map(column_from_proto).collect::<Result<_>>()?,
         },
         readers: design.readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect(),
     })
 }
 
-fn column_out(column: &Column) -> v1::ColumnDesign {
+fn column_to_proto(column: &Column) -> v1::ColumnDesign {
     let sort = match column.sort {
         None => v1::SortOrder::None,
         Some(SortDirection::Ascending) => v1::SortOrder::Ascending,
@@ -93,12 +93,12 @@ fn column_out(column: &Column) -> v1::ColumnDesign {
         responses_only: column.for_responses,
         case: column.differences.case,
         accents: column.differences.accents,
-        total: total_out(column.total).into(),
+        total: total_to_proto(column.total).into(),
         format: column.format.clone(),
     }
 }
 
-fn column_in(column: v1::ColumnDesign) -> Result<Column> {
+fn column_from_proto(column: v1::ColumnDesign) -> Result<Column> {
     let sort = match known_enum::<v1::SortOrder>(column.sort, "an order")? {
         v1::SortOrder::None => None,
         v1::SortOrder::Ascending => Some(SortDirection::Ascending),
@@ -115,12 +115,12 @@ fn column_in(column: v1::ColumnDesign) -> Result<Column> {
         for_responses: column.responses_only,
         differences: TextComparison { case: column.case, accents: column.accents },
         clicks: ClickSorts { ascending: column.click_ascending, descending: column.click_descending },
-        total: total_in(known_enum(column.total, "a total")?),
+        total: total_from_proto(known_enum(column.total, "a total")?),
         format: column.format,
     })
 }
 
-fn total_out(total: Total) -> v1::Total {
+fn total_to_proto(total: Total) -> v1::Total {
     match total {
         Total::None => v1::Total::None,
         Total::Sum => v1::Total::Sum,
@@ -131,7 +131,7 @@ fn total_out(total: Total) -> v1::Total {
     }
 }
 
-fn total_in(total: v1::Total) -> Total {
+fn total_from_proto(total: v1::Total) -> Total {
     match total {
         v1::Total::None => Total::None,
         v1::Total::Sum => Total::Sum,
@@ -142,7 +142,7 @@ fn total_in(total: v1::Total) -> Total {
     }
 }
 
-fn refresh_out(refresh: Refresh) -> (v1::ViewRefresh, u32) {
+fn refresh_to_proto(refresh: Refresh) -> (v1::ViewRefresh, u32) {
     match refresh {
         Refresh::Automatic => (v1::ViewRefresh::Automatic, 0),
         Refresh::AfterFirstUse => (v1::ViewRefresh::AfterFirstUse, 0),
@@ -151,7 +151,7 @@ fn refresh_out(refresh: Refresh) -> (v1::ViewRefresh, u32) {
     }
 }
 
-fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
+fn refresh_from_proto(refresh: i32, hours: u32) -> Result<Refresh> {
     match known_enum(refresh, "a refresh mode")? {
         v1::ViewRefresh::Automatic => Ok(Refresh::Automatic),
         v1::ViewRefresh::AfterFirstUse => Ok(Refresh::AfterFirstUse),
@@ -165,7 +165,7 @@ fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
     }
 }
 
-fn range_in(columns: v1::CalendarColumns) -> Result<(u8, u8)> {
+fn range_from_proto(columns: v1::CalendarColumns) -> Result<(u8, u8)> {
     Ok((column_number(columns.begin)?, column_number(columns.end)?))
 }
 
@@ -242,7 +242,7 @@ mod tests {
             with(|view| view.design.refresh = Refresh::Hours(u16::MAX)),
         ];
         for view in views {
-            assert_eq!(view_in(view_out(&view)).expect("a written design is valid"), view);
+            assert_eq!(view_from_proto(view_to_proto(&view)).expect("a written design is valid"), view);
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
     fn omitted_fields_get_defaults() {
         let columns = vec![v1::ColumnDesign { title: "Form".into(), ..Default::default() }];
         let design = v1::ViewDesign { columns, readers: vec![" Ann/Acme".into()], ..Default::default() };
-        let view = view_in(design).expect("the design is valid");
+        let view = view_from_proto(design).expect("the design is valid");
         assert_eq!((view.design.columns[0].item.as_str(), &view.design.columns[0].formula), ("Form", &None));
         assert_eq!(view.readers, ["CN=Ann/O=Acme"]);
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn invalid_designs_are_refused_with_a_reason() {
         let refused = |design: v1::ViewDesign, text: &str| {
-            let error = view_in(design).expect_err("the design is invalid").to_string();
+            let error = view_from_proto(design).expect_err("the design is invalid").to_string();
             assert!(error.contains(text), "{error}");
         };
         let with_column = |column| v1::ViewDesign { columns: vec![column], ..Default::default() };

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, access_level};
 
 /// Converts an item to the protocol's type.
 #[must_use]
-pub fn item_out(item: &Item) -> v1::Item {
+pub fn item_to_proto(item: &Item) -> v1::Item {
     let flag = |flag| item.flags.contains(flag);
     let flags = v1::ItemFlags {
         summary: flag(ItemFlags::SUMMARY),
@@ -23,12 +23,12 @@ pub fn item_out(item: &Item) -> v1::Item {
         protected: flag(ItemFlags::PROTECTED),
         signed: flag(ItemFlags::SIGNED),
     };
-    v1::Item { name: item.name.clone(), flags: Some(flags), value: Some(value_out(&item.value)) }
+    v1::Item { name: item.name.clone(), flags: Some(flags), value: Some(value_to_proto(&item.value)) }
 }
 
 /// Converts a value to the protocol's type.
 #[must_use]
-pub fn value_out(value: &ItemValue) -> v1::Value {
+pub fn value_to_proto(value: &ItemValue) -> v1::Value {
     let kind = match value {
         ItemValue::Text(text) => Kind::Text(text.clone()),
         ItemValue::TextList(texts) => Kind::TextList(v1::TextList { values: texts.clone() }),
@@ -54,7 +54,7 @@ pub fn value_out(value: &ItemValue) -> v1::Value {
 }
 
 /// Converts an item from a client. Returns an error if its name is reserved or its value is missing or not valid.
-pub fn item_in(item: v1::Item) -> Result<Item> {
+pub fn item_from_proto(item: v1::Item) -> Result<Item> {
     let name = item.name;
     if let Some(reserved) = notes::subject::reserved_item(&name) {
         return Err(Error::invalid(format!(
@@ -74,10 +74,10 @@ pub fn item_in(item: v1::Item) -> Result<Item> {
     ];
     let set = flags.into_iter().filter(|(is_set, _)| *is_set);
     let flags = set.fold(ItemFlags::NONE, |flags, (_, flag)| flags.union(flag));
-    Ok(Item { name, flags, value: value_in(value)? })
+    Ok(Item { name, flags, value: value_from_proto(value)? })
 }
 
-fn value_in(kind: Kind) -> Result<ItemValue> {
+fn value_from_proto(kind: Kind) -> Result<ItemValue> {
     Ok(match kind {
         Kind::Text(text) => ItemValue::Text(text),
         Kind::TextList(list) => ItemValue::TextList(list.values),
@@ -94,19 +94,19 @@ fn value_in(kind: Kind) -> Result<ItemValue> {
             blob: BlobId(bytes_of(&attachment.content_id, "the content_id of an attachment")?),
         },
         Kind::NoteReferences(list) => {
-            ItemValue::NoteReferences(list.values.iter().map(|unid| unid_in(unid)).collect::<Result<_>>()?)
+            ItemValue::NoteReferences(list.values.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?)
         }
     })
 }
 
 /// Converts a UNID from a client.
-pub fn unid_in(bytes: &[u8]) -> Result<Unid> {
+pub fn unid_from_proto(bytes: &[u8]) -> Result<Unid> {
     bytes_of(bytes, "a UNID").map(Unid)
 }
 
 /// Converts an optional UNID from a client; empty means `None`.
-pub fn unid_in_or_none(bytes: &[u8]) -> Result<Option<Unid>> {
-    if bytes.is_empty() { Ok(None) } else { unid_in(bytes).map(Some) }
+pub fn optional_unid_from_proto(bytes: &[u8]) -> Result<Option<Unid>> {
+    if bytes.is_empty() { Ok(None) } else { unid_from_proto(bytes).map(Some) }
 }
 
 fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
@@ -115,7 +115,7 @@ fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
 
 /// Converts a header to the protocol's type.
 #[must_use]
-pub fn header_out(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
+pub fn header_to_proto(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
     v1::NoteHeader {
         note_id: header.note.0,
         unid: header.unid.0.to_vec(),
@@ -136,7 +136,7 @@ pub fn header_out(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
 }
 
 /// Converts the class of a note to be created. The default is a document.
-pub fn class_in(class: i32) -> Result<NoteClass> {
+pub fn class_from_proto(class: i32) -> Result<NoteClass> {
     match v1::NoteClass::try_from(class) {
         Ok(v1::NoteClass::Unspecified | v1::NoteClass::Document) => Ok(NoteClass::DOCUMENT),
         Ok(class) => Ok(NoteClass(class as u16)),
@@ -157,19 +157,19 @@ pub enum NoteKey {
 pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteKey> {
     match key.and_then(|key| key.key) {
         Some(v1::note_key::Key::NoteId(number)) => Ok(NoteKey::Number(NoteId(number))),
-        Some(v1::note_key::Key::Unid(unid)) => Ok(NoteKey::Unid(unid_in(&unid)?)),
+        Some(v1::note_key::Key::Unid(unid)) => Ok(NoteKey::Unid(unid_from_proto(&unid)?)),
         None => Err(Error::invalid("no note specified")),
     }
 }
 
 /// Converts an ACL to the protocol's type.
 #[must_use]
-pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
+pub fn acl_to_proto(acl: &notes::Acl, sequence: u32) -> v1::Acl {
     let entry = |entry: &AclEntry| v1::AclEntry {
         name: entry.name.canonical().to_owned(),
         kind: entry.kind as i32,
         level: access_level(entry.level).into(),
-        flags: Some(acl_flags_out(entry.flags)),
+        flags: Some(acl_flags_to_proto(entry.flags)),
         roles: entry.roles.iter().cloned().collect(),
     };
     v1::Acl {
@@ -182,24 +182,24 @@ pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
 }
 
 /// Converts an ACL from a client. A missing `internet_max` is taken from `before`.
-pub fn acl_in(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
+pub fn acl_from_proto(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
     let internet_max = acl
         .internet_max
-        .map(|level| level_in(level).ok_or_else(|| Error::invalid("internet_max is not a valid access level")));
+        .map(|level| level_from_proto(level).ok_or_else(|| Error::invalid("internet_max is not a valid access level")));
     Ok(notes::Acl {
         max_internet_access: internet_max.transpose()?.unwrap_or(before.max_internet_access),
-        entries: acl.entries.into_iter().map(acl_entry_in).collect::<Result<_>>()?,
+        entries: acl.entries.into_iter().map(acl_entry_from_proto).collect::<Result<_>>()?,
         roles: acl.roles.into_iter().collect(),
         enforce_consistent: acl.uniform,
     })
 }
 
-fn level_in(level: i32) -> Option<AclLevel> {
+fn level_from_proto(level: i32) -> Option<AclLevel> {
     usize::try_from(level).ok().and_then(|level| AclLevel::ALL.get(level).copied())
 }
 
-fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
-    let level = level_in(entry.level);
+fn acl_entry_from_proto(entry: v1::AclEntry) -> Result<AclEntry> {
+    let level = level_from_proto(entry.level);
     let kinds = [
         AclKind::Unspecified,
         AclKind::Person,
@@ -213,13 +213,13 @@ fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
         level: level
             .ok_or_else(|| Error::invalid(format!("the entry {:?} has an unknown access level", entry.name)))?,
         kind: kind.ok_or_else(|| Error::invalid(format!("the entry {:?} has an unknown kind", entry.name)))?,
-        flags: acl_flags_in(entry.flags.unwrap_or_default()),
+        flags: acl_flags_from_proto(entry.flags.unwrap_or_default()),
         roles: entry.roles.into_iter().collect(),
         name: entry.name.as_str().into(),
     })
 }
 
-fn acl_flags_out(flags: AclFlags) -> v1::AclFlags {
+fn acl_flags_to_proto(flags: AclFlags) -> v1::AclFlags {
     v1::AclFlags {
         author_no_create: flags.contains(AclFlags::AUTHOR_NO_CREATE),
         no_delete: flags.contains(AclFlags::NO_DELETE),
@@ -231,7 +231,7 @@ fn acl_flags_out(flags: AclFlags) -> v1::AclFlags {
     }
 }
 
-fn acl_flags_in(flags: v1::AclFlags) -> AclFlags {
+fn acl_flags_from_proto(flags: v1::AclFlags) -> AclFlags {
     let flags = [
         (flags.author_no_create, AclFlags::AUTHOR_NO_CREATE),
         (flags.no_delete, AclFlags::NO_DELETE),
@@ -276,14 +276,14 @@ mod tests {
         ];
         for (index, value) in values.into_iter().enumerate() {
             let item = Item { name: format!("item {index}"), flags: flags[index % flags.len()], value };
-            assert_eq!(item_in(item_out(&item)).expect("a written value is valid"), item);
+            assert_eq!(item_from_proto(item_to_proto(&item)).expect("a written value is valid"), item);
         }
     }
 
     #[test]
     fn incomplete_values_are_refused_with_a_reason() {
         let check = |item: v1::Item, expected: &str| {
-            let error = item_in(item).expect_err("the item is incomplete").to_string();
+            let error = item_from_proto(item).expect_err("the item is incomplete").to_string();
             assert!(error.contains(expected), "{error}");
         };
         let with = |kind| v1::Item { name: "a".to_owned(), flags: None, value: Some(v1::Value { kind }) };
@@ -291,7 +291,7 @@ mod tests {
         check(with(Some(Kind::NoteReferences(v1::UnidList { values: vec![vec![1; 15]] }))), "16 bytes, not 15");
         check(with(Some(Kind::Attachment(v1::Attachment::default()))), "32 bytes, not 0");
         assert!(note_name(None).is_err() && note_name(Some(v1::NoteKey { key: None })).is_err());
-        assert!(class_in(3).is_err());
+        assert!(class_from_proto(3).is_err());
     }
 
     #[test]
@@ -303,14 +303,14 @@ mod tests {
         acl.enforce_consistent = true;
         acl.max_internet_access = AclLevel::Author;
         let other = notes::Acl::default();
-        assert_eq!(acl_in(acl_out(&acl, 7), &other).expect("a written value is valid"), acl);
-        let silent = v1::Acl { internet_max: None, ..acl_out(&acl, 7) };
+        assert_eq!(acl_from_proto(acl_to_proto(&acl, 7), &other).expect("a written value is valid"), acl);
+        let silent = v1::Acl { internet_max: None, ..acl_to_proto(&acl, 7) };
         assert_eq!(
-            acl_in(silent, &other).expect("a written value is valid").max_internet_access,
+            acl_from_proto(silent, &other).expect("a written value is valid").max_internet_access,
             other.max_internet_access
         );
         let broken =
             v1::Acl { entries: vec![v1::AclEntry { level: 7, ..v1::AclEntry::default() }], ..v1::Acl::default() };
-        assert!(acl_in(broken, &acl).is_err());
+        assert!(acl_from_proto(broken, &acl).is_err());
     }
 }

@@ -9,7 +9,7 @@ use base::hex;
 use client::{Client, v1};
 use design::view_text::ViewText;
 use instance::data_folder::read_limited;
-use proto::view_design::{view_in, view_out};
+use proto::view_design::{view_from_proto, view_to_proto};
 use serde_json::json;
 
 use super::database::key;
@@ -24,7 +24,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
         v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
     let found = reply.map_err(|status| view_error(status, &database, &view))?.into_inner();
-    let design = view_in(found.design.unwrap_or_default()).map_err(CommandError::of)?;
+    let design = view_from_proto(found.design.unwrap_or_default()).map_err(CommandError::of)?;
     let words = ViewText::from_view_note(&design);
     let number = found.view_id;
     let sequence = found.sequence;
@@ -112,7 +112,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, CommandError> {
     };
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     let view = ViewText::read(&text).and_then(|view| view.to_view_note()).map_err(|error| wrong(&error))?;
-    Ok(view_out(&view))
+    Ok(view_to_proto(&view))
 }
 
 /// Converts an error of a view command into a command error with advice: for an unknown view, for a conflict with a

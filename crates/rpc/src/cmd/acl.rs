@@ -6,7 +6,7 @@ use proto::v1;
 
 use super::CallContext;
 use super::edit::check_expected;
-use crate::convert::{acl_in, acl_out};
+use crate::convert::{acl_from_proto, acl_to_proto};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -16,7 +16,7 @@ pub(crate) fn get(context: &CallContext, request: v1::GetAclRequest) -> Result<C
     let reading = access.read()?;
     // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
     // its own transaction.
-    let reply = acl_out(&reading.acl(), sequence(&reading)?);
+    let reply = acl_to_proto(&reading.acl(), sequence(&reading)?);
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn set(context: &CallContext, request: v1::SetAclRequest) -> Result<C
         let reader = access.downgrade::<level::Reader>();
         reader.read()?.acl()
     };
-    let acl = acl_in(request.acl.unwrap_or_default(), &before)?;
+    let acl = acl_from_proto(request.acl.unwrap_or_default(), &before)?;
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
         return Err(Error::invalid("at least one entry must have Manager access"));
     }
@@ -36,7 +36,7 @@ pub(crate) fn set(context: &CallContext, request: v1::SetAclRequest) -> Result<C
         if let Some(found) = &found {
             check_expected(request.expected_sequence, found.sequence, found.unid)?;
         }
-        let reply = acl_out(&acl, found.map_or(0, |found| found.sequence).saturating_add(1));
+        let reply = acl_to_proto(&acl, found.map_or(0, |found| found.sequence).saturating_add(1));
         writer.acl_set(acl)?;
         Ok(reply)
     })

@@ -54,7 +54,7 @@ impl ChangeStream {
         let page = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut batch = v1::ChangeBatch { changes: Vec::new(), modseq: page.next.modseq.0 };
         for entry in &page.entries {
-            batch.changes.extend(change_out(&reading, entry, self.request.documents_only)?);
+            batch.changes.extend(change_to_proto(&reading, entry, self.request.documents_only)?);
         }
         self.at = page.next;
         let more = self.at.modseq < reading.modseq();
@@ -73,7 +73,11 @@ pub(crate) fn check_known(reading: &DatabaseSnapshot<'_>, since: Modseq) -> Resu
     Err(Error::Purged { modseq: reading.modseq().0 })
 }
 
-fn change_out(reading: &DatabaseSnapshot<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
+fn change_to_proto(
+    reading: &DatabaseSnapshot<'_>,
+    entry: &ChangeEntry,
+    documents_only: bool,
+) -> Result<Option<v1::Change>> {
     use v1::change::Kind;
     let header = reading.header(entry.note)?;
     if documents_only && header.as_ref().is_some_and(|header| !header.class.is_document()) {

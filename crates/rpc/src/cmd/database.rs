@@ -39,7 +39,7 @@ pub(crate) fn list(
             path: record.path,
             replica_id: record.replica_id.to_text(),
             title: record.title,
-            kind: kind_out(record.kind).into(),
+            kind: kind_to_proto(record.kind).into(),
             level: access_level(access.grant()?.level()).into(),
         });
     }
@@ -102,7 +102,7 @@ fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {
         path: record.path.clone(),
         replica_id: record.replica_id.to_text(),
         title: record.title.clone(),
-        kind: kind_out(record.kind).into(),
+        kind: kind_to_proto(record.kind).into(),
         owner: record.owner.canonical().to_owned(),
         created_us: record.created.0,
         rights: Some(v1::Rights {
@@ -116,7 +116,7 @@ fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {
     }
 }
 
-fn kind_out(kind: DatabaseKind) -> v1::DatabaseKind {
+fn kind_to_proto(kind: DatabaseKind) -> v1::DatabaseKind {
     match kind {
         DatabaseKind::Standard => v1::DatabaseKind::Standard,
         DatabaseKind::Mail => v1::DatabaseKind::Mail,

@@ -7,7 +7,7 @@ use notes::view::entries::ViewOrFolder;
 use notes::view::note::ViewNote;
 use notes::{Access, level};
 use proto::v1;
-use proto::view_design::{view_in, view_out};
+use proto::view_design::{view_from_proto, view_to_proto};
 
 use super::edit::{check_quota, check_sequence, saved_note};
 use super::{CallContext, view};
@@ -29,7 +29,7 @@ pub(crate) fn get(
         view_id: info.note.0,
         unid: info.unid.0.to_vec(),
         sequence: info.sequence,
-        design: Some(view_out(&info.view)),
+        design: Some(view_to_proto(&info.view)),
     };
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
@@ -37,7 +37,7 @@ pub(crate) fn get(
 /// Creates a view.
 pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
-    let view = design_in(request.design)?;
+    let view = design_from_proto(request.design)?;
     context.write(&access, |writer| {
         let note = writer.view_create(&view)?;
         check_quota(writer)?;
@@ -48,7 +48,7 @@ pub(crate) fn create(context: &CallContext, request: v1::CreateViewRequest) -> R
 /// Replaces the design of a view, or adds columns to a folder.
 pub(crate) fn update(context: &CallContext, request: v1::UpdateViewRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Reader>(request.database)?;
-    let view = design_in(request.design)?;
+    let view = design_from_proto(request.design)?;
     let note = design_note(&find(&access, request.view)?);
     context.write(&access, |writer| {
         let expected = match (request.expected_sequence, writer.header(note)?) {
@@ -79,9 +79,9 @@ pub(crate) fn delete(
     })
 }
 
-fn design_in(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
+fn design_from_proto(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
     let design = design.ok_or_else(|| Error::invalid("no design specified"))?;
-    view_in(design).map_err(|error| Error::invalid(error.to_string()))
+    view_from_proto(design).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<ViewOrFolder> {

@@ -15,7 +15,7 @@ use proto::v1::saved_note::Outcome;
 use store::blob::BlobId;
 
 use super::{CallContext, check_count, find, header_of};
-use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
+use crate::convert::{class_from_proto, item_from_proto, note_name, optional_unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
 use crate::service::CallOutcome;
@@ -23,17 +23,17 @@ use crate::service::CallOutcome;
 /// Creates a note.
 pub(crate) fn create(context: &CallContext, request: v1::CreateNoteRequest) -> Result<CallOutcome<v1::SavedNote>> {
     let access = context.access_for_change::<level::Depositor>(request.database)?;
-    let class = class_in(request.note_class)?;
+    let class = class_from_proto(request.note_class)?;
     if class == NoteClass::ACL || class == NoteClass::VIEW {
         return Err(Error::invalid("access control lists, views and folders can only be created with their own calls"));
     }
-    let items = items_in(request.items)?;
+    let items = items_from_proto(request.items)?;
     if items.iter().any(|item| matches!(item.value, ItemValue::Object { .. })) {
         return Err(Error::invalid("add attachments with AttachFile after the note has been created"));
     }
     let new = NewNote {
-        unid: unid_in_or_none(&request.unid)?,
-        parent: unid_in_or_none(&request.parent_unid)?,
+        unid: optional_unid_from_proto(&request.unid)?,
+        parent: optional_unid_from_proto(&request.parent_unid)?,
         folders: request.folder_ids.into_iter().map(ViewId).collect(),
         tracks_editors: tracks_editors(access.database(), class),
         ..NewNote::of_class(class, items)
@@ -60,7 +60,7 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateNoteRequest) -> R
         Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
         Err(_) => return Err(Error::invalid("unknown value of on_conflict")),
     };
-    let base = request.base.map(|base| items_in(base.items)).transpose()?;
+    let base = request.base.map(|base| items_from_proto(base.items)).transpose()?;
     let edit = ItemChanges::new(request.items, request.remove, request.replace_all)?;
     let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
     change(context, &access, request.note, read, |note, _| {
@@ -70,8 +70,8 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateNoteRequest) -> R
     })
 }
 
-fn items_in(items: Vec<v1::Item>) -> Result<Vec<Item>> {
-    items.into_iter().map(item_in).collect()
+fn items_from_proto(items: Vec<v1::Item>) -> Result<Vec<Item>> {
+    items.into_iter().map(item_from_proto).collect()
 }
 
 /// A change to the items of a note.
@@ -88,7 +88,7 @@ impl ItemChanges {
     /// Reads a change from a client's request.
     pub(crate) fn new(items: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
         check_count(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-        Ok(Self { items: items_in(items)?, remove, replace_all })
+        Ok(Self { items: items_from_proto(items)?, remove, replace_all })
     }
 
     /// Applies the change and drops the blobs that no item uses any more.

@@ -7,7 +7,7 @@ use search::{Error as SearchError, HitOrder, PageRequest, Query};
 
 use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
-use crate::convert::item_out;
+use crate::convert::item_to_proto;
 use crate::error::{Error, Result};
 use crate::limits::{
     FOLDER_ITEMS_MAX, HITS_PER_REPLY_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES,
@@ -66,7 +66,7 @@ pub(crate) fn search(
             note_id: hit.note.0,
             unid: hit.unid.0.to_vec(),
             score: u32::from(hit.relevance),
-            items: summary.items.iter().filter(is_requested).map(item_out).collect(),
+            items: summary.items.iter().filter(is_requested).map(item_to_proto).collect(),
         };
         if hit_out.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
             return Err(reply_too_large());

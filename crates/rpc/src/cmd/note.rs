@@ -10,7 +10,7 @@ use proto::v1;
 use proto::v1::item_selection::Extent;
 
 use super::{CallContext, check_count, find, find_named};
-use crate::convert::{self, header_out, item_out};
+use crate::convert::{self, header_to_proto, item_to_proto};
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
 use crate::service::CallOutcome;
@@ -129,24 +129,24 @@ pub(crate) fn read_selected(
     bytes_max: usize,
 ) -> Result<v1::Note> {
     let unread = !reading.is_read(header.note)?;
-    let mut note = v1::Note { header: Some(header_out(header, unread)), items: Vec::new() };
+    let mut note = v1::Note { header: Some(header_to_proto(header, unread)), items: Vec::new() };
     if wanted.is_header_only() {
         return Ok(note);
     }
     let Some(summary) = reading.summary(header.note)? else { return Ok(note) };
     let bodies = body_ordinals(&summary, wanted, bytes_max)?;
     let of_summary = summary.items.iter().filter(|item| wanted.includes_summary(&item.name));
-    note.items.extend(of_summary.map(item_out));
+    note.items.extend(of_summary.map(item_to_proto));
     for ordinal in bodies {
-        note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_out));
+        note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_to_proto));
     }
     if note.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(note) }
 }
 
 /// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
 pub(crate) fn select_items(note: &Note, wanted: &ItemSelection, bytes_max: usize) -> Result<v1::Note> {
-    let items = note.items.iter().filter(|item| wanted.includes(item)).map(item_out).collect();
-    let note_out = v1::Note { header: Some(header_out(&note.header, false)), items };
+    let items = note.items.iter().filter(|item| wanted.includes(item)).map(item_to_proto).collect();
+    let note_out = v1::Note { header: Some(header_to_proto(&note.header, false)), items };
     if note_out.encoded_len() > bytes_max { Err(reply_too_large()) } else { Ok(note_out) }
 }
 

@@ -20,7 +20,7 @@ use proto::v1;
 use super::CallContext;
 use super::change::check_known;
 use super::note::{ItemSelection, read_selected};
-use crate::convert::class_in;
+use crate::convert::class_from_proto;
 use crate::error::{Error, Result};
 use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
 use crate::service::CallOutcome;
@@ -85,7 +85,8 @@ impl Search {
                 )
             })
             .transpose();
-        let mut classes = request.note_classes.iter().map(|class| class_in(*class)).collect::<Result<Vec<_>>>()?;
+        let mut classes =
+            request.note_classes.iter().map(|class| class_from_proto(*class)).collect::<Result<Vec<_>>>()?;
         if classes.is_empty() {
             classes.push(NoteClass::DOCUMENT);
         }

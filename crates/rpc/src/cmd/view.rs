@@ -178,8 +178,8 @@ pub(crate) fn find_by_key(
     let opened = find(&reading, request.view.as_ref())?.open(&reading)?;
     let source = opened.source(&reading, collation(request.collation))?;
     let rows = source.sorted_rows()?;
-    let keys = key_values_in(&request.keys)?;
-    let to_keys = key_values_in(&request.to_keys)?;
+    let keys = key_values_from_proto(&request.keys)?;
+    let to_keys = key_values_from_proto(&request.to_keys)?;
     let found = match to_keys.as_slice() {
         [] => rows.find_by_key(&keys, request.partial)?,
         to_keys => rows.find_range(&keys, to_keys)?,
@@ -187,7 +187,7 @@ pub(crate) fn find_by_key(
     let reply = match found {
         None => v1::FindByKeyReply::default(),
         Some(found) => v1::FindByKeyReply {
-            position: Some(tumbler_out(&rows.tumbler(&found.first)?)),
+            position: Some(tumbler_to_proto(&rows.tumbler(&found.first)?)),
             matches: found.rows,
             key: found.first,
         },
@@ -254,7 +254,7 @@ fn to_view_request(source: &EntrySource<'_>, request: &v1::ReadEntriesRequest) -
         _ if goes_to_the_end => StartPosition::End,
         _ if !request.start_key.is_empty() => StartPosition::Key(request.start_key.clone()),
         (_, row) if row > 0 => StartPosition::Position(row - 1),
-        (Some(tumbler), _) if !tumbler.levels.is_empty() => StartPosition::Tumbler(tumbler_in(tumbler)?),
+        (Some(tumbler), _) if !tumbler.levels.is_empty() => StartPosition::Tumbler(tumbler_from_proto(tumbler)?),
         _ => StartPosition::Beginning,
     };
     let skip_count = if goes_to_the_end { 0 } else { u64::from(request.skip_count) };
@@ -277,7 +277,7 @@ fn expansion(source: &EntrySource<'_>, requested: Option<&v1::Expansion>) -> Res
     check_count(requested.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
     let mut keys = HashSet::with_capacity(requested.exceptions.len());
     for tumbler in &requested.exceptions {
-        keys.extend(source.key_at(&tumbler_in(tumbler)?)?);
+        keys.extend(source.key_at(&tumbler_from_proto(tumbler)?)?);
     }
     Ok(if requested.collapsed { RowExpansion::none_but(keys)? } else { RowExpansion::all_but(keys)? })
 }
@@ -305,7 +305,7 @@ fn navigator(navigator: v1::Navigator) -> Navigator {
     }
 }
 
-fn tumbler_in(tumbler: &v1::Tumbler) -> Result<Tumbler> {
+fn tumbler_from_proto(tumbler: &v1::Tumbler) -> Result<Tumbler> {
     check_count(tumbler.levels.len(), "levels of a position", notes::limits::POSITION_LEVELS_MAX)?;
     if tumbler.levels.contains(&0) {
         return Err(Error::invalid("positions are counted from 1"));
@@ -313,7 +313,7 @@ fn tumbler_in(tumbler: &v1::Tumbler) -> Result<Tumbler> {
     Ok(Tumbler(tumbler.levels.iter().map(|number| u64::from(*number)).collect()))
 }
 
-fn tumbler_out(tumbler: &Tumbler) -> v1::Tumbler {
+fn tumbler_to_proto(tumbler: &Tumbler) -> v1::Tumbler {
     v1::Tumbler { levels: tumbler.0.iter().map(|number| u32::try_from(*number).unwrap_or(u32::MAX)).collect() }
 }
 
@@ -332,7 +332,7 @@ impl EntryWriter<'_> {
         let mut entry_out = v1::Entry {
             key: row.key,
             level: u32::try_from(row.depth).unwrap_or(u32::MAX),
-            position: row.tumbler.as_ref().map(tumbler_out),
+            position: row.tumbler.as_ref().map(tumbler_to_proto),
             row: row.position.map_or(0, |position| position.saturating_add(1)),
             unread: row.unread.unwrap_or(false),
             siblings: counts.map_or(0, |counts| counts.siblings),
@@ -375,7 +375,7 @@ impl EntryWriter<'_> {
             let summary = reading.summary(entry.note)?.unwrap_or_default();
             let value = |name: &String| {
                 let item = summary.items.iter().find(|item| item.is_named(name));
-                item.map_or_else(v1::Value::default, |item| convert::value_out(&item.value))
+                item.map_or_else(v1::Value::default, |item| convert::value_to_proto(&item.value))
             };
             entry_out.values = self.request.items.iter().map(value).collect();
         }
@@ -437,11 +437,11 @@ fn cell(cell: &Cell) -> v1::Value {
     v1::Value { kind }
 }
 
-fn key_values_in(values: &[v1::Value]) -> Result<Vec<CellValue<'_>>> {
-    values.iter().map(key_value_in).collect()
+fn key_values_from_proto(values: &[v1::Value]) -> Result<Vec<CellValue<'_>>> {
+    values.iter().map(key_value_from_proto).collect()
 }
 
-fn key_value_in(value: &v1::Value) -> Result<CellValue<'_>> {
+fn key_value_from_proto(value: &v1::Value) -> Result<CellValue<'_>> {
     match &value.kind {
         None => Ok(CellValue::None),
         Some(Kind::Text(text)) => Ok(CellValue::Text(text)),
