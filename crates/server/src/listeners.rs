@@ -23,7 +23,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use wire::{Admission, Connections, Peer, Shutdown, Stream};
+use wire::{ConnectionPermit, Connections, Peer, Shutdown, Stream};
 
 use crate::limits::{ACCEPT_PAUSE, BACKLOG, PROBE_TIME_MAX, PROBES_MAX};
 
@@ -234,7 +234,7 @@ pub struct ListenerCounters {
 }
 
 /// A function that starts to serve one connection. It is called once for each connection and must not block.
-pub type ServeConnection = Arc<dyn Fn(Stream, Peer, Admission) + Send + Sync>;
+pub type ServeConnection = Arc<dyn Fn(Stream, Peer, ConnectionPermit) + Send + Sync>;
 
 /// The question to the task of a listener whether it accepts connections. The answer is its last error, if any.
 pub type Probe = oneshot::Sender<Option<String>>;
@@ -363,9 +363,9 @@ impl ConnectionAcceptor {
 
     fn admit(&self, stream: Stream, peer: Peer) {
         match self.connections.admit(&peer) {
-            Ok(admission) => {
+            Ok(permit) => {
                 self.traffic.accepted.fetch_add(1, Ordering::Relaxed);
-                (self.serve)(stream, peer, admission);
+                (self.serve)(stream, peer, permit);
             }
             Err(why) => {
                 self.traffic.refused.fetch_add(1, Ordering::Relaxed);
@@ -486,9 +486,9 @@ mod tests {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let serve: ServeConnection = Arc::new({
             let kept = Arc::clone(&kept);
-            move |stream, peer, admission| {
+            move |stream, peer, permit| {
                 assert!(peer.loopback);
-                kept.lock().push((stream, admission));
+                kept.lock().push((stream, permit));
             }
         });
         let connections = Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 });

@@ -1,8 +1,9 @@
 //! Limits on the number of connections, in total and per address.
 //!
-//! [`Connections::admit`] returns an [`Admission`], and the connection is counted until this value is dropped. Every
-//! IPv4 address is counted separately; IPv6 addresses are counted per /64 network, which is what one customer usually
-//! gets. Peers on this machine count only toward the total, because a local proxy or load generator is not a stranger.
+//! [`Connections::admit`] returns a [`ConnectionPermit`], and the connection is counted until this value is dropped.
+//! Every IPv4 address is counted separately; IPv6 addresses are counted per /64 network, which is what one customer
+//! usually gets. Peers on this machine count only toward the total, because a local proxy or load generator is not a
+//! stranger.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -57,7 +58,7 @@ impl Connections {
     }
 
     /// Admits a connection, or returns the limit that it would exceed.
-    pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Admission, LimitReached> {
+    pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<ConnectionPermit, LimitReached> {
         let group = counted_address(peer);
         let mut counts = self.counts();
         if counts.total >= self.limits.total_max {
@@ -72,7 +73,7 @@ impl Connections {
         }
         counts.total += 1;
         drop(counts);
-        Ok(Admission { connections: Arc::clone(self), group })
+        Ok(ConnectionPermit { connections: Arc::clone(self), group })
     }
 
     /// Returns the number of connections.
@@ -119,14 +120,14 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// An admitted connection, which is counted until this value is dropped.
+/// The permit of an admitted connection, which is counted until the permit is dropped.
 #[derive(Debug)]
-pub struct Admission {
+pub struct ConnectionPermit {
     connections: Arc<Connections>,
     group: Option<IpAddr>,
 }
 
-impl Drop for Admission {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.release(self.group);
     }
@@ -153,14 +154,14 @@ mod tests {
         Peer::network(address.parse().expect("the test's addresses are valid"))
     }
 
-    /// Admits the addresses in order, keeps the admissions, and checks which are refused.
+    /// Admits the addresses in order, keeps the permits, and checks which are refused.
     fn check(addresses: &[&str], refused: &[(usize, LimitReached)]) {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         let mut kept = Vec::new();
         let mut seen = Vec::new();
         for (index, address) in addresses.iter().enumerate() {
             match connections.admit(&peer(address)) {
-                Ok(admission) => kept.push(admission),
+                Ok(permit) => kept.push(permit),
                 Err(why) => seen.push((index, why)),
             }
         }
@@ -186,14 +187,14 @@ mod tests {
     async fn wait_ends_when_the_last_connection_closes() {
         let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
         connections.wait_until_empty().await;
-        let admission = connections.admit(&Peer::local()).expect("within the limit");
+        let permit = connections.admit(&Peer::local()).expect("within the limit");
         let waiter = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { connections.wait_until_empty().await }
         });
         tokio::task::yield_now().await;
         assert!(!waiter.is_finished());
-        drop(admission);
+        drop(permit);
         waiter.await.expect("the waiter does not panic");
     }
 }

@@ -9,7 +9,7 @@
 //! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are
 //!   available.
 //! - The queue of the pool is bounded. A panic in a job is an error for its caller and never ends a worker.
-//! - An admitted connection is counted until its [`Admission`] is dropped, however the task ends.
+//! - An admitted connection is counted until its [`ConnectionPermit`] is dropped, however the task ends.
 //!
 //! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
 //! (`server`).
@@ -25,7 +25,7 @@ pub mod stream;
 pub mod termination;
 pub mod tls;
 
-pub use connections::{Admission, ConnectionLimits, Connections, LimitReached};
+pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
 pub use peer::Peer;
 pub use pool::{PoolError, PoolOptions, PoolStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};

@@ -15,7 +15,7 @@ use smtp::auth::verify::{DmarcEnforcement, Verifier};
 use smtp::client::{ClientProtocol, NextHop, Security, SmartHost, SmtpClient, SmtpClientOptions};
 use smtp::dns::Resolver;
 use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
-use wire::{Admission, ClientTls, Peer, SessionTermination, Stream};
+use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, tls_handshake};
 use crate::database_creator::TemplateDatabaseCreator;
@@ -194,11 +194,11 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
     let sessions = Arc::clone(&server.sessions);
     let tls = Arc::clone(&server.tls);
     let organization = server.instance.config.server.organization.clone();
-    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
         let service = Arc::clone(&service);
         let tls = Arc::clone(&tls);
         let organization = organization.clone();
-        spawn(&sessions, peer, admission, |peer, termination| async move {
+        spawn(&sessions, peer, permit, |peer, termination| async move {
             let stream = stream.accept_tls_h2(&tls).await?;
             let server = stream.peer_certificate().and_then(|certificate| server_name_in(certificate, &organization));
             rpc::serve(stream, peer.encrypted(), server, service, termination).await
@@ -209,29 +209,27 @@ fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> ServeConnection
 fn serve_imap(service: &Arc<imap::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
-    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, termination| imap::serve(stream, peer, service, termination));
+        spawn(&sessions, peer, permit, |peer, termination| imap::serve(stream, peer, service, termination));
     })
 }
 
 fn serve_smtp(service: &Arc<smtp::connection::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
-    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, termination| {
-            smtp::connection::serve(stream, peer, service, termination)
-        });
+        spawn(&sessions, peer, permit, |peer, termination| smtp::connection::serve(stream, peer, service, termination));
     })
 }
 
 fn serve_pop3(service: &Arc<pop3::ListenerServices>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
     let service = Arc::clone(service);
     let sessions = Arc::clone(sessions);
-    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer, termination| pop3::serve(stream, peer, service, termination));
+        spawn(&sessions, peer, permit, |peer, termination| pop3::serve(stream, peer, service, termination));
     })
 }
 
@@ -241,7 +239,7 @@ fn serve_pop3(service: &Arc<pop3::ListenerServices>, sessions: &Arc<SessionRegis
 fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
     sessions: &Arc<SessionRegistry>,
     peer: Peer,
-    admission: Admission,
+    permit: ConnectionPermit,
     serve: impl FnOnce(Peer, SessionTermination) -> F,
 ) {
     let session = sessions.register();
@@ -253,7 +251,7 @@ fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'stati
             },
             () = termination_timeout(session.termination()) => {}
         }
-        drop(admission);
+        drop(permit);
     });
 }
 
@@ -268,14 +266,14 @@ async fn termination_timeout(termination: &SessionTermination) {
 fn after_handshake(server: &Server, serve: ServeConnection) -> ServeConnection {
     let tls = Arc::clone(&server.tls);
     let shutdown = server.shutdown.clone();
-    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
         let tls = Arc::clone(&tls);
         let shutdown = shutdown.clone();
         let serve = Arc::clone(&serve);
         tokio::spawn(async move {
             tokio::select! {
                 encrypted = tls_handshake(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {
-                    serve(stream, peer, admission);
+                    serve(stream, peer, permit);
                 },
                 () = shutdown.closing() => {}
             }

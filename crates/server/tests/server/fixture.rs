@@ -14,7 +14,7 @@ use server::listeners::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-use wire::{Admission, ConnectionLimits, Connections, Peer, Shutdown, Stream};
+use wire::{ConnectionLimits, ConnectionPermit, Connections, Peer, Shutdown, Stream};
 
 const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
 
@@ -34,7 +34,7 @@ pub struct RunningListener {
     pub task: JoinHandle<()>,
     traffic: Arc<ListenerCounters>,
     /// The admitted connections, in the order of their arrival.
-    pub admitted: Arc<Mutex<Vec<(Stream, Peer, Admission)>>>,
+    pub admitted: Arc<Mutex<Vec<(Stream, Peer, ConnectionPermit)>>>,
 }
 
 impl RunningListener {
@@ -44,10 +44,9 @@ impl RunningListener {
         let protocol = bound.protocol;
         let address = bound.address.clone();
         let traffic = Arc::new(ListenerCounters::default());
-        let admitted: Arc<Mutex<Vec<(Stream, Peer, Admission)>>> = Arc::default();
+        let admitted: Arc<Mutex<Vec<(Stream, Peer, ConnectionPermit)>>> = Arc::default();
         let kept = Arc::clone(&admitted);
-        let serve: ServeConnection =
-            Arc::new(move |stream, peer, admission| kept.lock().push((stream, peer, admission)));
+        let serve: ServeConnection = Arc::new(move |stream, peer, permit| kept.lock().push((stream, peer, permit)));
         let connections = Arc::clone(connections);
         let shutdown = shutdown.clone();
         let acceptor =

@@ -59,7 +59,7 @@ async fn listeners_share_the_limit_of_all_connections() {
     let mut fourth = TcpStream::connect(&imap.address).await.expect("it listens");
     imap.wait_for(3).await;
     assert_eq!((imap.counts(), connections.count()), ((2, 1), 2), "an ended connection is no longer counted");
-    let (mut stream, peer, _admission) = imap.admitted.lock().pop().expect("it was admitted");
+    let (mut stream, peer, _permit) = imap.admitted.lock().pop().expect("it was admitted");
     assert_eq!(peer.address, fourth.local_addr().ok());
     stream.write_all(b"* OK ready\r\n").await.expect("the client reads");
     let mut received = [0; 12];
@@ -109,12 +109,12 @@ async fn admitted_connections_outlive_the_drain_of_their_listener() {
         let connections = std::sync::Arc::clone(&connections);
         async move { connections.wait_until_empty().await }
     });
-    let (mut stream, _, admission) = listener.admitted.lock().pop().expect("it was admitted");
+    let (mut stream, _, permit) = listener.admitted.lock().pop().expect("it was admitted");
     client.write_all(b"QUIT\r\n").await.expect("the stream is open");
     let mut received = Vec::new();
     assert_eq!(stream.receive(&mut received).await.expect("the stream is open"), 6);
     assert!(!waiting.is_finished());
-    drop((stream, admission));
+    drop((stream, permit));
     waiting.await.expect("no panic");
     assert_eq!(client.read(&mut [0; 8]).await.expect("an orderly end"), 0);
 }

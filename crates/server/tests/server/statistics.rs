@@ -60,7 +60,7 @@ fn statistics_follow_connections_logins_and_jobs() {
     let before = samples(&text);
     assert_eq!(before["doublet_connections"], 0.0);
     assert_eq!(before["doublet_pool_workers"], 3.0);
-    let admission = statistics.connections.admit(&Peer::local()).expect("within the limit");
+    let permit = statistics.connections.admit(&Peer::local()).expect("within the limit");
     statistics.traffic[&ListenerProtocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
     statistics.traffic[&ListenerProtocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
     for password in [PASSWORD, "guess"] {
@@ -89,7 +89,7 @@ fn statistics_follow_connections_logins_and_jobs() {
         assert_eq!(after[name], expected, "{name}");
     }
     assert!(before.keys().all(|name| after.contains_key(name)), "no sample disappears");
-    drop((admission, session));
+    drop((permit, session));
     let text = scrape();
     assert_eq!((samples(&text)["doublet_connections"], samples(&text)["doublet_sessions_logged_in"]), (0.0, 0.0));
 }

@@ -1,7 +1,7 @@
 //! The limits of connections against a plain list of admitted peers.
 
 use proptest::prelude::*;
-use wire::{Admission, ConnectionLimits, Connections, LimitReached, Peer};
+use wire::{ConnectionLimits, ConnectionPermit, Connections, LimitReached, Peer};
 
 /// Returns the part of an address that is counted: the host of IPv4, the /64 network of IPv6, or `None` for this
 /// machine.
@@ -48,20 +48,20 @@ proptest! {
         let limits = ConnectionLimits { total_max, per_address_max };
         let connections = Connections::new(limits);
         let mut admitted: Vec<Option<String>> = Vec::new();
-        let mut admissions: Vec<Admission> = Vec::new();
+        let mut permits: Vec<ConnectionPermit> = Vec::new();
         for (begins, address, ending) in steps {
             let address = ADDRESSES[address];
             if begins || admitted.is_empty() {
                 let outcome = connections.admit(&Peer::network(address.parse().expect("an address")));
                 prop_assert_eq!(outcome.as_ref().map(drop).map_err(|why| *why), expected(&admitted, address, limits));
-                if let Ok(admission) = outcome {
-                    admissions.push(admission);
+                if let Ok(permit) = outcome {
+                    permits.push(permit);
                     admitted.push(counted(address));
                 }
             } else {
                 let position = ending.index(admitted.len());
                 admitted.remove(position);
-                admissions.remove(position);
+                permits.remove(position);
             }
             prop_assert_eq!(connections.count(), admitted.len());
         }
