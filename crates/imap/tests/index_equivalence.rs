@@ -256,8 +256,8 @@ fn messages_ruled_out_by_the_index_are_not_read() {
             vec![sought(search::NotePart::Body, "PORT NUMBER 3")],
             vec![sought(search::NotePart::Body, " - ")],
         ];
-        let lacking = view.messages_without(&world.search(), &texts).expect("the index is sound");
-        lacking.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
+        let excluded = view.messages_without(&world.search(), &texts).expect("the index is sound");
+        excluded.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
     };
     assert_eq!(view(&world), [0_usize; 0], "before indexing, no message is ruled out");
     world.index("alice");

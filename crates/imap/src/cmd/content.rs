@@ -22,7 +22,7 @@ pub struct MessageEntry<'e> {
     /// The session's view of the mailbox, which records the recent messages.
     pub selected: &'e SelectedMailbox,
     /// For each searched text, by its number, the messages that are known to lack it.
-    pub lacking: &'e [ExcludedNotes],
+    pub excluded: &'e [ExcludedNotes],
 }
 
 /// The marks of notes as IMAP calls them.
@@ -74,9 +74,11 @@ impl message::EntryData for MessageEntry<'_> {
         Some(self.entry.saved)
     }
 
-    fn is_known_to_lack(&self, number: usize) -> bool {
+    fn is_known_not_to_contain(&self, number: usize) -> bool {
         let entry = self.entry;
-        self.lacking.get(number).is_some_and(|lacking| lacking.excludes(entry.note, entry.modseq, self.view.modseq()))
+        self.excluded
+            .get(number)
+            .is_some_and(|excluded| excluded.excludes(entry.note, entry.modseq, self.view.modseq()))
     }
 }
 

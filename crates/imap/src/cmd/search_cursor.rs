@@ -31,7 +31,7 @@ pub struct SearchCursor {
     /// Which messages are opened.
     opens: OpenPolicy,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
-    lacking: Vec<ExcludedNotes>,
+    excluded: Vec<ExcludedNotes>,
 }
 
 /// Selects the messages that a search opens.
@@ -74,13 +74,13 @@ impl SearchCursor {
         let plan = SearchPlan::new(&resolve_key(key, selected, &view)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
-        let lacking = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
+        let excluded = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
             find_excluded_notes(&plan, &view, &full_text)
         } else {
             Vec::new()
         };
         let uid_ranges = known.ranges().map(UidRange::from).collect();
-        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &view), opens, lacking })
+        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &view), opens, excluded })
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
@@ -91,11 +91,11 @@ impl SearchCursor {
         let selected = session.selected()?;
         selected.record_vanished(&view)?;
         let plan = &self.plan;
-        let lacking = &self.lacking;
+        let excluded = &self.excluded;
         let opens = self.opens;
         let mut opened = 0_usize;
         self.cursor.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
-            let facts = MessageEntry { entry: &entry, view: &view, selected, lacking };
+            let facts = MessageEntry { entry: &entry, view: &view, selected, excluded };
             let decided = plan.decide(&facts);
             let opens_it = decided.is_none() || (decided == Some(true) && opens == OpenPolicy::Matching);
             let mut message = None;

@@ -30,7 +30,7 @@ pub trait EntryData {
     fn saved(&self) -> Option<Timestamp>;
     /// Returns `true` if the message is known not to contain the text with this number in the part that the search
     /// names ([`super::SearchPlan::sought_texts`]).
-    fn is_known_to_lack(&self, number: usize) -> bool;
+    fn is_known_not_to_contain(&self, number: usize) -> bool;
 }
 
 /// An opened message.

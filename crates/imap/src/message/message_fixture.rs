@@ -23,7 +23,7 @@ pub struct EntryFixture {
     pub size: u64,
     pub received: Timestamp,
     pub saved: Option<Timestamp>,
-    pub lacking: Vec<usize>,
+    pub excluded: Vec<usize>,
 }
 
 impl EntryData for EntryFixture {
@@ -59,8 +59,8 @@ impl EntryData for EntryFixture {
         self.saved
     }
 
-    fn is_known_to_lack(&self, number: usize) -> bool {
-        self.lacking.contains(&number)
+    fn is_known_not_to_contain(&self, number: usize) -> bool {
+        self.excluded.contains(&number)
     }
 }
 

@@ -4,7 +4,7 @@
 //! alone if the entry is sufficient. Only otherwise the message is opened and [`SearchPlan::matches`] is called. It
 //! examines the header before the body, and the body only as far as necessary. Keys are ordered by their cost, and a
 //! key that cannot change the result is not evaluated. An index can state in advance which texts a message lacks
-//! ([`EntryData::is_known_to_lack`]).
+//! ([`EntryData::is_known_not_to_contain`]).
 //!
 //! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
 //! message consists of the decoded text of its parts, the headers of the messages within it, and the names of its
@@ -390,7 +390,8 @@ impl ContentTest {
             }
             Self::Body(SoughtText { needle, .. }) => texts.body_contains(needle)?,
             Self::Text(SoughtText { needle, number }) => {
-                texts.header_contains(needle) || (!entry.is_known_to_lack(*number) && texts.body_contains(needle)?)
+                texts.header_contains(needle)
+                    || (!entry.is_known_not_to_contain(*number) && texts.body_contains(needle)?)
             }
         })
     }
@@ -399,7 +400,7 @@ impl ContentTest {
     fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
             Self::Addresses { sought, .. } | Self::Field { sought, .. } | Self::Body(sought) => {
-                !sought.needle.is_empty() && entry.is_known_to_lack(sought.number)
+                !sought.needle.is_empty() && entry.is_known_not_to_contain(sought.number)
             }
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,
         }

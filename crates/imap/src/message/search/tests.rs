@@ -112,7 +112,7 @@ fn entry() -> EntryFixture {
         size: 1_000,
         received: Timestamp::from_seconds(86_400 * 100 - 1),
         saved: Some(Timestamp::from_seconds(86_400 * 100)),
-        lacking: Vec::new(),
+        excluded: Vec::new(),
     }
 }
 
@@ -207,9 +207,9 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let of_body = |text: &str| (NotePart::Body, text.to_owned());
     let expected = [vec![of_header(" AFAR")], vec![of_header(" AFAR")], vec![of_body("X")], vec![of_body("INSIDE")]];
     assert_eq!(sought.iter().map(substrings).collect::<Vec<_>>(), expected);
-    let check = |key: SearchKey, lacking: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
+    let check = |key: SearchKey, excluded: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
         let mut message = MessageFixture::of(RAW.as_bytes());
-        message.entry.lacking = lacking.to_vec();
+        message.entry.excluded = excluded.to_vec();
         let plan = SearchPlan::new(&key, Timestamp::default());
         assert_eq!(plan.decide(&message.entry), decided, "{key:?}");
         assert_eq!(plan.matches(&message.entry, &message), Ok(matches), "{key:?}");
