@@ -358,11 +358,12 @@ mod tests {
         acl(&sample, AclRequest::Settings(settings)).expect("they can be set");
         let ann =
             |level, role: &str| AclEntryUpdate { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
-        let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
+        let lines =
+            acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").messages;
         assert!(lines.contains(&"Roles added to the list: [Planner].".to_owned()), "{lines:?}");
         let hint = lines.iter().find(|line| line.contains("--max-internet-access manager"));
         assert!(hint.is_some_and(|hint| hint.contains("have at most the access level Editor here")), "{lines:?}");
-        let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;
+        let lines = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").messages;
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
 
@@ -414,7 +415,7 @@ mod tests {
         assert_eq!(fields, [json!("reader"), json!(true), json!(["[Boss]"])]);
         let idle = AclEntryUpdate { flags: vec![AccessFlag::NoCreate], ..change("ann") };
         let answer = acl(&sample, AclRequest::Set(idle)).expect("it can be set");
-        assert!(answer.says.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
+        assert!(answer.messages.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
         let history = acl(&sample, AclRequest::History { last: 2 }).expect("the database exists").data;
         assert_eq!(history[0]["what"], json!(["ann/acme.test: manager no-create person instead of manager person"]));
         let expected = json!([
@@ -452,6 +453,9 @@ mod tests {
         check(AclRequest::Remove { name: "-Default-".to_owned() }, "--level no-access");
         let elsewhere = AclEntryUpdate { level, ..change("Zoe/Elsewhere") };
         let answer = acl(&sample, AclRequest::Set(elsewhere)).expect("it may be of another server");
-        assert!(answer.says.iter().any(|text| text.contains("The directory does not contain the name")), "{answer:?}");
+        assert!(
+            answer.messages.iter().any(|text| text.contains("The directory does not contain the name")),
+            "{answer:?}"
+        );
     }
 }

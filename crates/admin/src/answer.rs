@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Sentences for people.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub says: Vec<String>,
+    #[serde(default, rename = "says", skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
     /// A record, or a list of records.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
@@ -33,7 +33,7 @@ impl Answer {
     /// Creates an answer with one sentence.
     #[must_use]
     pub fn message(text: impl Into<String>) -> Self {
-        Self { says: vec![text.into()], ..Self::default() }
+        Self { messages: vec![text.into()], ..Self::default() }
     }
 
     /// Creates an answer with one record.
@@ -51,7 +51,7 @@ impl Answer {
     /// Adds a sentence.
     #[must_use]
     pub fn with_message(mut self, text: impl Into<String>) -> Self {
-        self.says.push(text.into());
+        self.messages.push(text.into());
         self
     }
 }

@@ -300,7 +300,7 @@ fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressC
     let outcome_text = if request.dry_run { "examined; nothing was changed" } else { "compacted" };
     let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
     Ok(Answer {
-        says: vec![format!("{} {was} {outcome_text}.", format_count(total, "database", "databases"))],
+        messages: vec![format!("{} {was} {outcome_text}.", format_count(total, "database", "databases"))],
         ..Answer::list(rows)
     })
 }

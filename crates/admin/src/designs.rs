@@ -36,7 +36,7 @@ fn list(instance: &Instance) -> AdminResult {
     let TemplateList { own, supplied, errors: wrong } = TemplateCatalog::of_data_folder(&instance.data).list();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
-    answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
+    answer.messages.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
     Ok(answer.with_message("`doublet db create PATH --template TEMPLATE` creates a database from a template."))
 }
 

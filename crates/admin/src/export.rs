@@ -65,7 +65,7 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
     ]);
     if export.keywords_left_out > 0 {
         let count = export.keywords_left_out;
-        answer.says.push(format!(
+        answer.messages.push(format!(
             "{} left out: a Maildir folder can have at most 26 keywords.",
             format_count(count, "keyword was", "keywords were")
         ));

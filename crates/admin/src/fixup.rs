@@ -336,29 +336,29 @@ impl Findings {
     fn next_step(&self, check_only: bool) -> String {
         let count = |kind| self.unrepaired().filter(|row| row.kind == kind).count();
         let repairable = if check_only { count(FindingKind::Derived) } else { 0 };
-        let mut says = Vec::new();
+        let mut messages = Vec::new();
         if repairable > 0 {
-            says.push(format!("`doublet fixup` without --check-only repairs {repairable} of them."));
+            messages.push(format!("`doublet fixup` without --check-only repairs {repairable} of them."));
         }
         if self.unrepaired().count() > count(FindingKind::Block) + repairable {
-            says.push(
+            messages.push(
                 "To recover the rest, restore a backup. Unreadable notes are moved to quarantine, so the others remain \
                  usable."
                     .to_owned(),
             );
         }
         if let Some(path) = self.databases_without_acl.last() {
-            says.push(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others again."));
+            messages.push(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others again."));
         }
         if count(FindingKind::Block) > 0 {
-            says.push(
+            messages.push(
                 "The damaged blocks remain in the store's files: the store refuses changes when it finds them during a compaction. Stop the \
                  server and run `doublet fixup` again, which replaces the files that it can. If the damage remains, export what is newer than the last \
                  backup, check the disk, and restore the backup."
                     .to_owned(),
             );
         }
-        says.join("\n")
+        messages.join("\n")
     }
 
     fn add(&mut self, location: &str, kind: FindingKind, description: String, repaired: bool) {

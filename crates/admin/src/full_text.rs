@@ -220,13 +220,13 @@ mod tests {
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
         assert!(failure.contains("has no full-text index"), "{failure}");
         let answer = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
-        assert_eq!(answer.says, ["1 document of mail/ann.nsf in the index; changes are indexed at once."]);
+        assert_eq!(answer.messages, ["1 document of mail/ann.nsf in the index; changes are indexed at once."]);
         let found = sample.execute(search_for("annual words")).expect("an answer");
         assert_eq!(found.data[0]["title"], json!("annual report"));
-        assert_eq!(found.says, ["1 document, 1 shown."]);
+        assert_eq!(found.messages, ["1 document, 1 shown."]);
         deliver(&sample, "another report");
         let found = sample.execute(search_for("report")).expect("an answer");
-        assert_eq!(found.says, ["1 document, 1 shown.", "The index does not contain the latest changes yet."]);
+        assert_eq!(found.messages, ["1 document, 1 shown.", "The index does not contain the latest changes yet."]);
         sample.execute(index_of(None)).expect("it is indexed");
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(2));
         let shown = sample

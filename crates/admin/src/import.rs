@@ -466,17 +466,17 @@ impl<'a> Import<'a, '_, '_> {
             ("already_imported", json!(sum.sources_done)),
             ("skipped", json!(self.skipped.reasons())),
         ]);
-        answer.says = self.changed;
+        answer.messages = self.changed;
         if sum.sources_done > 0 {
             let files = format_count(sum.sources_done, "file or folder", "files or folders");
-            answer.says.push(format!(
+            answer.messages.push(format!(
                 "{files} skipped: already imported by an interrupted command and unchanged since; --restart imports everything again."
             ));
         }
         if sum.keywords_left_out > 0 {
             let keywords = format_count(sum.keywords_left_out, "keyword was", "keywords were");
             let why = "the mailbox has reached its limit of different keywords";
-            answer.says.push(format!("{keywords} left out: {why}."));
+            answer.messages.push(format!("{keywords} left out: {why}."));
         }
         answer.failure = self.skipped.failure_text();
         answer

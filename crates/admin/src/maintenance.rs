@@ -67,14 +67,14 @@ pub fn backup_progress(step: &str, progress: store::backup::BackupProgress) -> P
 }
 
 pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
-    let mut says = Vec::new();
+    let mut messages = Vec::new();
     if request.collect {
         let (count, bytes) = collect_unused_blobs(instance, report)?;
         let removed = format_count(count, "unused attachment was", "unused attachments were");
-        says.push(format!("{removed} removed ({}).", format_count(bytes, "byte", "bytes")));
+        messages.push(format!("{removed} removed ({}).", format_count(bytes, "byte", "bytes")));
     }
     if request.rebuild {
-        says.push(rebuild_references(&instance.notes)?);
+        messages.push(rebuild_references(&instance.notes)?);
     }
     let found = instance.store.blobs().report(instance.store.as_ref())?;
     let mut answer = Answer::record(vec![
@@ -89,7 +89,7 @@ pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut Pro
         ("orphaned", json!(found.orphaned_count)),
         ("orphaned_bytes", json!(found.orphaned_bytes)),
     ]);
-    answer.says = says;
+    answer.messages = messages;
     Ok(answer)
 }
 

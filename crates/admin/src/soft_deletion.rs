@@ -119,7 +119,7 @@ mod tests {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None, template: None }).expect("it is new");
         let listed = |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("the database exists");
-        assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));
+        assert!(listed(&sample).messages.iter().any(|text| text.contains("--keep-deleted")));
         let path = PATH.to_owned();
         let keep = DbUpdate { path, keep_deleted: Some("48h".to_owned()), ..DbUpdate::default() };
         db(&sample, DbRequest::Set(keep)).expect("it makes sense");

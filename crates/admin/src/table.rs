@@ -278,9 +278,9 @@ impl Import<'_> {
             ("unread_from_row", json!(unread)),
             ("warnings", json!(self.columns.hints())),
         ]);
-        answer.says = self.columns.late_messages();
-        answer.says.extend(self.detected.map(delimiter_message));
-        answer.says.push(if self.request.dry_run {
+        answer.messages = self.columns.late_messages();
+        answer.messages.extend(self.detected.map(delimiter_message));
+        answer.messages.push(if self.request.dry_run {
             format!("{} would be imported; nothing was changed.", format_count(self.progress.documents, "row", "rows"))
         } else {
             let made = format_count(self.progress.documents, "document was", "documents were");

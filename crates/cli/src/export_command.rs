@@ -69,6 +69,6 @@ pub(super) fn run(
         }
         _ => {}
     }
-    eprint!("{}", format_for_people(&Answer { says: answer.says, ..Answer::default() }));
+    eprint!("{}", format_for_people(&Answer { messages: answer.messages, ..Answer::default() }));
     answer.failure.map_or(Ok(()), |failure| Err(CommandError(failure)))
 }

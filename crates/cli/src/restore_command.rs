@@ -175,9 +175,9 @@ mod tests {
             let found = DataFiles { number: 1, files: Vec::new(), key_fingerprint: None, encryption_unknown };
             let data_files = RestorableFiles::open(found, &KeySources::default()).expect("it has no key files");
             let checked = Backup { number: 1, files: 2, bytes: 3, copied_bytes: 0, encrypted: false, has_keys: false };
-            let says = verification_answer(&checked, &data_files).says;
-            let begins = says.iter().zip(expected).all(|(text, begin)| text.starts_with(begin));
-            assert!(says.len() == expected.len() && begins, "{says:?}");
+            let messages = verification_answer(&checked, &data_files).messages;
+            let begins = messages.iter().zip(expected).all(|(text, begin)| text.starts_with(begin));
+            assert!(messages.len() == expected.len() && begins, "{messages:?}");
         };
         check(false, &["Backup 1 is intact: 2 files, 3 bytes."]);
         check(true, &["Backup 1 is intact: 2 files, 3 bytes.", "An older program made it"]);

@@ -45,7 +45,7 @@ pub fn format_for_people(answer: &Answer) -> String {
         (None, Value::Null) => String::new(),
         (None, other) => format!("{other}\n"),
     };
-    for sentence in &answer.says {
+    for sentence in &answer.messages {
         let _ = writeln!(text, "{}", lines(sentence));
     }
     text
@@ -54,7 +54,8 @@ pub fn format_for_people(answer: &Answer) -> String {
 /// Formats an answer for programs, as JSON.
 #[must_use]
 pub fn format_as_json(answer: &Answer) -> String {
-    let value = if answer.data.is_null() { serde_json::json!({ "says": answer.says }) } else { answer.data.clone() };
+    let value =
+        if answer.data.is_null() { serde_json::json!({ "says": answer.messages }) } else { answer.data.clone() };
     format!("{value}\n")
 }
 

@@ -40,7 +40,7 @@ fn blocks_that_remain_after_repair_are_reported_as_unrepaired() {
     found.merge_remaining_blocks(&[block(b"found by the first scan")]);
     assert_eq!(left(&found), [&description]);
     found.merge_remaining_blocks(&[]);
-    assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all repaired."));
+    assert!(found.answer(false).expect("mended").messages[0].contains("1 finding, all repaired."));
 }
 
 #[test]
@@ -118,7 +118,7 @@ impl ClosedDataFolder {
     /// Asserts that no damage is left and that the server opens.
     fn reopen(&self) -> Instance {
         let again = self.fixup().expect("nothing is left to mend");
-        assert_eq!(again.says, ["No damage was found."]);
+        assert_eq!(again.messages, ["No damage was found."]);
         Instance::open(Arc::clone(&self.config)).expect("it opens")
     }
 }
@@ -129,7 +129,7 @@ fn derived_data_is_rebuilt_after_loss_of_any_block() {
         let closed = ClosedDataFolder::new();
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
-        assert!(answer.says[0].ends_with("findings, all repaired."), "{table:?}: {answer:?}");
+        assert!(answer.messages[0].ends_with("findings, all repaired."), "{table:?}: {answer:?}");
         let instance = closed.reopen();
         for user in ["ann", "bob"] {
             assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a lookup").is_some(), "{table:?}");
@@ -198,8 +198,8 @@ fn next_fixup_completes_a_killed_one() {
     let instance = Instance::open(Arc::clone(&closed.config)).expect("it opens");
     instance.store.blobs().set_references_missing(&instance.store).expect("noted");
     drop(instance);
-    let says = closed.fixup().expect("nothing is damaged").says;
-    assert!(says[0] == "No damage was found." && says[1].contains("0 were missing"), "{says:?}");
+    let messages = closed.fixup().expect("nothing is damaged").messages;
+    assert!(messages[0] == "No damage was found." && messages[1].contains("0 were missing"), "{messages:?}");
     let instance = closed.reopen();
     maintenance::collect_unused_blobs(&instance, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }

@@ -426,7 +426,7 @@ fn changed_maildir_is_imported_completely_on_resume() {
     let gone = check(&|top| {
         (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("the message file exists"))
     });
-    assert!(gone.says[0].contains("was read from the beginning"), "{:?}", gone.says);
+    assert!(gone.messages[0].contains("was read from the beginning"), "{:?}", gone.messages);
     let moved = check(&|top| {
         for number in 1_000..COUNT {
             let mut to = path(top, "cur", number).into_os_string();
@@ -434,7 +434,7 @@ fn changed_maildir_is_imported_completely_on_resume() {
             std::fs::rename(path(top, "new", number), to).expect("the message file exists");
         }
     });
-    assert!(moved.says.is_empty(), "{:?}", moved.says);
+    assert!(moved.messages.is_empty(), "{:?}", moved.messages);
 }
 
 #[test]

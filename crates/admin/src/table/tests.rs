@@ -81,7 +81,7 @@ fn dry_run_reports_documents_without_creating_them() {
     let (answer, documents) = check("people.csv", CSV, |request| request.dry_run = true);
     let answer = answer.expect("read");
     assert_eq!((answer.data["documents"].clone(), documents.len()), (json!(2), 0));
-    assert!(answer.says[0].contains("nothing was changed"), "{:?}", answer.says);
+    assert!(answer.messages[0].contains("nothing was changed"), "{:?}", answer.messages);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn delimiter_is_detected_and_reported() {
         let (answer, documents) = check("rows.csv", content, |_| {});
         let answer = answer.expect("taken");
         assert_eq!((&documents[0]["A"], &documents[0]["B"]), (&json!(1.0), &json!("x;y")), "{content:?}");
-        let sentence = answer.says.iter().find(|sentence| sentence.contains("Fields were separated"));
+        let sentence = answer.messages.iter().find(|sentence| sentence.contains("Fields were separated"));
         assert_eq!(sentence.map(|sentence| sentence.split("; ").next().unwrap_or_default()), expected);
     }
     let (_, documents) = check("rows.csv", "\"a;b;c\",B\n1,2\n", |_| {});
@@ -405,9 +405,9 @@ fn late_columns_are_imported_and_reported() {
             ("$Own", "", Some(1_002)),
         ];
         assert_eq!(found, expected.map(|(name, kind, row)| (name.to_owned(), kind.to_owned(), row)));
-        assert_eq!(answer.says[0], "Column \"Born\" first occurs in row 1001; its type is time.");
-        assert_eq!(answer.says[4], "Column \"$Own\" first occurs in row 1002; it is left out.");
-        assert!(answer.says[5].starts_with("1002 ") && answer.data["refused"] == 0, "{:?}", answer.says);
+        assert_eq!(answer.messages[0], "Column \"Born\" first occurs in row 1001; its type is time.");
+        assert_eq!(answer.messages[4], "Column \"$Own\" first occurs in row 1002; it is left out.");
+        assert!(answer.messages[5].starts_with("1002 ") && answer.data["refused"] == 0, "{:?}", answer.messages);
         if !is_dry {
             assert_eq!(documents[1_000]["Born"], json!("2024-05-06T00:00:00Z"));
             let last = &documents[1_001];
@@ -448,7 +448,7 @@ fn column_count_and_name_length_are_limited() {
     assert!(whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" exceeds the limit of 1000"), "{whys:?}");
     assert!(whys[1].contains("1003") && whys[1].contains("more than 255 bytes; --map gives it another"), "{whys:?}");
     assert_eq!((whys.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
-    assert_eq!(answer.says[10], "981 more occur after the examined rows.");
+    assert_eq!(answer.messages[10], "981 more occur after the examined rows.");
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn export_reports_omitted_values() {
     };
     let (answer, text) = exported(documents(), "out.jsonl", |_| {});
     assert_eq!((&answer.data["documents"], &answer.data["values_left_out"]), (&json!(3), &json!(2)));
-    assert!(answer.says[1].starts_with("2 values have no text form"), "{:?}", answer.says);
+    assert!(answer.messages[1].starts_with("2 values have no text form"), "{:?}", answer.messages);
     assert_eq!((&line(&text)["Part"], &line(&text)["At"]), (&Json::Null, &json!("1970-01-01T00:00:01.500000Z")));
     let (answer, text) = exported(documents(), "out.jsonl", |request| {
         request.formula = Some("SELECT @If(N = 2; @While(1; 1); N = 1)".to_owned());
@@ -638,7 +638,7 @@ fn json_export_preserves_readers_and_item_types() {
 #[test]
 fn csv_export_reports_mappings_that_restore_types() {
     let (answer, text) = exported(guarded(), "out.csv", |_| {});
-    let hint = answer.says.iter().find(|line| line.contains("CSV does not record the types")).expect("a hint");
+    let hint = answer.messages.iter().find(|line| line.contains("CSV does not record the types")).expect("a hint");
     let maps = ["Body=Body:rich-text", "Editors=Editors:authors", "From=From:names", "Who=Who:readers"];
     for map in maps {
         assert!(hint.contains(&format!("--map '{map}'")), "{hint}");
@@ -648,7 +648,7 @@ fn csv_export_reports_mappings_that_restore_types() {
     assert_eq!(documents[0]["Who"], json!(["CN=Ann/O=Example", "[Staff]"]));
     assert_eq!(documents[0]["$TYPES"]["Who"], json!("readers"));
     let (answer, text) = exported(guarded(), "out.csv", |request| request.columns = names(&["Name"]));
-    assert!(text.starts_with("$UNID,Name\n") && answer.says.len() == 1, "{:?}", answer.says);
+    assert!(text.starts_with("$UNID,Name\n") && answer.messages.len() == 1, "{:?}", answer.messages);
 }
 
 #[test]

@@ -165,7 +165,7 @@ pub(super) async fn find(
         to_keys: values(&to_keys),
     };
     let mut found = client.views().find_by_key(literal.clone()).await.map_err(call_error)?.into_inner();
-    let mut says = None;
+    let mut message = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.alternative.is_some()) {
         let perhaps =
             |keys: Vec<SearchValue>| keys.into_iter().map(|key| key.alternative.unwrap_or(key.given_value)).collect();
@@ -173,7 +173,7 @@ pub(super) async fn find(
         let partial = wanted.partial && keys.last().is_some_and(|last| last.alternative.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..literal };
         found = client.views().find_by_key(guessed).await.map_err(call_error)?.into_inner();
-        says = (found.matches > 0)
+        message = (found.matches > 0)
             .then_some("No entry has that text; showing entries with that number or time (number=, time=).");
     }
     let mut reply = v1::ReadEntriesReply::default();
@@ -189,7 +189,7 @@ pub(super) async fn find(
     if found.matches > reply.entries.len() as u64 {
         answer = answer.with_message("There are more: --limit shows them.");
     }
-    Ok(opened.output(&reply, says.into_iter().fold(answer, Answer::with_message)))
+    Ok(opened.output(&reply, message.into_iter().fold(answer, Answer::with_message)))
 }
 
 fn entry_limit(count: u32) -> usize {

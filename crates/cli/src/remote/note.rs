@@ -454,7 +454,7 @@ pub(super) fn saved_note(
 /// Returns an answer with the state of a saved document and the outcome of a conflict.
 fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, CommandError> {
     let saved = outcome.map_err(call_error)?.into_inner();
-    let (word, says) = match saved.outcome() {
+    let (word, message) = match saved.outcome() {
         Outcome::Plain => ("plain", None),
         Outcome::Merged => ("merged", Some("Another user had changed other items; the document now has both changes.")),
         Outcome::Kept => {
@@ -464,7 +464,7 @@ fn updated_note(outcome: Result<client::Response<v1::SavedNote>, client::Status>
     let mut fields = saved_fields("note", &saved);
     fields.push(("outcome", json!(word)));
     let answer = Answer::record(fields);
-    Ok(says.into_iter().fold(answer, Answer::with_message))
+    Ok(message.into_iter().fold(answer, Answer::with_message))
 }
 
 /// Returns an answer with the state of a saved note. `kind` names the field with its number.

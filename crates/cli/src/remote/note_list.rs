@@ -142,11 +142,11 @@ pub(super) async fn list(
     }
     let documents = format_count(list.rows.len(), "document", "documents");
     let next = next.unwrap_or(since);
-    let says = match has_more {
+    let message = match has_more {
         true => format!("{documents}, and there are more; continue with --since {next}."),
         false => format!("{documents}; --since {next} shows later changes."),
     };
-    let answer = Answer::list(list.rows).with_message(says);
+    let answer = Answer::list(list.rows).with_message(message);
     Ok(match list.failed {
         (0, _) => answer,
         (count, why) => {
