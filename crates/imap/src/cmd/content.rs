@@ -114,7 +114,7 @@ impl message::MessageSource for OpenedMessage<'_> {
         self.0.head_text(text)
     }
 
-    fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
-        self.0.keep_head_text(text, bytes);
+    fn cache_head_text(&self, text: HeadText, bytes: &[u8]) {
+        self.0.cache_head_text(text, bytes);
     }
 }

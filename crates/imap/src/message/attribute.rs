@@ -112,7 +112,7 @@ fn write_head_text<M: MessageSource>(
     write(out)?;
     let written = &out.as_bytes()[start..];
     if written.is_ascii() {
-        message.keep_head_text(text, written);
+        message.cache_head_text(text, written);
     }
     Ok(())
 }

@@ -39,10 +39,10 @@ pub trait MessageSource: MimeSource {
     fn email_id(&self) -> Result<String, Self::Error>;
     /// Returns the THREADID, or `None` if the message has none.
     fn thread_id(&self) -> Result<Option<String>, Self::Error>;
-    /// Returns a text that [`MessageSource::keep_head_text`] has kept, or `None` if none is kept.
+    /// Returns a text that [`MessageSource::cache_head_text`] has cached, or `None` if none is cached.
     fn head_text(&self, _: HeadText) -> Option<&[u8]> {
         None
     }
-    /// Keeps a text for the next request.
-    fn keep_head_text(&self, _: HeadText, _: &[u8]) {}
+    /// Caches a text for the next request.
+    fn cache_head_text(&self, _: HeadText, _: &[u8]) {}
 }

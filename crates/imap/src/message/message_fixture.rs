@@ -111,7 +111,7 @@ impl MessageSource for MessageFixture<'_> {
         self.head_texts[text as usize].get().map(Vec::as_slice)
     }
 
-    fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
+    fn cache_head_text(&self, text: HeadText, bytes: &[u8]) {
         assert_eq!(self.head_texts[text as usize].set(bytes.to_vec()), Ok(()), "a kept text is written once");
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct MessageHead {
     /// The item `$Head`. The header of the message begins at `header_start`.
     bytes: Vec<u8>,
     header_start: usize,
-    /// The texts that were kept, by [`HeadText`].
+    /// The texts that were cached, by [`HeadText`].
     texts: [OnceLock<Box<[u8]>>; 2],
 }
 
@@ -45,22 +45,22 @@ impl MessageHead {
         &self.bytes[self.header_start..]
     }
 
-    /// Returns a text that was kept.
+    /// Returns a text that was cached.
     pub(crate) fn text(&self, text: HeadText) -> Option<&[u8]> {
         self.texts[text as usize].get().map(|bytes| &bytes[..])
     }
 
-    /// Keeps a text, unless the texts would be longer than [`MessageHead::texts_bytes_max`].
-    pub(crate) fn keep_text(&self, text: HeadText, bytes: &[u8]) {
-        let kept: usize = self.texts.iter().filter_map(OnceLock::get).map(|bytes| bytes.len()).sum();
-        if kept + bytes.len() <= self.texts_bytes_max() {
-            // If another session has kept the same text meanwhile, that one stays.
+    /// Caches a text, unless the texts would be longer than [`MessageHead::texts_bytes_max`].
+    pub(crate) fn cache_text(&self, text: HeadText, bytes: &[u8]) {
+        let cached: usize = self.texts.iter().filter_map(OnceLock::get).map(|bytes| bytes.len()).sum();
+        if cached + bytes.len() <= self.texts_bytes_max() {
+            // If another session has cached the same text meanwhile, that one stays.
             let _ = self.texts[text as usize].set(bytes.into());
         }
     }
 
-    /// Returns the maximum length of all texts that are kept: the length of the head. The texts of a short head can be
-    /// longer than it, because they repeat its addresses and name the type and encoding of each part.
+    /// Returns the maximum length of all texts that are cached: the length of the head. The texts of a short head can
+    /// be longer than it, because they repeat its addresses and name the type and encoding of each part.
     fn texts_bytes_max(&self) -> usize {
         self.bytes.capacity().max(TEXTS_BYTES_MIN)
     }
@@ -144,13 +144,13 @@ mod tests {
         };
         for (length, bytes_max) in [(100, TEXTS_BYTES_MIN), (3_000, 3_000)] {
             let head = head(length);
-            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max + 1]);
+            head.cache_text(HeadText::BodyStructure, &vec![b'b'; bytes_max + 1]);
             assert_eq!(head.text(HeadText::BodyStructure), None);
-            head.keep_text(HeadText::Envelope, &[b'e'; 60]);
-            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 59]);
+            head.cache_text(HeadText::Envelope, &[b'e'; 60]);
+            head.cache_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 59]);
             assert_eq!(head.text(HeadText::BodyStructure), None);
             assert_eq!(head.text(HeadText::Envelope), Some(&[b'e'; 60][..]));
-            head.keep_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 60]);
+            head.cache_text(HeadText::BodyStructure, &vec![b'b'; bytes_max - 60]);
             assert_eq!(head.text(HeadText::BodyStructure).map(<[u8]>::len), Some(bytes_max - 60));
         }
     }

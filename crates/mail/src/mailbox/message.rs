@@ -64,15 +64,15 @@ impl<'v> Message<'v> {
         Ok(self.range(0..self.head.structure.length())?.into_owned())
     }
 
-    /// Returns a text that [`Message::keep_head_text`] has kept with the message's head, or `None` if none is kept.
+    /// Returns a text that [`Message::cache_head_text`] has cached with the head, or `None` if none is cached.
     #[must_use]
     pub fn head_text(&self, text: HeadText) -> Option<&[u8]> {
         self.head.text(text)
     }
 
-    /// Keeps a text for later readers of the same message. A text that is longer than the head is not kept.
-    pub fn keep_head_text(&self, text: HeadText, bytes: &[u8]) {
-        self.head.keep_text(text, bytes);
+    /// Caches a text for later readers of the same message. A text that is longer than the head is not cached.
+    pub fn cache_head_text(&self, text: HeadText, bytes: &[u8]) {
+        self.head.cache_text(text, bytes);
     }
 
     fn skeleton(&self) -> Result<&[u8]> {
