@@ -24,8 +24,9 @@ pub struct SelectedMailbox {
     pub sequence_numbers: SequenceNumbers,
     pub(super) scanned_modseq: Modseq,
     pub(super) reported_modseq: Modseq,
-    /// Mod-sequence up to which the client knows all changes, including vanished messages.
-    settled: Modseq,
+    /// Mod-sequence up to which the client knows all changes, including vanished messages. A client that resynchronizes
+    /// must start there.
+    resync_modseq: Modseq,
     /// Mod-sequence up to which the client knows of new messages.
     pub(super) counted: Modseq,
     /// Mod-sequences of the session's own changes after `reported_modseq`.
@@ -71,7 +72,7 @@ impl SelectedMailbox {
             sequence_numbers: SequenceNumbers::new(status.uid_next.0, status.messages),
             scanned_modseq: Modseq(0),
             reported_modseq: Modseq(0),
-            settled: Modseq(0),
+            resync_modseq: Modseq(0),
             counted: Modseq(0),
             own: Vec::new(),
             unreported: Vec::new(),
@@ -85,7 +86,7 @@ impl SelectedMailbox {
     pub fn mark_up_to_date(&mut self, view: &MailSnapshot<'_>) {
         self.scanned_modseq = view.modseq();
         self.reported_modseq = view.modseq();
-        self.settled = view.modseq();
+        self.resync_modseq = view.modseq();
         self.counted = view.modseq();
         self.keywords_reported = view.keywords().names().len();
     }
@@ -101,7 +102,7 @@ impl SelectedMailbox {
 
     /// Records that the client knows everything up to a mod-sequence if only the session's own flag changes led to it.
     /// In that case no lookup is needed.
-    pub fn settle_own_changes(&mut self, modseq: Modseq) {
+    pub fn skip_own_changes(&mut self, modseq: Modseq) {
         let every_one = modseq.0.checked_sub(self.reported_modseq.0) == Some(self.own.len() as u64);
         if every_one && self.own.last() == Some(&modseq) && self.counted == self.reported_modseq {
             self.own.clear();
@@ -113,12 +114,12 @@ impl SelectedMailbox {
 
     /// Records the client's knowledge at the end of a command. If the client has received later changes while earlier
     /// expunges were held back, returns the mod-sequence from which it must resynchronize.
-    pub fn settle(&mut self) -> Option<Modseq> {
+    pub fn finish_command(&mut self) -> Option<Modseq> {
         if !self.sequence_numbers.has_vanished() {
-            self.settled = self.reported_modseq;
+            self.resync_modseq = self.reported_modseq;
             return None;
         }
-        (self.reported_modseq > self.settled).then_some(self.settled)
+        (self.reported_modseq > self.resync_modseq).then_some(self.resync_modseq)
     }
 
     /// Returns `true` if the mailbox was opened with SELECT, not EXAMINE.

@@ -52,7 +52,7 @@ impl Session {
             return Ok(ReportProgress::All);
         }
         let file = self.file()?;
-        self.selected()?.settle_own_changes(file.database().modseq());
+        self.selected()?.skip_own_changes(file.database().modseq());
         if self.has_nothing_to_report() {
             return Ok(ReportProgress::All);
         }
@@ -106,7 +106,7 @@ impl Session {
     /// mod-sequences that FETCH and STORE have sent may be later (erratum 1810 of RFC 5162).
     pub(crate) fn report_highest_modseq(&mut self, out: &mut ResponseWriter) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
-        let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
+        let Some(modseq) = selected.finish_command().filter(|_| self.enabled.qresync) else { return };
         out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are pending").crlf();
     }
 
