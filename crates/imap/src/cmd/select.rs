@@ -40,8 +40,11 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.context.recent;
     let uid_next = status.uid_next.0;
-    let unclaimed =
-        if selected.is_writable() { recent.claim(mailbox, uid_next) } else { recent.peek(mailbox, uid_next) };
+    let unclaimed = if selected.is_writable() {
+        recent.claim_below(mailbox, uid_next)
+    } else {
+        recent.first_unclaimed(mailbox, uid_next)
+    };
     if !session.enabled.rev2 {
         selected.add_recent(unclaimed..uid_next);
     }

@@ -54,7 +54,7 @@ pub fn write(
             }
             StatusItem::Recent => {
                 let database = session.file()?.database().number();
-                let first = session.context.recent.peek((database, folder.id), status.uid_next.0);
+                let first = session.context.recent.first_unclaimed((database, folder.id), status.uid_next.0);
                 let recent = status.messages.saturating_sub(view.rank(folder.id, Uid(first))?);
                 out.text("RECENT ").number(u64::from(recent));
             }

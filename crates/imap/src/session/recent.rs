@@ -20,16 +20,16 @@ pub struct RecentMessages {
 
 impl RecentMessages {
     /// Claims every UID below `uid_next`. Returns the first UID that was unclaimed before.
-    pub fn claim(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
-        self.look_up(mailbox, uid_next, |first| *first = uid_next.max(*first))
+    pub fn claim_below(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
+        self.with_first_unclaimed(mailbox, uid_next, |first| *first = uid_next.max(*first))
     }
 
     /// Returns the first unclaimed UID without claiming it.
-    pub fn peek(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
-        self.look_up(mailbox, uid_next, |_| {})
+    pub fn first_unclaimed(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
+        self.with_first_unclaimed(mailbox, uid_next, |_| {})
     }
 
-    fn look_up(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
+    fn with_first_unclaimed(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
         let mut unclaimed = self.unclaimed.lock();
         if unclaimed.len() >= RECENT_MAILBOXES_MAX && !unclaimed.contains_key(&mailbox) {
             // Cleared entries make messages recent again, which is the correct answer if the state is unknown.
@@ -50,11 +50,11 @@ mod tests {
     fn message_is_recent_in_one_session_only() {
         let book = RecentMessages::default();
         let mailbox = (DbNumber(1), ViewId(2));
-        assert_eq!(book.peek(mailbox, 10), 1, "messages that exist at the first call are not claimed yet");
-        assert_eq!(book.claim(mailbox, 10), 1);
-        assert_eq!(book.peek(mailbox, 12), 10);
-        assert_eq!(book.claim(mailbox, 12), 10);
-        assert_eq!(book.claim(mailbox, 12), 12);
-        assert_eq!(book.claim((DbNumber(1), ViewId(3)), 5), 1);
+        assert_eq!(book.first_unclaimed(mailbox, 10), 1, "messages that exist at the first call are not claimed yet");
+        assert_eq!(book.claim_below(mailbox, 10), 1);
+        assert_eq!(book.first_unclaimed(mailbox, 12), 10);
+        assert_eq!(book.claim_below(mailbox, 12), 10);
+        assert_eq!(book.claim_below(mailbox, 12), 12);
+        assert_eq!(book.claim_below((DbNumber(1), ViewId(3)), 5), 1);
     }
 }

@@ -163,9 +163,9 @@ impl Session {
         let before = selected.sequence_numbers.count();
         selected.sequence_numbers.extend_to(uid_next, status.messages);
         let unclaimed = if selected.is_writable() {
-            context.recent.claim(mailbox, uid_next)
+            context.recent.claim_below(mailbox, uid_next)
         } else {
-            context.recent.peek(mailbox, uid_next)
+            context.recent.first_unclaimed(mailbox, uid_next)
         };
         if !rev2 {
             selected.add_recent(unclaimed.max(known)..uid_next);
