@@ -208,8 +208,8 @@ impl FetchJob {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
         let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
-        let missed = self.numbering == Numbering::Sequence && self.cursor.passed_vanished();
-        Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
+        let skipped_vanished = self.numbering == Numbering::Sequence && self.cursor.has_skipped_vanished();
+        Ok(Some(if skipped_vanished { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }
 
     /// Writes attributes from folder entries while the index is scanned.

@@ -21,7 +21,7 @@ pub struct MessageCursor {
     remaining: Vec<UidRange>,
     /// Mod-sequence of the snapshot in which the ranks are valid.
     ranked_at: Modseq,
-    missed: bool,
+    skipped_vanished: bool,
 }
 
 impl MessageCursor {
@@ -29,7 +29,7 @@ impl MessageCursor {
     #[must_use]
     pub fn new(mut remaining: Vec<UidRange>, view: &MailSnapshot<'_>) -> Self {
         remaining.reverse();
-        Self { remaining, ranked_at: view.modseq(), missed: false }
+        Self { remaining, ranked_at: view.modseq(), skipped_vanished: false }
     }
 
     /// Returns `true` if all messages have been visited.
@@ -45,14 +45,14 @@ impl MessageCursor {
         if count > count_max as u64 {
             return None;
         }
-        self.missed |= self.remaining.iter().any(|uid_range| contains_vanished(selected, &uid_range.uids));
+        self.skipped_vanished |= self.remaining.iter().any(|uid_range| contains_vanished(selected, &uid_range.uids));
         Some(std::mem::take(&mut self.remaining).into_iter().rev().map(|uid_range| uid_range.uids).collect())
     }
 
-    /// Returns `true` if the cursor has passed messages that vanished without a report to the client.
+    /// Returns `true` if the cursor has skipped messages that vanished without a report to the client.
     #[must_use]
-    pub fn passed_vanished(&self) -> bool {
-        self.missed
+    pub fn has_skipped_vanished(&self) -> bool {
+        self.skipped_vanished
     }
 
     /// Calls `each` with the sequence numbers and entries of the next messages, until it breaks or has been called
@@ -70,7 +70,7 @@ impl MessageCursor {
             self.remaining.iter_mut().for_each(|uid_range| uid_range.rank = None);
         }
         while let Some(uid_range) = self.remaining.pop() {
-            self.missed |= contains_vanished(selected, &uid_range.uids);
+            self.skipped_vanished |= contains_vanished(selected, &uid_range.uids);
             let rest = slice.visit_range(selected, view, uid_range, each)?;
             let finished = rest.is_none() && slice.flow.is_continue();
             self.remaining.extend(rest);
