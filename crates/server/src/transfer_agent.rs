@@ -63,7 +63,9 @@ impl TransferAgent {
             }
         }
         tokio::select! {
-            () = async { tokio::join!(all_free(&here, LOCAL_JOBS_MAX), all_free(&elsewhere, self.jobs_max)); } => {}
+            () = async {
+                tokio::join!(wait_until_idle(&here, LOCAL_JOBS_MAX), wait_until_idle(&elsewhere, self.jobs_max));
+            } => {}
             () = self.shutdown.closing() => {}
         }
         if let Some(transfer) = &self.transfer {
@@ -73,8 +75,8 @@ impl TransferAgent {
 
     /// Starts due jobs as far as there is capacity. Returns `true` if more jobs may be due and there is capacity for
     /// them.
-    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<DeliveryJob>) -> bool {
-        let free = places.available_permits();
+    async fn start_due(self: &Arc<Self>, slots: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<DeliveryJob>) -> bool {
+        let free = slots.available_permits();
         if free == 0 {
             return false;
         }
@@ -82,17 +84,17 @@ impl TransferAgent {
         let jobs = self.pool.run(move || due(&router, free)).await.unwrap_or_default();
         let started = jobs.len();
         for job in jobs {
-            let Ok(place) = Arc::clone(places).acquire_owned().await else {
+            let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
                 self.router.abandon(&job);
                 continue;
             };
             let agent = Arc::clone(self);
             tokio::spawn(async move {
                 agent.run_job(job).await;
-                drop(place);
+                drop(slot);
             });
         }
-        started > 0 && places.available_permits() > 0
+        started > 0 && slots.available_permits() > 0
     }
 
     async fn run_job(&self, job: DeliveryJob) {
@@ -109,7 +111,7 @@ impl TransferAgent {
             return self.router.abandon(&job);
         }
         tokio::select! {
-            outcomes = self.send(&job) => self.settle(job, outcomes).await,
+            outcomes = self.send(&job) => self.record_outcomes(job, outcomes).await,
             () = self.shutdown.closing() => self.router.abandon(&job),
         }
     }
@@ -154,7 +156,7 @@ impl TransferAgent {
         outcomes.into_iter().map(outcome).collect()
     }
 
-    async fn settle(&self, job: DeliveryJob, outcomes: Vec<TransferOutcome>) {
+    async fn record_outcomes(&self, job: DeliveryJob, outcomes: Vec<TransferOutcome>) {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
             let (what, count, reply) = match outcome {
                 TransferOutcome::Delivered { reply, .. } => ("sent", &self.counters.sent, reply),
@@ -179,10 +181,10 @@ impl TransferAgent {
 }
 
 /// Waits until no job is running.
-async fn all_free(places: &Semaphore, count: usize) {
+async fn wait_until_idle(slots: &Semaphore, count: usize) {
     let all = u32::try_from(count).unwrap_or(u32::MAX);
     // Acquiring fails only if the semaphore is closed, which never happens here.
-    drop(places.acquire_many(all).await);
+    drop(slots.acquire_many(all).await);
 }
 
 fn outcome(outcome: DeliveryOutcome) -> TransferOutcome {
