@@ -83,6 +83,6 @@ pub struct ScramSuccess {
 /// The registration of a login whose exchange goes on after the proof. Dropping it undoes the registration: the client
 /// may still cancel the exchange, or end it with a wrong message.
 pub trait LoginRegistration: Send {
-    /// Keeps the registration, because the client is logged in.
-    fn keep(self: Box<Self>);
+    /// Marks the registration as confirmed, because the client is logged in.
+    fn confirm(self: Box<Self>);
 }

@@ -258,7 +258,7 @@ fn end_successfully(mut success: ScramSuccess, mechanism: Mechanism, context: Ar
 fn complete_login(success: ScramSuccess) -> ExchangeStep {
     let ScramSuccess { login, server_final, registration } = success;
     if let Some(registration) = registration {
-        registration.keep();
+        registration.confirm();
     }
     ExchangeStep::Done { login, message: server_final.into_bytes() }
 }

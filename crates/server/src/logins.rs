@@ -41,13 +41,13 @@ struct ScramCheck {
 
 /// A registered login whose exchange goes on after the proof. Dropping it removes the registration.
 struct UnconfirmedLogin {
-    /// The registry, unless the registration is kept.
+    /// The registry, unless the registration is confirmed.
     sessions: Option<Arc<SessionRegistry>>,
     connection: u64,
 }
 
 impl LoginRegistration for UnconfirmedLogin {
-    fn keep(mut self: Box<Self>) {
+    fn confirm(mut self: Box<Self>) {
         self.sessions = None;
     }
 }
@@ -317,7 +317,7 @@ mod tests {
         };
         drop(register());
         assert_eq!(sessions.logged_in_count(), 0);
-        register().keep();
+        register().confirm();
         assert_eq!(sessions.logged_in_count(), 1);
     }
 

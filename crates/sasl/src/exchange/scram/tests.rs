@@ -79,7 +79,7 @@ impl ScramServer for RegisteringServer {
 }
 
 impl LoginRegistration for TestRegistration {
-    fn keep(mut self: Box<Self>) {
+    fn confirm(mut self: Box<Self>) {
         self.0 = None;
     }
 }
