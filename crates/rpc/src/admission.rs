@@ -53,7 +53,7 @@ pub struct Caller {
     pub deadline: Option<Instant>,
     /// The memory of the request. It is held until the last clone of this value is dropped, so a job that continues
     /// after its caller has gone still holds it.
-    pub held: RequestMemory,
+    pub memory: RequestMemory,
 }
 
 impl Caller {
@@ -181,7 +181,7 @@ fn admit(
     };
     let time_max = call_time_max(connection, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok((path, Caller { peer: connection.peer, session, deadline, held: RequestMemory::default() }))
+    Ok((path, Caller { peer: connection.peer, session, deadline, memory: RequestMemory::default() }))
 }
 
 fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
@@ -248,8 +248,8 @@ async fn serve(
 fn request_limits(path: &'static str, budget: MemoryBudget, caller: &Caller) -> RequestLimits {
     let bytes_max = if CALLS_WITHOUT_SESSION.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
-        Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, held: None },
-        None => RequestLimits { path, budget, bytes_max, messages_max: 1, held: Some(caller.held.clone()) },
+        Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, memory: None },
+        None => RequestLimits { path, budget, bytes_max, messages_max: 1, memory: Some(caller.memory.clone()) },
     }
 }
 
@@ -287,11 +287,11 @@ mod tests {
 
     #[test]
     fn calls_without_a_session_have_small_limits() {
-        let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: RequestMemory::default() };
+        let caller = Caller { peer: Peer::local(), session: None, deadline: None, memory: RequestMemory::default() };
         for path in proto::METHODS {
             let limits = request_limits(path, MemoryBudget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
-            assert_eq!((limits.messages_max == 1, limits.held.is_some()), (!is_stream, !is_stream), "{path}");
+            assert_eq!((limits.messages_max == 1, limits.memory.is_some()), (!is_stream, !is_stream), "{path}");
             let is_small = limits.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && limits.messages_max <= 9;
             assert!(is_small || !CALLS_WITHOUT_SESSION.contains(path), "{path}");
         }

@@ -102,10 +102,10 @@ impl MemoryPermit {
 pub struct RequestMemory(Arc<OnceLock<MemoryPermit>>);
 
 impl RequestMemory {
-    /// Stores the memory of the call's only message.
-    pub fn keep(&self, memory: MemoryPermit) {
-        let kept = self.0.set(memory);
-        debug_assert!(kept.is_ok(), "a call has one message");
+    /// Sets the memory of the call's only message.
+    pub fn set(&self, memory: MemoryPermit) {
+        let outcome = self.0.set(memory);
+        debug_assert!(outcome.is_ok(), "a call has one message");
     }
 }
 
@@ -194,10 +194,10 @@ mod tests {
     #[test]
     fn request_memory_is_released_with_its_last_clone() {
         let budget = MemoryBudget::new(100);
-        let held = RequestMemory::default();
-        let job = held.clone();
-        held.keep(budget.acquire(60).expect("within the limit"));
-        drop(held);
+        let memory = RequestMemory::default();
+        let job = memory.clone();
+        memory.set(budget.acquire(60).expect("within the limit"));
+        drop(memory);
         assert_eq!(budget.available_bytes(), 40);
         drop(job);
         assert_eq!(budget.available_bytes(), 100);

@@ -39,7 +39,7 @@ pub struct RequestLimits {
     /// Maximum number of messages.
     pub messages_max: usize,
     /// The holder of the message's memory if the call takes one message; `None` if it takes several.
-    pub held: Option<RequestMemory>,
+    pub memory: Option<RequestMemory>,
 }
 
 /// The body of a request.
@@ -150,8 +150,8 @@ impl<B> RequestBody<B> {
         memory.merge(limits.budget.acquire(heap)?);
         let length = bytes.len() - HEAD_BYTES;
         bytes[..HEAD_BYTES].copy_from_slice(&message_head(length));
-        match &limits.held {
-            Some(held) => held.keep(memory),
+        match &limits.memory {
+            Some(request_memory) => request_memory.set(memory),
             None => self.previous_memory = Some(memory),
         }
         Ok(bytes.into())
@@ -195,7 +195,7 @@ where
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
         loop {
             match self.advance()? {
-                Some(message) if self.limits.held.is_none() => return Poll::Ready(Ok(Some(message))),
+                Some(message) if self.limits.memory.is_none() => return Poll::Ready(Ok(Some(message))),
                 Some(message) => self.ready = Some(message),
                 None => {}
             }
@@ -313,7 +313,7 @@ mod tests {
 
     struct World {
         budget: MemoryBudget,
-        held: RequestMemory,
+        memory: RequestMemory,
         body: RequestBody<Pieces>,
     }
 
@@ -322,17 +322,17 @@ mod tests {
         /// [`ATTACH`].
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
             let budget = MemoryBudget::new(BUDGET_BYTES);
-            let held = RequestMemory::default();
+            let memory = RequestMemory::default();
             let is_whole = path != ATTACH;
             let limits = RequestLimits {
                 path,
                 budget: budget.clone(),
                 bytes_max,
                 messages_max: if is_whole { 1 } else { 3 },
-                held: is_whole.then(|| held.clone()),
+                memory: is_whole.then(|| memory.clone()),
             };
             let pieces = bytes.chunks(size).map(<[u8]>::to_vec).collect();
-            Self { budget, held, body: RequestBody::new(Pieces { pieces, end }, limits) }
+            Self { budget, memory, body: RequestBody::new(Pieces { pieces, end }, limits) }
         }
 
         /// Returns the next message without its prefix, or `None` at the end.
@@ -378,7 +378,7 @@ mod tests {
             let message = world.next().expect("a message or an error");
             assert_eq!(message.as_deref().map_err(|code| *code), expected, "{path}, {size} bytes a piece");
             assert_eq!(world.next(), None);
-            drop((world.body, world.held));
+            drop((world.body, world.memory));
             assert_eq!(world.budget.available_bytes(), BUDGET_BYTES);
         }
     }
@@ -418,7 +418,7 @@ mod tests {
         drop(world.body);
         let held = BUDGET_BYTES - world.budget.available_bytes();
         assert!(held >= 2 * message.len(), "the message counts unpacked and decoded, not compressed: {held}");
-        drop(world.held);
+        drop(world.memory);
         assert_eq!(world.budget.available_bytes(), BUDGET_BYTES);
     }
 
