@@ -14,6 +14,6 @@ pub mod periodic_tasks;
 pub mod serve;
 pub mod session_registry;
 pub mod statistics;
-pub mod submission;
+pub mod submission_hooks;
 pub mod transfer_agent;
 pub mod view_updater;

@@ -23,7 +23,7 @@ use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
 use crate::session_registry::SessionRegistry;
-use crate::submission::submission_service;
+use crate::submission_hooks::submission_service;
 use crate::transfer_agent::TransferAgent;
 use crate::view_updater::BackgroundViewIndexer;
 

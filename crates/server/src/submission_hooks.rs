@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::counters::MailCounters;
 
 /// Signs, logs and counts submitted messages.
-struct ServerHooks {
+struct ServerSubmissionHooks {
     signing: Arc<Signing>,
     counters: Arc<MailCounters>,
     /// Notified when a message is added to the queue.
@@ -33,7 +33,7 @@ pub fn submission_service(
     queued: &Arc<Notify>,
 ) -> Arc<SubmissionService> {
     let limits = &instance.config.limits;
-    let hooks = ServerHooks {
+    let hooks = ServerSubmissionHooks {
         signing: Arc::clone(&instance.signing),
         counters: Arc::clone(counters),
         queued: Arc::clone(queued),
@@ -57,7 +57,7 @@ pub fn submission_service(
     )
 }
 
-impl SubmissionHooks for ServerHooks {
+impl SubmissionHooks for ServerSubmissionHooks {
     fn sign(&self, message: Vec<u8>) -> Vec<u8> {
         self.signing.sign(message)
     }
