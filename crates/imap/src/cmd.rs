@@ -38,7 +38,7 @@ pub mod store;
 pub mod subscribe;
 pub mod thread;
 
-use crate::codec::ast::{Command, CommandBody};
+use crate::codec::command::{Command, CommandBody};
 use crate::codec::{ResponseStatus, ResponseWriter, SyntaxError, Verb};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, ConnectionAction, Session, TaggedReply, Task};

@@ -2,7 +2,7 @@
 //!
 //! This module is pure: bytes in, values out. It does not depend on sockets, mailboxes or time.
 
-pub mod ast;
+pub mod command;
 mod decoder;
 mod error;
 mod parse;

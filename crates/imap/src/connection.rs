@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use wire::{Peer, PoolError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
-use crate::codec::ast::Command;
+use crate::codec::command::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
 use crate::limits;
 use crate::session::{ConnectionAction, Session, SessionContext};

@@ -6,7 +6,7 @@ use notes::Marks;
 
 use super::content::SYSTEM_FLAGS;
 use super::copy;
-use crate::codec::ast::{AppendMessage, MailboxName, RequestedFlags, SystemFlags};
+use crate::codec::command::{AppendMessage, MailboxName, RequestedFlags, SystemFlags};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

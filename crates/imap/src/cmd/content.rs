@@ -9,7 +9,7 @@ use mail::mime::{MimeSource, Structure};
 use notes::{FolderEntry, Marks};
 use search::ExcludedNotes;
 
-use crate::codec::ast::SystemFlags;
+use crate::codec::command::SystemFlags;
 use crate::message;
 use crate::session::SelectedMailbox;
 

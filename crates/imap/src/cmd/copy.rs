@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{UidSet, ViewId};
 use mail::mailbox::{CopyOutcome, MailFile};
 
-use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
+use crate::codec::command::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};

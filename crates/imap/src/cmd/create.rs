@@ -1,6 +1,6 @@
 //! CREATE (RFC 9051 §6.3.4) with special uses (RFC 6154) and MAILBOXID (RFC 8474).
 
-use crate::codec::ast::{MailboxName, SpecialUseAttribute};
+use crate::codec::command::{MailboxName, SpecialUseAttribute};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

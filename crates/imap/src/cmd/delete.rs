@@ -1,6 +1,6 @@
 //! DELETE (RFC 9051 §6.3.5).
 
-use crate::codec::ast::MailboxName;
+use crate::codec::command::MailboxName;
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

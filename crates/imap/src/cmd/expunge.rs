@@ -1,7 +1,7 @@
 //! EXPUNGE (RFC 9051 §6.4.3) and UID EXPUNGE (RFC 4315).
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{MessageSet, Numbering};
+use crate::codec::command::{MessageSet, Numbering};
 use crate::error::Result;
 use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, Session, TaggedReply};

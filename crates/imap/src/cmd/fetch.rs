@@ -15,7 +15,7 @@ use super::content::OpenedMessage;
 use super::copy::permitted_updates;
 use super::select;
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
+use crate::codec::command::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, AttributeOutcome, Octets};

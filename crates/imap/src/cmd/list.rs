@@ -2,7 +2,7 @@
 
 use super::status;
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{ListCommand, ListSelection};
+use crate::codec::command::{ListCommand, ListSelection};
 use crate::error::Result;
 use crate::session::hierarchy::{ListEntry, ListForm, MailboxPattern};
 use crate::session::list_response::{hierarchy, write_name};

@@ -1,7 +1,7 @@
 //! LSUB (RFC 3501 §6.3.9), the older command that lists subscriptions.
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::MailboxName;
+use crate::codec::command::MailboxName;
 use crate::error::Result;
 use crate::session::hierarchy::MailboxPattern;
 use crate::session::{CommandOutcome, Session, TaggedReply, list_response};

@@ -2,7 +2,7 @@
 
 use super::copy::{self, Transfer};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::TransferCommand;
+use crate::codec::command::TransferCommand;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

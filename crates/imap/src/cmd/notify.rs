@@ -2,7 +2,7 @@
 
 use super::status;
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{NotifyCommand, StatusItem};
+use crate::codec::command::{NotifyCommand, StatusItem};
 use crate::error::Result;
 use crate::session::notify_watch::NotifyWatch;
 use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};

@@ -6,7 +6,7 @@
 use mail::mailbox::Quota;
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::MailboxName;
+use crate::codec::command::MailboxName;
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

@@ -1,6 +1,6 @@
 //! RENAME (RFC 9051 §6.3.6). Renaming INBOX moves its messages and leaves it empty.
 
-use crate::codec::ast::MailboxName;
+use crate::codec::command::MailboxName;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

@@ -7,7 +7,7 @@ use mail::mailbox::MailSnapshot;
 
 use super::{append, copy};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
+use crate::codec::command::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
 use crate::session::{CommandOutcome, SelectedMailbox, Session, TaggedReply};

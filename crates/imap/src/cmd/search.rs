@@ -6,7 +6,7 @@ use base::UidSet;
 use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor, SearchMatch, contains_modseq};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
+use crate::codec::command::{Numbering, SearchCommand, SearchReturns};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
 

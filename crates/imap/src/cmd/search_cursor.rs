@@ -15,7 +15,7 @@ use super::content::{MessageEntry, OpenedMessage};
 use super::fetch;
 use crate::backend::FullTextProvider;
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
+use crate::codec::command::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
 use crate::message::SearchPlan;

@@ -9,7 +9,7 @@ use base::{Modseq, Uid, UidSet};
 use mail::mailbox::{FolderStatus, MailSnapshot};
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{Qresync, SelectCommand};
+use crate::codec::command::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::selected::SelectedMailbox;

@@ -8,7 +8,7 @@ use super::copy::permitted_updates;
 use super::search::{self, SearchResponse, SearchResult};
 use super::search_cursor::{OpenPolicy, SearchCursor, contains_modseq};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{Numbering, SortCommand};
+use crate::codec::command::{Numbering, SortCommand};
 use crate::error::Result;
 use crate::message::{MessageSorter, sort::SortRecord};
 use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};

@@ -10,7 +10,7 @@ use mail::mailbox::{FolderStatus, MailSnapshot};
 use notes::Marks;
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{MailboxName, StatusItem};
+use crate::codec::command::{MailboxName, StatusItem};
 use crate::error::{Error, Result};
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

@@ -11,7 +11,7 @@ use mail::mailbox::{FlagChange, MailSnapshot, StoreOutcome};
 use super::append::flags_of;
 use super::copy::permitted_updates;
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
+use crate::codec::command::{Numbering, StoreAction, StoreCommand};
 use crate::error::Result;
 use crate::limits;
 use crate::session::cursor::MessageCursor;

@@ -1,6 +1,6 @@
 //! SUBSCRIBE and UNSUBSCRIBE (RFC 9051 §6.3.7, §6.3.8). A name without a mailbox can be subscribed to.
 
-use crate::codec::ast::MailboxName;
+use crate::codec::command::MailboxName;
 use crate::error::Result;
 use crate::session::{CommandOutcome, Session, TaggedReply};
 

@@ -7,7 +7,7 @@ use mail::mime::MimeSource;
 use super::copy::permitted_updates;
 use super::search_cursor::{OpenPolicy, SearchCursor};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{Numbering, ThreadCommand};
+use crate::codec::command::{Numbering, ThreadCommand};
 use crate::error::Result;
 use crate::message::Threader;
 use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};

@@ -18,7 +18,7 @@
 
 use base::line_ends::without_line_end;
 
-use super::ast::Command;
+use super::command::Command;
 use super::error::SyntaxError;
 use super::parse;
 use super::verb::Verb;

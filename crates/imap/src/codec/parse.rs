@@ -8,7 +8,7 @@ pub mod message;
 pub mod notify;
 pub mod search;
 
-use super::ast::{Command, Numbering};
+use super::command::{Command, Numbering};
 use super::decoder::{DecodeResult, Frame, RefusedCommand, SyntaxMode};
 use super::error::SyntaxError;
 use super::scanner::{Parsed, Scanner};

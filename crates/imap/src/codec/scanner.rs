@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::ast::{Bound, MailboxName, MessageSet, RequestedFlags, SequenceRange, SequenceSet, SystemFlags};
+use super::command::{Bound, MailboxName, MessageSet, RequestedFlags, SequenceRange, SequenceSet, SystemFlags};
 use super::decoder::{Frame, SyntaxMode};
 use super::error::SyntaxError;
 use super::{utf7, writer};

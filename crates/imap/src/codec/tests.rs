@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::ast::*;
+use super::command::*;
 use super::*;
 
 fn logged_in() -> SyntaxMode {

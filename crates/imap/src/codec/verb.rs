@@ -3,7 +3,7 @@
 //! The table has one line per verb. The decoder takes the parser from it, the session takes the permitted state, and
 //! CAPABILITY takes the capability names. A new verb is a line here, a variant of [`CommandBody`] and a file in `cmd`.
 
-use super::ast::{CommandBody, Numbering, SelectMode};
+use super::command::{CommandBody, Numbering, SelectMode};
 use super::parse::{access, mailbox, message, notify, search};
 use super::scanner::{Parsed, Scanner};
 

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use base::Timestamp;
 
-use super::ast::SystemFlags;
+use super::command::SystemFlags;
 use super::utf7;
 
 /// Maximum length of a string that is written as a quoted string. A longer one becomes a literal.
@@ -343,7 +343,7 @@ pub fn is_atom_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ast::SystemFlags;
+    use super::super::command::SystemFlags;
     use super::*;
 
     fn written(write: impl FnOnce(&mut ResponseWriter)) -> String {

@@ -11,7 +11,7 @@ use super::envelope::write_envelope;
 use super::section::{Octets, write_origin, write_part_path, write_section_name};
 use super::structure::{Detail, write_body_structure};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
+use crate::codec::command::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
 
 /// Result of writing an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

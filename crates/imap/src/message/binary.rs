@@ -10,7 +10,7 @@ use mail::mime::structure::TransferEncoding;
 use mail::mime::{MimeSource, PartKind, transfer_encoding};
 
 use super::section::Octets;
-use crate::codec::ast::{PartPath, Partial};
+use crate::codec::command::{PartPath, Partial};
 
 /// A part without its transfer encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]

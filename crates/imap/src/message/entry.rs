@@ -8,7 +8,7 @@ use base::Timestamp;
 use mail::mailbox::HeadText;
 use mail::mime::MimeSource;
 
-use crate::codec::ast::SystemFlags;
+use crate::codec::command::SystemFlags;
 
 /// The data that a folder keeps of a message.
 pub trait EntryData {

@@ -6,7 +6,7 @@ use mail::mime::MimeSource;
 use super::message_fixture::MessageFixture;
 use super::{AttributeOutcome, MessageSorter, Octets, SearchPlan, Threader, attribute, section};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{
+use crate::codec::command::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, SectionSpec, SectionText, SortCriterion, SortKey,
     ThreadAlgorithm,
 };

@@ -10,7 +10,7 @@ use mail::mailbox::HeadText;
 use mail::mime::{InMemoryMessage, MimeSource, Structure, parse};
 
 use super::entry::{EntryData, MessageSource};
-use crate::codec::ast::SystemFlags;
+use crate::codec::command::SystemFlags;
 
 /// The data that a folder would keep of a message.
 #[derive(Debug, Clone, Default)]

@@ -25,7 +25,7 @@ use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
 use search::{NotePart, SubstringKey};
 
 use super::entry::{EntryData, MessageSource};
-use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlags};
+use crate::codec::command::{AddressField, Date, MessageSet, SearchKey, SystemFlags};
 use text::SearchTexts;
 
 const DAY_SECONDS: i64 = 86_400;

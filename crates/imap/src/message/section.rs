@@ -12,7 +12,7 @@ use std::ops::Range;
 use mail::mime::{MimeSource, PartKind, header, slice};
 
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{PartPath, Partial, SectionSpec, SectionText};
+use crate::codec::command::{PartPath, Partial, SectionSpec, SectionText};
 
 /// The octets of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use mail::mime::{date, encoded_word, header};
 
 use super::entry::EntryData;
 use super::subject::BaseSubject;
-use crate::codec::ast::{SortCriterion, SortKey};
+use crate::codec::command::{SortCriterion, SortKey};
 
 /// Criteria in executable form.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ use mail::mime::header;
 use super::entry::EntryData;
 use super::sort::sent;
 use super::subject::BaseSubject;
-use crate::codec::ast::ThreadAlgorithm;
+use crate::codec::command::ThreadAlgorithm;
 use crate::limits::{MESSAGE_ID_BYTES_MAX, REFERENCES_MAX};
 
 pub use forest::Forest;

@@ -7,7 +7,7 @@ use notes::FolderEntry;
 
 use super::{SelectedMailbox, Session};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{FetchAttribute, Numbering};
+use crate::codec::command::{FetchAttribute, Numbering};
 use crate::error::Result;
 
 /// A message as a FETCH response names it.

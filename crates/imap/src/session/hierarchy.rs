@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use mail::mailbox::canonical_name;
 
-use crate::codec::ast::{ListReturns, ListSelection, SpecialUseAttribute};
+use crate::codec::command::{ListReturns, ListSelection, SpecialUseAttribute};
 use crate::limits::LIST_STEPS_MAX;
 
 /// The separator between levels.

@@ -4,7 +4,7 @@ use mail::mailbox::MailSnapshot;
 
 use super::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::SpecialUseAttribute;
+use crate::codec::command::SpecialUseAttribute;
 use crate::error::Result;
 
 /// Collects the mailboxes and subscribed names that the client can see.

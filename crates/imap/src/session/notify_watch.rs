@@ -21,7 +21,7 @@ use super::list_response;
 use super::updates::ReportProgress;
 use super::{ConnectionAction, PermittedUpdates, Session, SlicedCommand};
 use crate::codec::ResponseWriter;
-use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
+use crate::codec::command::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
 use crate::error::{Error, Result};
 use crate::limits;
 

@@ -9,7 +9,7 @@ use base::{Modseq, Uid, UidSet, ViewId};
 use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
 
 use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange};
-use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
+use crate::codec::command::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 
 /// The selected mailbox of a session.

@@ -12,7 +12,7 @@ use base::{DbNumber, Uid};
 use mail::mailbox::{ChangedMessage, MailSnapshot};
 
 use super::{Session, fetch_response, is_full, selected};
-use crate::codec::ast::Numbering;
+use crate::codec::command::Numbering;
 use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::Result;
 

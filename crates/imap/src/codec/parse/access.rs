@@ -1,6 +1,6 @@
 //! Arguments of the verbs that concern the session itself: LOGIN, AUTHENTICATE, ENABLE, ID, COMPRESS.
 
-use crate::codec::ast::{CommandBody, Numbering};
+use crate::codec::command::{CommandBody, Numbering};
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;

@@ -1,6 +1,6 @@
 //! Arguments of the verbs that concern mailboxes: SELECT to LSUB, STATUS, LIST and the quota commands.
 
-use crate::codec::ast::{
+use crate::codec::command::{
     CommandBody, ListCommand, ListReturns, ListSelection, Numbering, Qresync, QuotaLimit, SelectCommand, SelectMode,
     SpecialUseAttribute, StatusItem,
 };

@@ -2,7 +2,7 @@
 
 use base::time::days_since_epoch;
 
-use crate::codec::ast::{
+use crate::codec::command::{
     AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, Numbering, PartPath, Partial, ReplaceCommand,
     RequestedFlags, SectionSpec, SectionText, StoreAction, StoreCommand, TransferCommand,
 };

@@ -3,7 +3,7 @@
 //! Unknown events are refused with BADEVENT, which lists the known ones.
 
 use super::message::fetch_attribute;
-use crate::codec::ast::{CommandBody, EventGroup, Events, MailboxFilter, MailboxName, NotifyCommand, Numbering};
+use crate::codec::command::{CommandBody, EventGroup, Events, MailboxFilter, MailboxName, NotifyCommand, Numbering};
 use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;

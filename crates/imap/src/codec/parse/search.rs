@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use encoding_rs::{Encoding, UTF_8};
 
 use super::message::date_of;
-use crate::codec::ast::{
+use crate::codec::command::{
     AddressField, CommandBody, Date, Numbering, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion,
     SortKey, SystemFlags, ThreadAlgorithm, ThreadCommand,
 };

@@ -1,7 +1,7 @@
 //! Tests of the messages that a key matches, and of the data that it examines.
 
 use super::*;
-use crate::codec::ast::{Bound, SequenceRange, SequenceSet, SystemFlags};
+use crate::codec::command::{Bound, SequenceRange, SequenceSet, SystemFlags};
 use crate::message::message_fixture::{EntryFixture, MessageFixture};
 
 const RAW: &str = "From: =?utf-8?q?J=C3=B6rg?= <joerg@example.org>\r\nTo: a@b, \"Doe, John\" <c@d>\r\nCc: e@f\r\n\
