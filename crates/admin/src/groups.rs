@@ -107,7 +107,7 @@ fn show(instance: &Instance, name: &str) -> AdminResult {
         ("kind", json!(group.kind.name())),
         ("description", json!(group.description)),
         ("members", json!(group.members)),
-        ("unknown_members", json!(instance.directory.members_unknown(&group)?)),
+        ("unknown_members", json!(instance.directory.unknown_members(&group)?)),
     ]))
 }
 
@@ -116,7 +116,7 @@ fn find(instance: &Instance, name: &str) -> Result<std::sync::Arc<Group>, AdminE
 }
 
 fn with_warning(instance: &Instance, group: &Group, text: String) -> AdminResult {
-    let unknown = instance.directory.members_unknown(group)?;
+    let unknown = instance.directory.unknown_members(group)?;
     let answer = Answer::message(text);
     if unknown.is_empty() {
         return Ok(answer);

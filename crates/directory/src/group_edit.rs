@@ -1,7 +1,7 @@
 //! Adding, changing and removing groups.
 //!
 //! Members need not exist: a group may be filled before its members are added, and may list remote addresses.
-//! [`Directory::members_unknown`] returns the members that do not exist, for a warning.
+//! [`Directory::unknown_members`] returns the members that do not exist, for a warning.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ impl Directory {
     }
 
     /// Returns the members that are neither a known name or address nor a remote address. Wildcards are not checked.
-    pub fn members_unknown(&self, group: &Group) -> Result<Vec<String>> {
+    pub fn unknown_members(&self, group: &Group) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
         for member in &group.members {
             if !member.starts_with('*') && self.is_unknown(member)? {

@@ -257,7 +257,7 @@ fn unknown_members_are_listed() {
         "{ACME}\ngroup g@acme.test: ann, bob+x@acme.test, nobody, no@acme.test, x@far.test, */Acme"
     ));
     let group = world.directory.group("g").expect("readable").expect("exists");
-    assert_eq!(world.directory.members_unknown(&group).expect("readable"), ["nobody", "no@acme.test"]);
+    assert_eq!(world.directory.unknown_members(&group).expect("readable"), ["nobody", "no@acme.test"]);
 }
 
 #[test]
