@@ -30,7 +30,7 @@ pub fn input(number: u64, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
 fn change(bytes: &mut Vec<u8>, random: &SeededRandom, seeds: &[Vec<u8>], words: &[&str]) {
     let place = random_position(random, bytes.len());
     match random.below(8) {
-        0 => turn_bit(bytes, random, place),
+        0 => flip_bit(bytes, random, place),
         1 => set_byte(bytes, random, place),
         2 => insert(bytes, place, &[random.next_u64() as u8]),
         3 => drop(bytes.drain(random_range(random, bytes.len()))),
@@ -46,7 +46,7 @@ fn change(bytes: &mut Vec<u8>, random: &SeededRandom, seeds: &[Vec<u8>], words: 
     }
 }
 
-fn turn_bit(bytes: &mut [u8], random: &SeededRandom, place: usize) {
+fn flip_bit(bytes: &mut [u8], random: &SeededRandom, place: usize) {
     if let Some(byte) = bytes.get_mut(place) {
         *byte ^= 1 << random.below(8);
     }
