@@ -24,7 +24,7 @@ use crate::full_text::FullTextService;
 use crate::limits::BLOB_KEY_FILE_BYTES_MAX;
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
-use crate::system::{SystemClock, SystemRandom, host_name, pause};
+use crate::system::{SystemClock, SystemRandom, host_name, sleep};
 
 /// Length in bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
@@ -109,7 +109,7 @@ impl Instance {
     /// Opens the data folder. Creates it if it does not exist.
     pub fn open(config: Arc<Config>) -> Result<Self, InstanceError> {
         let data = DataFolder::new(&config.server.data);
-        let lock = data.lock_wait(&mut pause)?;
+        let lock = data.lock_wait(&mut sleep)?;
         Self::open_locked(config, data, lock)
     }
 
@@ -173,7 +173,7 @@ impl DatabaseServices {
         // folder.
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
-        let store = Arc::new(retry_while_held(open, is_held, &mut pause)?);
+        let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         Ok(Self { config, clock, random, notes, store, data, lock })
     }

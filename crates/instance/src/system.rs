@@ -56,7 +56,7 @@ impl Random for SystemRandom {
     clippy::disallowed_methods,
     reason = "the wait is for another program, which sends no notification, and the server serves no connections yet"
 )]
-pub fn pause(duration: Duration) {
+pub fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
 
