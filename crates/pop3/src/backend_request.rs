@@ -97,20 +97,20 @@ impl BackendRequest {
                 step => BackendResponse::Exchange(step).into(),
             },
             Self::Open(login) => open(accounts, Ok(login)),
-            Self::Read(file, note, lines) => or_failure(read(&file, note, lines)),
-            Self::Remove(file, folder, uids) => or_failure(remove(&file, folder, uids)),
+            Self::Read(file, note, lines) => into_response(read(&file, note, lines)),
+            Self::Remove(file, folder, uids) => into_response(remove(&file, folder, uids)),
         }
     }
 }
 
-fn or_failure(done: mail::Result<DurableResponse>) -> DurableResponse {
+fn into_response(done: mail::Result<DurableResponse>) -> DurableResponse {
     done.unwrap_or_else(|error| BackendResponse::Failed(error.to_string()).into())
 }
 
 /// Opens the inbox of a login, if it succeeded.
 fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> DurableResponse {
     match login.and_then(|login| accounts.open(&login.authorization)) {
-        Ok(file) => or_failure(list(Arc::new(file))),
+        Ok(file) => into_response(list(Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
     }
 }
