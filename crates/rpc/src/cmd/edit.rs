@@ -64,7 +64,7 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateNoteRequest) -> R
     let edit = ItemChanges::new(request.items, request.remove, request.replace_all)?;
     let read = ExpectedVersion { sequence: request.expected_sequence, resolves };
     change(context, &access, request.note, read, |note, _| {
-        let base = base.map(|base| edit.without_change(&note.items, base));
+        let base = base.map(|base| edit.items_before_change(&note.items, base));
         edit.apply(&mut note.items, &mut note.blobs)?;
         Ok(base)
     })
@@ -97,20 +97,20 @@ impl ItemChanges {
         if blobs_of(&self.items).iter().any(|blob| !before.contains(blob)) {
             return Err(Error::invalid("add attachments with AttachFile"));
         }
-        items.retain(|item| !self.touches(item));
+        items.retain(|item| !self.changes_item(item));
         items.extend(self.items);
         drop_unused_blobs(blobs, &before, items);
         Ok(())
     }
 
-    /// Returns the items without the change: those that it touches are taken from `base`, the version on which the
+    /// Returns the items before the change: those that it changes are taken from `base`, the version on which the
     /// client based it.
-    fn without_change(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
-        let untouched = items.iter().filter(|item| !self.touches(item)).cloned();
-        untouched.chain(base.into_iter().filter(|item| self.touches(item))).collect()
+    fn items_before_change(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
+        let unchanged = items.iter().filter(|item| !self.changes_item(item)).cloned();
+        unchanged.chain(base.into_iter().filter(|item| self.changes_item(item))).collect()
     }
 
-    fn touches(&self, item: &Item) -> bool {
+    fn changes_item(&self, item: &Item) -> bool {
         self.replace_all
             || self.items.iter().any(|other| other.is_named(&item.name))
             || self.remove.iter().any(|name| item.is_named(name))
