@@ -35,7 +35,7 @@ const REPORT_EVERY: u64 = 100;
 pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let person = people::find(instance, &request.user)?;
     let file = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     let folders = wanted_folders(&view, &request.folders)?;
     make_folder(&request.to)?;
     let total = folders.iter().try_fold(0_u64, |sum, folder| {

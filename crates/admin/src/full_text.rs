@@ -200,10 +200,10 @@ mod tests {
         let file = sample.instance.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
         let file = file.expect("the mail file exists");
         let inbox = file
-            .view()
-            .expect("a view")
+            .snapshot()
+            .expect("a snapshot")
             .folder("INBOX")
-            .expect("the view can be read")
+            .expect("the snapshot can be read")
             .expect("every mail file has an INBOX")
             .id;
         let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();

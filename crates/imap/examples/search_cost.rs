@@ -115,7 +115,7 @@ fn main() {
 
 fn fill(mail: &Arc<MailStore>, random: &SeededRandom, count: usize) {
     let file = mail.open_as_server(PATH).expect("the mail file is there");
-    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+    let inbox = file.snapshot().expect("a snapshot").folder("INBOX").expect("a look").expect("INBOX in any case").id;
     let mut left = count;
     while left > 0 {
         let batch: Vec<NewMessage> = (0..left.min(500)).map(|_| message(random)).collect();

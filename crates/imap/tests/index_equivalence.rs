@@ -246,7 +246,7 @@ fn messages_ruled_out_by_the_index_are_not_read() {
     let file = world.open_as_server("alice");
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
     let view = |world: &TestServer| {
-        let view = file.view().expect("a view");
+        let view = file.snapshot().expect("a snapshot");
         let sought = |place, folded: &str| search::SubstringKey { place, folded: folded.to_owned() };
         let texts = [
             vec![sought(search::NotePart::Body, "EROPL")],

@@ -167,7 +167,8 @@ fn fill(mail: &Arc<MailStore>, random: &SeededRandom, messages: usize, files: us
     };
     let files: Vec<MailFile> = (0..files).map(open).collect();
     for (number, file) in files.iter().enumerate() {
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+        let inbox =
+            file.snapshot().expect("a snapshot").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         let mut left = messages * (number + 1) / files.len() - messages * number / files.len();
         while left > 0 {
             let batch: Vec<NewMessage> = (0..left.min(BATCH)).map(|_| message(random)).collect();
@@ -214,7 +215,8 @@ fn measure_single_additions(search: &FullTextIndex, files: &[MailFile], random: 
     let merging = merge_seconds();
     for _ in 0..ADDED {
         let file = &files[random.below(files.len() as u64) as usize];
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+        let inbox =
+            file.snapshot().expect("a snapshot").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         file.append(inbox, &[message(random)]).expect("it is appended");
         let began = Instant::now();
         update(search, file);

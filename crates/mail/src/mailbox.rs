@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`mod@file`] | [`MailStore`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
-//! | [`view`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
+//! | [`mail_snapshot`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
@@ -17,9 +17,9 @@
 pub mod file;
 pub mod flags;
 mod head_cache;
+pub mod mail_snapshot;
 pub mod message;
 pub mod utf7;
-pub mod view;
 
 pub use file::{
     CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, StoreOutcome,
@@ -27,5 +27,7 @@ pub use file::{
 };
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
+pub use mail_snapshot::{
+    ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChanges, SpecialUse, canonical_name,
+};
 pub use message::Message;
-pub use view::{ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChanges, SpecialUse, canonical_name};

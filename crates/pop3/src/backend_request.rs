@@ -116,7 +116,7 @@ fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> DurableRes
 }
 
 fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
-    let view = file.view()?;
+    let view = file.snapshot()?;
     let inbox = view.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
     let status = view.status(inbox.id)?;
     let mut messages = Vec::new();
@@ -132,7 +132,7 @@ fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
 }
 
 fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<DurableResponse> {
-    let view = file.view()?;
+    let view = file.snapshot()?;
     let raw = view.message(note)?.map(|message| message.raw()).transpose()?;
     Ok(DurableResponse { response: BackendResponse::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
 }

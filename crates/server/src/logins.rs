@@ -299,7 +299,7 @@ mod tests {
         drop(file);
         let access = admin::people::open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists");
         sample.instance.notes.database_delete(&access).expect("it can be deleted");
-        assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
+        assert!(logins.mail_file("ann").expect("it is made again").snapshot().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginError::AccountDisabled));
         assert_eq!(logins.mail_file("nobody").err(), Some(LoginError::InvalidCredentials));
     }

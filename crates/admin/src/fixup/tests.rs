@@ -77,7 +77,7 @@ impl ClosedDataFolder {
         let Sample { instance, folder } = Sample::new();
         for user in ["ann", "bob"] {
             let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
-            let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("an inbox").id;
+            let inbox = file.snapshot().expect("a snapshot").folder("INBOX").expect("a lookup").expect("an inbox").id;
             let attachment = format!("{user} ").repeat(100_000);
             let text = format!(
                 "Subject: hello\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\n\
@@ -134,7 +134,7 @@ fn derived_data_is_rebuilt_after_loss_of_any_block() {
         for user in ["ann", "bob"] {
             assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a lookup").is_some(), "{table:?}");
             let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
-            let view = file.view().expect("a view");
+            let view = file.snapshot().expect("a snapshot");
             let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
             assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
         }
@@ -160,17 +160,18 @@ fn lost_mailboxes_are_restored_with_their_names() {
     let Sample { instance, folder } = Sample::new();
     let file = instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
     let names = |file: &MailFile| {
-        let folders = file.view().expect("a view").folders().expect("a list");
+        let folders = file.snapshot().expect("a snapshot").folders().expect("a list");
         folders
             .into_iter()
             .map(|folder| (folder.name, folder.special_use.map(|special| special.name())))
             .collect::<Vec<_>>()
     };
     let before = names(&file);
-    let drafts = file.view().expect("a view").folder("Drafts").expect("a lookup").expect("the mailbox exists").id;
+    let drafts =
+        file.snapshot().expect("a snapshot").folder("Drafts").expect("a lookup").expect("the mailbox exists").id;
     file.append(drafts, &[message("Subject: a draft\r\n\r\n")]).expect("it goes in");
     let number = file.database().number();
-    let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("the mailbox exists").id;
+    let inbox = file.snapshot().expect("a snapshot").folder("INBOX").expect("a lookup").expect("the mailbox exists").id;
     let mut batch = store::Batch::new();
     for view in [inbox, drafts] {
         for part in [0, 1] {
@@ -184,7 +185,7 @@ fn lost_mailboxes_are_restored_with_their_names() {
     let mut expected = before;
     expected.sort_unstable();
     assert_eq!(after, expected);
-    let view = file.view().expect("a view");
+    let view = file.snapshot().expect("a snapshot");
     let drafts = view.folder("Drafts").expect("a lookup").expect("the mailbox exists");
     assert_eq!(view.status(drafts.id).expect("a status").messages, 1);
     let inbox = view.folder("INBOX").expect("a lookup").expect("the mailbox exists");

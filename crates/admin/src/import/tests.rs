@@ -26,7 +26,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
 
 fn count(sample: &Sample) -> u64 {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.view().expect("a view");
+    let view = file.snapshot().expect("a snapshot");
     let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
     u64::from(view.status(inbox).expect("a status").messages)
 }
@@ -109,7 +109,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
 /// Returns the content of a mailbox: bytes, flag names and time of each message, in order.
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.view().expect("a view");
+    let view = file.snapshot().expect("a snapshot");
     let folder = view.folder(name).expect("a lookup").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
     let mut found = Vec::new();
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
@@ -127,14 +127,14 @@ fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
 
 fn folders(sample: &Sample) -> Vec<String> {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let folders = file.view().expect("a view").folders().expect("a lookup");
+    let folders = file.snapshot().expect("a snapshot").folders().expect("a lookup");
     folders.into_iter().map(|folder| folder.name).collect()
 }
 
 /// Appends a message to a mailbox as IMAP APPEND does.
 fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let found = file.view().expect("a view").folder(name).expect("a lookup");
+    let found = file.snapshot().expect("a snapshot").folder(name).expect("a lookup");
     let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
     let flags = flags.iter().copied().collect();
     let message = NewMessage { raw: raw.to_vec(), flags, received: Some(Timestamp::from_seconds(seconds)) };
@@ -541,7 +541,7 @@ fn damaged_message_is_reported_and_the_rest_is_exported() {
             append(&sample, "INBOX", format!("Subject: {subject}\r\n\r\ntext\r\n").as_bytes(), &[], 1_000_000_000);
         }
         let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let view = file.view().expect("a view");
+        let view = file.snapshot().expect("a snapshot");
         let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
         let second = view.entry(inbox, base::Uid(2)).expect("a lookup").expect("the second message").note;
         let key = |note: base::NoteId| [file.database().number().to_key(), note.to_key()].concat();

@@ -13,7 +13,7 @@ use crate::session::{CommandOutcome, Session, TaggedReply};
 /// Stores messages in one transaction: all or none.
 pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<AppendMessage>) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let target = copy::target_mailbox(&file.view()?, mailbox)?;
+    let target = copy::target_mailbox(&file.snapshot()?, mailbox)?;
     let messages = messages.into_iter().map(new_message).collect::<Result<Vec<_>>>()?;
     let (uid_validity, uids, ticket) = file.append(target, &messages)?;
     session.wait_for(ticket);

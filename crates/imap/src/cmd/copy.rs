@@ -37,7 +37,7 @@ impl Transfer {
     /// Resolves the messages and the target mailbox.
     pub fn prepare(session: &mut Session, transfer: &TransferCommand) -> Result<Self> {
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         let target = target_mailbox(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
         selected.record_vanished(&view)?;

@@ -20,7 +20,7 @@ pub fn create(
     let file = session.file()?;
     let (folder, ticket) = file.folder_create(name, special_use)?;
     session.wait_for(ticket);
-    let id = file.view()?.status(folder)?.mailbox_id;
+    let id = file.snapshot()?.status(folder)?.mailbox_id;
     Ok(TaggedReply::completed().with_code(format!("MAILBOXID ({id})")).into())
 }
 

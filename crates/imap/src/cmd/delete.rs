@@ -10,7 +10,7 @@ pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<CommandOut
         return Err(Error::No("[CANNOT] INBOX cannot be deleted"));
     }
     let file = session.file()?;
-    let folder = file.view()?.folder(mailbox.as_str())?.map(|folder| folder.id);
+    let folder = file.snapshot()?.folder(mailbox.as_str())?.map(|folder| folder.id);
     let ticket = file.folder_delete(mailbox.as_str())?;
     session.wait_for(ticket);
     let was_selected = session.selected.as_ref().is_some_and(|selected| Some(selected.folder) == folder);

@@ -22,7 +22,7 @@ pub fn enable(session: &mut Session, names: &[String], out: &mut ResponseWriter)
     out.crlf();
     if requested("CONDSTORE") || requested("QRESYNC") {
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         session.wait_for(view.ticket());
         session.enable_condstore(&view, out)?;
     }

@@ -33,7 +33,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         return Err(Error::Bad("QRESYNC is not enabled"));
     }
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     if wants_modseq {
         session.enable_condstore(&view, out)?;
@@ -141,7 +141,7 @@ enum WriteProgress {
 impl SlicedCommand for FetchJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         session.wait_for(view.ticket());
         session.selected()?.record_vanished(&view)?;
         self.slice(session, &file, &view, out)
@@ -391,7 +391,7 @@ impl Session {
                 let attributes =
                     watch.selected_events().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
                 let file = self.file()?;
-                new_message_job(attributes, fresh, &file.view()?)
+                new_message_job(attributes, fresh, &file.snapshot()?)
             }
             _ => return Ok(ReportProgress::All),
         };

@@ -15,7 +15,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter)
         return Ok(TaggedReply::completed().into());
     }
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     let hierarchy = hierarchy(&view)?;
     let patterns: Vec<MailboxPattern> =

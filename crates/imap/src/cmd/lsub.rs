@@ -15,7 +15,7 @@ pub fn lsub(
 ) -> Result<CommandOutcome> {
     let Some(pattern) = pattern else { return Ok(TaggedReply::completed().into()) };
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     let pattern = MailboxPattern::new(reference.as_str(), pattern);
     for (name, subscribed) in list_response::hierarchy(&view)?.subscribed(&pattern) {

@@ -10,7 +10,7 @@ use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
 pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     let (tells_status, groups) = match notify {
         NotifyCommand::None => (false, Vec::new()),

@@ -28,7 +28,7 @@ pub fn get_quota_root(
     out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     view.folder(mailbox.as_str())?.ok_or_else(|| mail::Error::NoMailbox(mailbox.as_str().to_owned()))?;
     let quota = file.quota()?;

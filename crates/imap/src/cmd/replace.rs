@@ -16,7 +16,7 @@ use crate::session::{CommandOutcome, SelectedMailbox, Session, TaggedReply};
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     selected.record_vanished(&view)?;
     let only = SequenceRange { first: replace.target, last: replace.target };
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });

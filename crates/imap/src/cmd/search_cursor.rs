@@ -62,7 +62,7 @@ impl SearchCursor {
         out: &mut ResponseWriter,
     ) -> Result<Self> {
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         session.wait_for(view.ticket());
         if contains_modseq(key) {
             session.enable_condstore(&view, out)?;
@@ -86,7 +86,7 @@ impl SearchCursor {
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
     pub fn slice(&mut self, session: &mut Session, each: &mut dyn FnMut(&SearchMatch<'_>)) -> Result<bool> {
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         session.wait_for(view.ticket());
         let selected = session.selected()?;
         selected.record_vanished(&view)?;

@@ -27,7 +27,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     }
     session.enabled.condstore |= select.condstore;
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     let name = select.mailbox.as_str();
     let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;

@@ -22,7 +22,7 @@ pub fn status(
     out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     if items.contains(&StatusItem::HighestModSeq) {
         session.enable_condstore(&view, out)?;

@@ -22,7 +22,7 @@ use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, Ta
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let file = session.file()?;
-    let view = file.view()?;
+    let view = file.snapshot()?;
     session.wait_for(view.ticket());
     if store.unchanged_since.is_some() {
         session.enable_condstore(&view, out)?;
@@ -73,7 +73,7 @@ impl SlicedCommand for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         if self.unreported.is_empty() && !self.cursor.is_done() {
             let file = session.file()?;
-            let view = file.view()?;
+            let view = file.snapshot()?;
             session.record_changes(&view)?;
             self.change_batch(session, view)?;
         }
@@ -146,7 +146,7 @@ impl StoreJob {
             return Ok(());
         }
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         session.wait_for(view.ticket());
         session.selected()?.record_vanished(&view)?;
         session.report_keywords(&view, out)?;
@@ -172,7 +172,7 @@ impl StoreJob {
             return Ok(format!("MODIFIED {}", self.modified));
         }
         let file = session.file()?;
-        let view = file.view()?;
+        let view = file.snapshot()?;
         let selected = session.selected()?;
         selected.record_vanished(&view)?;
         let place = selected.folder_in(&view);

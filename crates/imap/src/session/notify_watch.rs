@@ -308,7 +308,7 @@ impl Session {
         if watch.reported_modseq == file.database().modseq() {
             return Ok(());
         }
-        let view = file.view()?;
+        let view = file.snapshot()?;
         let selected = self.selected.as_ref().map(|selected| selected.folder);
         watch.report_changes(selected, self.enabled.condstore, &view, out)?;
         self.wait_for(view.ticket());

@@ -56,7 +56,7 @@ impl Session {
         if self.has_nothing_to_report() {
             return Ok(ReportProgress::All);
         }
-        let view = file.view()?;
+        let view = file.snapshot()?;
         self.wait_for(view.ticket());
         match self.report_from_snapshot(&view, updates, out)? {
             ReportProgress::All => self.send_new_message_attributes(out),

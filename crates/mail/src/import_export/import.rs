@@ -276,7 +276,7 @@ impl<'f> Importer<'f> {
         if self.folders.contains_key(mailbox) {
             return Ok(());
         }
-        let found = self.file.view()?.folder(mailbox)?;
+        let found = self.file.snapshot()?.folder(mailbox)?;
         let id = match found {
             Some(folder) if folder.selectable => folder.id,
             _ => self.file.folder_create(mailbox, None)?.0,
@@ -290,7 +290,7 @@ impl<'f> Importer<'f> {
 
     /// Counts the messages of a mailbox by content.
     fn count_existing(&mut self, folder: ViewId) -> Result<()> {
-        let view = self.file.view()?;
+        let view = self.file.snapshot()?;
         view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
             if let Some(message) = view.message(entry.note)? {
                 *self.known.entry((folder, *blake3::hash(&message.raw()?).as_bytes())).or_default() += 1;
@@ -378,7 +378,7 @@ fn source_name(source: &str) -> String {
 }
 
 fn read_progress_record(file: &MailFile) -> Result<Vec<String>> {
-    let view = file.view()?;
+    let view = file.snapshot()?;
     let summary = view.reading.summary(PROFILE_NOTE)?;
     let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))

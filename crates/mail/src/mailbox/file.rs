@@ -22,7 +22,7 @@ use crate::limits::{
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
-use crate::mailbox::view::{Folder, MailSnapshot, SpecialUse, canonical_name};
+use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::PreparedMessage;
 
 /// The note with the user's settings: the first one after the ACL.
@@ -316,7 +316,7 @@ impl MailFile {
     }
 
     /// Takes a snapshot of the current state for reading.
-    pub fn view(&self) -> Result<MailSnapshot<'_>> {
+    pub fn snapshot(&self) -> Result<MailSnapshot<'_>> {
         Ok(MailSnapshot::new(self.access.read()?, &self.mail.heads))
     }
 
@@ -369,7 +369,7 @@ impl MailFile {
             return Err(Error::MailboxRefused { name: folder.name, reason: "the inbox cannot be deleted" });
         }
         let below = format!("{}/", folder.name);
-        if !folder.selectable && self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
+        if !folder.selectable && self.snapshot()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
             return Err(Error::MailboxRefused { name: folder.name, reason: "it still has child mailboxes" });
         }
         loop {
@@ -564,7 +564,7 @@ impl MailFile {
     }
 
     fn require(&self, name: &str) -> Result<Folder> {
-        self.view()?.folder(name)?.ok_or_else(|| Error::NoMailbox(name.to_owned()))
+        self.snapshot()?.folder(name)?.ok_or_else(|| Error::NoMailbox(name.to_owned()))
     }
 
     fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<PreparedMessage<'m>>> {

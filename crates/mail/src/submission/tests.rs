@@ -91,7 +91,7 @@ impl World {
     /// Returns the messages in a user's inbox.
     fn inbox(&self, name: &str) -> Vec<String> {
         let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
-        let view = file.view().expect("the mail file can be read");
+        let view = file.snapshot().expect("the mail file can be read");
         let inbox = view.folder("INBOX").expect("the mail file can be read").expect("there is an inbox").id;
         let mut found = Vec::new();
         view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
@@ -217,7 +217,7 @@ fn a_full_mailbox_is_refused_before_the_message_arrives() {
     let owner = base::Name::new("CN=bob/O=acme.test");
     world.mail.create("mail/bob.nsf", "bob", &owner, None).expect("it does not exist");
     let file = world.mail.open_as_server("mail/bob.nsf").expect("it exists");
-    let inbox = file.view().expect("it can be read").folder("INBOX").expect("it can be read").expect("an inbox").id;
+    let inbox = file.snapshot().expect("it can be read").folder("INBOX").expect("it can be read").expect("an inbox").id;
     let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(100).into_bytes();
     let large = NewMessage { raw, flags: Default::default(), received: None };
     file.append(inbox, &[large]).expect("there is no quota");

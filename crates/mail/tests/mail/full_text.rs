@@ -39,7 +39,7 @@ impl World {
             .expect("the mail file is created");
         let file =
             mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");
-        let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;
+        let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;
         let new = NewMessage { raw: raw.replace('\n', "\r\n").into_bytes(), flags: Flags::none(), received: None };
         file.append(inbox, &[new]).expect("the message is appended");
         let folder = tempfile::tempdir().expect("a folder");

@@ -48,7 +48,7 @@ fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize)
 }
 
 fn exported(file: &MailFile) -> Vec<u8> {
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut out = MboxWriter::new(Vec::new());
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
@@ -62,7 +62,7 @@ fn exported(file: &MailFile) -> Vec<u8> {
 
 /// Returns all messages of the only mailbox that these imports create, in order.
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut found = Vec::new();
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {

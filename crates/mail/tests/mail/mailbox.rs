@@ -31,7 +31,7 @@ fn message(text: &str) -> NewMessage {
 }
 
 fn fill(file: &MailFile, folder: &str, count: usize) -> (base::ViewId, Vec<Uid>) {
-    let id = file.view().unwrap().folder(folder).unwrap().expect("the mailbox exists").id;
+    let id = file.snapshot().unwrap().folder(folder).unwrap().expect("the mailbox exists").id;
     let messages: Vec<_> = (0..count).map(|number| message(&format!("message {number}"))).collect();
     let (_, uids, _) = file.append(id, &messages).unwrap();
     (id, uids)
@@ -45,7 +45,7 @@ fn uids(ranges: &[(u32, u32)]) -> UidSet {
 fn new_mail_file_has_the_default_mailboxes() {
     let mail = mail();
     let file = ann(&mail);
-    let names: Vec<_> = file.view().unwrap().folders().unwrap().into_iter().map(|folder| folder.name).collect();
+    let names: Vec<_> = file.snapshot().unwrap().folders().unwrap().into_iter().map(|folder| folder.name).collect();
     assert_eq!(names, ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"]);
 }
 
@@ -53,13 +53,13 @@ fn new_mail_file_has_the_default_mailboxes() {
 fn appended_message_is_read_back_byte_for_byte() {
     let mail = mail();
     let file = ann(&mail);
-    let inbox = file.view().unwrap().folder("inbox").unwrap().expect("INBOX in any case").id;
+    let inbox = file.snapshot().unwrap().folder("inbox").unwrap().expect("INBOX in any case").id;
     let large = "QUJD".repeat(19);
     let body: String = (0..200).map(|_| format!("{large}\r\n")).collect();
     let raw = format!("Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n{body}").into_bytes();
     let new = NewMessage { raw: raw.clone(), flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let (_, uids, _) = file.append(inbox, &[new]).unwrap();
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let entry = view.entry(inbox, uids[0]).unwrap().expect("the entry exists");
     let message = view.message(entry.note).unwrap().expect("the message exists");
     assert_eq!(message.raw().unwrap(), raw);
@@ -77,12 +77,12 @@ fn changed_items_replace_the_cached_header() {
     let file = ann(&mail);
     let (inbox, uids) = fill(&file, "INBOX", 2);
     let header = |uid: Uid| {
-        let view = file.view().unwrap();
+        let view = file.snapshot().unwrap();
         let entry = view.entry(inbox, uid).unwrap().expect("the entry exists");
         let message = view.message_of(&entry).unwrap().expect("the message exists");
         String::from_utf8(message.header().to_vec()).unwrap()
     };
-    let before = file.view().unwrap();
+    let before = file.snapshot().unwrap();
     assert!(header(uids[0]).contains("Subject: message 0"));
     let raw = b"Subject: another\r\n\r\nanother\r\n";
     replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("the entry exists").note, raw);
@@ -130,11 +130,11 @@ fn counts_follow_flags_and_expunges() {
     let flags: Flags = ["\\Seen", "\\Deleted", "Work"].into_iter().collect();
     let outcome = file.store(inbox, &uids(&[(3, 5), (9, 9), (70, 80)]), &FlagChange::Add(flags), None).unwrap();
     assert_eq!(outcome.changed.to_string(), "3:5,9");
-    let status = file.view().unwrap().status(inbox).unwrap();
+    let status = file.snapshot().unwrap().status(inbox).unwrap();
     assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (10, 6, 4, Uid(11)));
     let gone = file.expunge(inbox, Some(&uids(&[(4, 10)]))).unwrap();
     assert_eq!(gone.uids.to_string(), "4:5,9");
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let status = view.status(inbox).unwrap();
     assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (7, 6, 1, Uid(11)));
     assert_eq!(view.rank(inbox, Uid(6)).unwrap(), 3);
@@ -148,17 +148,17 @@ fn changes_list_vanished_and_changed_messages() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 5);
-    let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
-    let archive = file.view().unwrap().folder("Archive").unwrap().unwrap().id;
+    let since = file.snapshot().unwrap().status(inbox).unwrap().highest_modseq;
+    let archive = file.snapshot().unwrap().folder("Archive").unwrap().unwrap().id;
     file.move_to(inbox, &uids(&[(2, 2)]), archive).unwrap();
     file.store(inbox, &uids(&[(3, 4)]), &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, Some(&uids(&[(3, 3)]))).unwrap();
     fill(&file, "INBOX", 1);
-    let changes = file.view().unwrap().changes(inbox, since).unwrap();
+    let changes = file.snapshot().unwrap().changes(inbox, since).unwrap();
     assert_eq!(changes.vanished.to_string(), "2:3");
     assert_eq!(changes.changed.iter().map(|entry| entry.uid).collect::<Vec<_>>(), [4, 6].map(Uid));
     assert!(changes.complete);
-    let nothing = file.view().unwrap().changes(inbox, changes.modseq).unwrap();
+    let nothing = file.snapshot().unwrap().changes(inbox, changes.modseq).unwrap();
     assert!(nothing.vanished.is_empty() && nothing.changed.is_empty());
 }
 
@@ -167,7 +167,7 @@ fn unchanged_since_skips_messages_changed_meanwhile() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 3);
-    let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
+    let since = file.snapshot().unwrap().status(inbox).unwrap().highest_modseq;
     let seen = FlagChange::Add(Flags::from_system_flags(Marks::SEEN));
     file.store(inbox, &uids(&[(2, 2)]), &seen, None).unwrap();
     let outcome = file
@@ -181,12 +181,12 @@ fn copies_share_their_content_and_keep_flags_and_times() {
     let mail = mail();
     let file = ann(&mail);
     let (inbox, _) = fill(&file, "INBOX", 2);
-    let sent = file.view().unwrap().folder("Sent").unwrap().unwrap().id;
+    let sent = file.snapshot().unwrap().folder("Sent").unwrap().unwrap().id;
     let flags: Flags = ["\\Flagged", "Work"].into_iter().collect();
     file.store(inbox, &uids(&[(1, 2)]), &FlagChange::Replace(flags.clone()), None).unwrap();
     let outcome = file.copy(inbox, &uids(&[(1, 2)]), sent).unwrap();
     assert_eq!(outcome.pairs, [(Uid(1), Uid(1)), (Uid(2), Uid(2))]);
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let old = view.entry(inbox, Uid(2)).unwrap().unwrap();
     let new = view.entry(sent, Uid(2)).unwrap().unwrap();
     assert_eq!((view.flags(&new), new.received), (flags, old.received));
@@ -205,13 +205,13 @@ fn mailbox_tree_is_created_renamed_and_deleted() {
     assert!(file.folder_create("Projects/2026", None).is_err());
     file.folder_rename("Projects", "Work/Old").unwrap();
     let names = |file: &MailFile| -> Vec<String> {
-        let folders = file.view().unwrap().folders().unwrap();
+        let folders = file.snapshot().unwrap().folders().unwrap();
         folders.into_iter().map(|folder| folder.name).filter(|name| name.starts_with('W')).collect()
     };
     assert_eq!(names(&file), ["Work", "Work/Old", "Work/Old/2026", "Work/Old/2026/Q1"]);
     fill(&file, "Work/Old/2026", 3);
     file.folder_delete("Work/Old/2026").unwrap();
-    let folder = file.view().unwrap().folder("Work/Old/2026").unwrap().unwrap();
+    let folder = file.snapshot().unwrap().folder("Work/Old/2026").unwrap().unwrap();
     assert!(!folder.selectable);
     file.folder_delete("Work/Old/2026/Q1").unwrap();
     file.folder_delete("Work/Old/2026").unwrap();
@@ -224,7 +224,7 @@ fn recreated_mailbox_has_a_greater_uidvalidity() {
     let mail = mail();
     let file = ann(&mail);
     let validity = |file: &MailFile| {
-        let view = file.view().unwrap();
+        let view = file.snapshot().unwrap();
         let id = view.folder("X").unwrap().unwrap().id;
         view.status(id).unwrap().uid_validity
     };
@@ -241,7 +241,7 @@ fn renaming_the_inbox_moves_its_messages() {
     let file = ann(&mail);
     fill(&file, "INBOX", 4);
     file.folder_rename("INBOX", "Old mail").unwrap();
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let count = |name: &str| view.status(view.folder(name).unwrap().unwrap().id).unwrap().messages;
     assert_eq!((count("INBOX"), count("Old mail")), (0, 4));
 }
@@ -251,7 +251,7 @@ fn append_beyond_the_quota_is_refused() {
     let mail = mail();
     mail.create("mail/small.nsf", "Small", &Name::new("small@acme.test"), Some(300)).unwrap();
     let file = mail.open_as_server("mail/small.nsf").unwrap();
-    let inbox = file.view().unwrap().folder("INBOX").unwrap().unwrap().id;
+    let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().unwrap().id;
     let used = file.quota().unwrap().used_bytes;
     let fits = file.append(inbox, &[message("a")]);
     let too_much: Vec<_> = (0..9).map(|_| message("b")).collect();
@@ -274,9 +274,9 @@ fn subscriptions_outlive_their_mailbox() {
     file.folder_create("Y", None).unwrap();
     file.folder_subscribe("Y").unwrap();
     file.folder_delete("Y").unwrap();
-    assert!(file.view().unwrap().subscriptions().unwrap().contains("Y"));
+    assert!(file.snapshot().unwrap().subscriptions().unwrap().contains("Y"));
     file.folder_unsubscribe("Y").unwrap();
-    assert!(!file.view().unwrap().subscriptions().unwrap().contains("Y"));
+    assert!(!file.snapshot().unwrap().subscriptions().unwrap().contains("Y"));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn concurrent_writers_to_one_mailbox_queue() {
             scope.spawn(|| (0..25).for_each(|_| drop(fill(&file, "INBOX", 1))));
         }
     });
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let inbox = view.folder("INBOX").unwrap().unwrap().id;
     let status = view.status(inbox).unwrap();
     assert_eq!((status.messages, status.uid_next), (100, Uid(101)));

@@ -89,7 +89,7 @@ impl World {
     /// Returns the messages in a user's inbox.
     fn inbox(&self, name: &str) -> Vec<String> {
         let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
-        let view = file.view().unwrap();
+        let view = file.snapshot().unwrap();
         let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
         let mut found = Vec::new();
         view.entries(inbox, Uid(1)..=Uid(u32::MAX), &mut |entry| {
@@ -281,7 +281,7 @@ fn success_is_reported_after_the_actual_delivery() {
         "the message does not fit into tiny yet"
     );
     let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
-    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
+    let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
     let all = UidSet::from(1..=u32::MAX);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();

@@ -93,14 +93,20 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
 impl World {
     fn post(&self, letter: &str) {
         let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let inbox = file.view().expect("a view").folder("INBOX").expect("the view can be read").expect("an inbox").id;
+        let inbox = file
+            .snapshot()
+            .expect("a snapshot")
+            .folder("INBOX")
+            .expect("the snapshot can be read")
+            .expect("an inbox")
+            .id;
         let message = NewMessage { raw: letter.as_bytes().to_vec(), flags: Flags::none(), received: None };
         file.append(inbox, &[message]).expect("the message is stored");
     }
 
     fn inbox(&self) -> Vec<String> {
         let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let view = file.view().expect("a view");
+        let view = file.snapshot().expect("a snapshot");
         let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
         let mut subjects = Vec::new();
         view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
@@ -270,7 +276,7 @@ async fn session_without_quit_removes_nothing() {
 async fn uidl_is_stable_and_new_mail_waits_for_next_session() {
     let world = world(&["Subject: one\r\n\r\n", "Subject: two\r\n\r\n"]);
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.view().expect("a view");
+    let view = file.snapshot().expect("a snapshot");
     let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
     let validity = view.status(inbox).expect("a status").uid_validity;
     let first = format!(
@@ -532,7 +538,8 @@ async fn list_reports_the_octets_that_retr_sends() {
     let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
     // The octet count that is derived from a folder entry must survive flag changes and copies.
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let inbox = file.view().expect("a view").folder("INBOX").expect("the view can be read").expect("an inbox").id;
+    let inbox =
+        file.snapshot().expect("a snapshot").folder("INBOX").expect("the snapshot can be read").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(notes::Marks::FLAGGED)), None)
         .expect("the flags are stored");

@@ -47,7 +47,7 @@ fn copies(state: &State, name: &str, content: &Content) -> usize {
 /// Deletes all messages in a user's inbox.
 fn empty(world: &World, name: &str) {
     let file = world.file(&format!("mail/{name}.nsf"));
-    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
+    let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().expect("there is an inbox").id;
     let all = UidSet::from(1..=u32::MAX);
     file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap();
     file.expunge(inbox, None).unwrap();

@@ -55,7 +55,7 @@ fn continue_import(file: &MailFile, archive: &[u8], limit: u64) -> bool {
 }
 
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
-    let view = file.view().expect("a view");
+    let view = file.snapshot().expect("a snapshot");
     let mut found = Vec::new();
     let Some(folder) = view.folder("Old").expect("the view can be read") else { return found };
     view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {

@@ -105,7 +105,7 @@ pub fn observe(world: &World, known: &State) -> mail::Result<State> {
 }
 
 fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
-    let view = file.view()?;
+    let view = file.snapshot()?;
     let contents: BTreeMap<NoteId, Content> = old
         .into_iter()
         .flat_map(|old| old.folders.values().flat_map(|folder| folder.messages.values()))

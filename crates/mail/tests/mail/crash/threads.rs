@@ -125,7 +125,7 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
 
 /// Changes a mailbox like one of several sessions.
 fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
-    let view = file.view().unwrap();
+    let view = file.snapshot().unwrap();
     let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
     let trash = view.folder("Trash").unwrap().expect("there is a trash folder").id;
     let all = UidSet::from(1..=u32::MAX);
@@ -217,7 +217,7 @@ fn mailbox_can_be_deleted_during_deliveries() {
             file.folder_delete("Busy")
         });
         deleted.expect("concurrent appends do not make the deletion fail");
-        assert!(file.view().unwrap().folder("Busy").unwrap().is_none());
+        assert!(file.snapshot().unwrap().folder("Busy").unwrap().is_none());
     }
     assert_databases_consistent(&world);
     assert_blobs(&world);

@@ -205,7 +205,7 @@ impl TestServer {
     fn fill(&self, name: &str) {
         let instance = &self.server.instance;
         let file = instance.mail.open_as_server(&format!("mail/{name}.nsf")).expect("the mail file exists");
-        let inbox = file.view().expect("a view").folder("INBOX").expect("a lookup").expect("an inbox").id;
+        let inbox = file.snapshot().expect("a snapshot").folder("INBOX").expect("a lookup").expect("an inbox").id;
         let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
         let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
         file.append(inbox, &[message]).expect("the mail file has no quota yet");
@@ -374,7 +374,7 @@ async fn delivery_and_submission_ignore_the_acl_of_the_mail_file() {
     let files = ["mail/ann.nsf", "mail/bob.nsf"]
         .map(|path| world.server.instance.mail.open_as_server(path).expect("the mail file exists"));
     let count = |file: &mail::mailbox::MailFile| {
-        let view = file.view().expect("a view");
+        let view = file.snapshot().expect("a snapshot");
         let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
         view.status(inbox.id).expect("a lookup").messages
     };
