@@ -16,7 +16,7 @@ use base::{DbNumber, Modseq, Name, Timestamp};
 use store::{Batch, Direction, Table, TableReader};
 
 use crate::acl::{Acl, AclEntry, AclFlags, AclLevel, decode_entry, encode_entry};
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};

@@ -8,7 +8,7 @@ use formula::{Formula, Host, Value};
 use store::{Direction, KeyRange, Table, TableReader};
 
 use crate::database::Database;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Result, damaged};
 use crate::evaluate::stored_subject;
 use crate::keys::{self, SummaryRecord};

@@ -6,7 +6,7 @@
 //! ([`crate::change_log_tail`]).
 //!
 //! Deleted and left records are purged with the deletion stubs.
-//! [`crate::database_reader::DatabaseSnapshot::is_complete_since`] returns `false` for a modseq before the purge.
+//! [`crate::database_snapshot::DatabaseSnapshot::is_complete_since`] returns `false` for a modseq before the purge.
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};

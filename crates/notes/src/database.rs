@@ -4,7 +4,7 @@
 //! but never for the disk sync. Readers use snapshots and never wait. The data that every request needs (ACL, keywords,
 //! folder designs, views) is kept decoded. A transaction that changes it replaces it before releasing the lock.
 //!
-//! This module only holds the state. [`crate::access`], [`crate::database_reader`] and [`crate::transaction`] add the
+//! This module only holds the state. [`crate::access`], [`crate::database_snapshot`] and [`crate::transaction`] add the
 //! methods that authorize, read and change.
 
 use std::collections::HashSet;

@@ -8,7 +8,7 @@ use formula::Formula;
 
 use crate::change_log::ChangeCursor;
 use crate::database::Database;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::Result;
 use crate::evaluation_context::EvaluationContext;
 use crate::limits::DOCUMENT_LIMITS;

@@ -6,7 +6,7 @@
 //! | [`catalog`] | the list of databases |
 //! | [`acl`], [`grant`], [`access`], [`acl_history`] | access rights, their effect on notes, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
-//! | [`database_reader`], [`public`] | snapshots of everything readable, and of public documents only |
+//! | [`database_snapshot`], [`public`] | snapshots of everything readable, and of public documents only |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`save`], [`soft_deletion`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
 //! | [`change_log`] | the change log |
@@ -31,7 +31,7 @@ pub mod change_log;
 pub mod change_subscription;
 pub mod counters;
 pub mod database;
-pub mod database_reader;
+pub mod database_snapshot;
 pub mod error;
 pub mod evaluate;
 pub mod evaluation_context;
@@ -74,7 +74,7 @@ pub use acl_history::{AclDifference, AclHistoryEntry};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;
-pub use database_reader::DatabaseSnapshot;
+pub use database_snapshot::DatabaseSnapshot;
 pub use error::{Error, Result};
 pub use folder::{FolderDesign, FolderEntry, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;

@@ -14,7 +14,7 @@ use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{HostText, Lookup, LookupColumn, UserAccess};
 use formula::{Host, Moment, Text, Value};
 
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::Error;
 use crate::evaluation_context::EvaluationContext;
 use crate::limits::{

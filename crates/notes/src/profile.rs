@@ -15,7 +15,7 @@ use base::{Name, NoteId, Unid};
 use store::blob::BlobId;
 
 use crate::acl::AclLevel;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::limits::PROFILE_NAME_BYTES_MAX;

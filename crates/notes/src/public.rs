@@ -16,7 +16,7 @@ use store::blob::BlobId;
 
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::Grant;
 use crate::item::{self, Item};

@@ -3,7 +3,7 @@
 //! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database, so that
 //! replicas and IMAP clients learn of them. Domino keeps its deletion stubs the same way. A replica or client that
 //! comes later learns that the order of changes is incomplete
-//! ([`crate::database_reader::DatabaseSnapshot::is_complete_since`]) and compares everything.
+//! ([`crate::database_snapshot::DatabaseSnapshot::is_complete_since`]) and compares everything.
 //!
 //! A `mail.box` has neither replicas nor IMAP clients, and every message that passes through it leaves stubs. So its
 //! records are removed by the next purge, whatever its interval. Views and the full-text index that have not followed

@@ -13,7 +13,7 @@ use store::{Table, TableReader};
 
 use crate::acl::AclLevel;
 use crate::database::Database;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::Grant;
 use crate::note::Marks;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, ViewId};
 
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::view::folder_entries::FolderEntryReader;

@@ -5,7 +5,7 @@
 
 use base::{Modseq, Uid};
 
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::{FolderEntry, FolderTotals};
 use crate::folder_reader::FolderReader;

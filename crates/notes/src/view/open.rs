@@ -11,7 +11,7 @@ use store::{Batch, TableReader};
 
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::{Grant, ReadersId};
 use crate::item::{Item, ItemRef};

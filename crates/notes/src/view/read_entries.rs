@@ -12,7 +12,7 @@ use base::{Modseq, NoteId};
 use store::engine::next_key;
 use store::{Direction, KeyRange};
 
-use crate::database_reader::DatabaseSnapshot;
+use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::FolderEntry;
 use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
