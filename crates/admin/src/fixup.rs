@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use instance::DatabaseServices;
+use instance::StoreServices;
 use notes::Notes;
 use notes::fixup::{self, FixupFinding, FixupReport, FixupStage};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Progre
 /// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
 /// database needs to open.
 pub fn execute_offline(
-    services: DatabaseServices,
+    services: StoreServices,
     request: &FixupRequest,
     report: &mut ProgressCallback<'_>,
 ) -> AdminResult {
@@ -200,7 +200,7 @@ impl Findings {
     /// blocks stay, because the information could not be recovered afterwards.
     fn repair_files(
         &mut self,
-        services: DatabaseServices,
+        services: StoreServices,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), AdminError> {
@@ -226,9 +226,9 @@ impl Findings {
     /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
     fn replace_files(
         &mut self,
-        mut services: DatabaseServices,
+        mut services: StoreServices,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<DatabaseServices, AdminError> {
+    ) -> Result<StoreServices, AdminError> {
         let mut damage = std::mem::take(&mut self.unreadable);
         for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();

@@ -15,7 +15,7 @@ use admin::request::{
 use admin::{self, Answer, ProgressCallback, Request};
 use config::Config;
 use instance::data_folder::{DataError, DataFolder, DataLock};
-use instance::{DatabaseServices, Instance};
+use instance::{Instance, StoreServices};
 
 use super::terminal::{ProgressDisplay, format_as_json, format_for_people};
 use super::{CommandError, GlobalOptions, export_command, print, secret_input};
@@ -83,8 +83,7 @@ fn fixup(
 ) -> Result<Answer, CommandError> {
     match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
-            let services =
-                DatabaseServices::open_for_fixup(Arc::clone(config), data, lock).map_err(CommandError::of)?;
+            let services = StoreServices::open_for_fixup(Arc::clone(config), data, lock).map_err(CommandError::of)?;
             admin::fixup::execute_offline(services, &request, report).map_err(CommandError::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(CommandError),

@@ -16,8 +16,7 @@ pub mod signing;
 pub mod system;
 
 pub use services::{
-    DatabaseServices, Instance, InstanceError, authorize_server, blob_key_path, parse_blob_key, server_name,
-    store_options,
+    Instance, InstanceError, StoreServices, authorize_server, blob_key_path, parse_blob_key, server_name, store_options,
 };
 
 // The unit tests use the data folder of the crate `sample`, which depends on this crate. They compile its source

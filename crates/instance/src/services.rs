@@ -65,7 +65,7 @@ pub struct Instance {
 
 /// The foundation of an [`Instance`]: the store and its databases. A fixup needs only this, so it can run when the
 /// data of the other services is damaged.
-pub struct DatabaseServices {
+pub struct StoreServices {
     /// The configuration.
     pub config: Arc<Config>,
     /// The system clock.
@@ -115,8 +115,8 @@ impl Instance {
 
     /// Opens a data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let DatabaseServices { config, clock, random, notes, store, data, lock } =
-            DatabaseServices::open_locked(config, data, lock)?;
+        let StoreServices { config, clock, random, notes, store, data, lock } =
+            StoreServices::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
         let mail = MailStore::new(Arc::clone(&notes), mail_options(&config));
@@ -145,7 +145,7 @@ impl Instance {
     }
 }
 
-impl DatabaseServices {
+impl StoreServices {
     /// Opens the store of a data folder that is locked already, but no database in it.
     fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let options = store_options(&config, &data);

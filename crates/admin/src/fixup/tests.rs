@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config::Config;
 use instance::data_folder::DataFolder;
-use instance::{DatabaseServices, Instance};
+use instance::{Instance, StoreServices};
 use mail::mailbox::{Flags, MailFile, NewMessage};
 use sample::Sample;
 
@@ -111,7 +111,7 @@ impl ClosedDataFolder {
     fn fixup(&self) -> AdminResult {
         let data = DataFolder::new(&self.config.server.data);
         let lock = data.lock().expect("nobody works on it");
-        let services = DatabaseServices::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
+        let services = StoreServices::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
         execute_offline(services, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
     }
 
