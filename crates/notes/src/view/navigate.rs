@@ -126,9 +126,9 @@ impl ViewReader<'_> {
                 let next = self.first_from(&next_key(key))?;
                 self.filter_child_of(next, Some(key.to_vec()))
             }
-            Navigator::NextMain => self.main_document_at(self.mains_before(&next_key(key))?),
+            Navigator::NextMain => self.main_document_at(self.main_documents_before(&next_key(key))?),
             Navigator::PreviousMain => {
-                self.mains_before(key)?.checked_sub(1).map_or(Ok(None), |number| self.main_document_at(number))
+                self.main_documents_before(key)?.checked_sub(1).map_or(Ok(None), |number| self.main_document_at(number))
             }
             Navigator::NextCategory => self.next_category(key),
             Navigator::PreviousCategory => self.previous_category(key),

@@ -265,7 +265,7 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Returns the number of main documents before a key.
-    pub(crate) fn mains_before(&self, key: &[u8]) -> Result<u64> {
+    pub(crate) fn main_documents_before(&self, key: &[u8]) -> Result<u64> {
         self.rows.level_before(0, key)
     }
 
