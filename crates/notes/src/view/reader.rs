@@ -20,7 +20,7 @@ use crate::error::{Error, Result, damaged};
 use crate::limits::POSITION_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
 use crate::view::index::ViewIndex;
-use crate::view::readers_filter::{HiddenRows, Order, VisibleRowCursor, VisibleRows};
+use crate::view::readers_filter::{CollationRows, HiddenRows, VisibleRowCursor, VisibleRows};
 use crate::view::row::{DocumentRow, RowKeys, StoredRow, mark, note_of};
 use crate::view::row_change::COUNTED_LEVELS;
 
@@ -86,10 +86,10 @@ impl<'r> ViewReader<'r> {
     }
 
     /// Returns the order for the search of hidden rows.
-    pub(crate) fn order(&self) -> Order<'_> {
+    pub(crate) fn order(&self) -> CollationRows<'_> {
         let index = self.index;
         let collation = self.collation;
-        Order { index, collation, rows: &self.rows.rows, categories: &self.categories }
+        CollationRows { index, collation, rows: &self.rows.rows, categories: &self.categories }
     }
 
     /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.

@@ -34,12 +34,12 @@ const SPARSE: u64 = 16;
 
 /// A measure for counting rows: all rows, or the documents of a response level that the tree counts separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Measure {
+pub(crate) enum RowMeasure {
     All,
     Level(usize),
 }
 
-impl Measure {
+impl RowMeasure {
     fn of(self, totals: &Totals) -> u64 {
         match self {
             Self::All => totals.count,
@@ -61,10 +61,10 @@ impl RowCounts {
         Self { all: totals.count.cast_signed(), levels }
     }
 
-    fn get(&self, measure: Measure) -> u64 {
+    fn get(&self, measure: RowMeasure) -> u64 {
         let count = match measure {
-            Measure::All => self.all,
-            Measure::Level(level) => self.levels[level],
+            RowMeasure::All => self.all,
+            RowMeasure::Level(level) => self.levels[level],
         };
         assert!(count >= 0, "rows are counted");
         count.cast_unsigned()
@@ -136,7 +136,7 @@ pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f
 
 impl HiddenRows {
     /// Finds the hidden rows of an order of a view.
-    pub(crate) fn find(order: &Order<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
+    pub(crate) fn find(order: &CollationRows<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
             hidden.ranges.push(HiddenRange::of(order.rows, &document)?);
@@ -156,7 +156,7 @@ impl HiddenRows {
     /// Adds a hidden document to the tallies of its categories, or removes it, as `change` says.
     fn count(
         &mut self,
-        order: &Order<'_>,
+        order: &CollationRows<'_>,
         key: &[u8],
         row: &DocumentRow,
         change: fn(&mut CategoryTotals, Option<&str>, &[&Cell]),
@@ -168,7 +168,7 @@ impl HiddenRows {
     }
 
     /// Marks the category hidden if all its documents are hidden, or else visible. Returns `true` if this changed.
-    fn set_category(&mut self, order: &Order<'_>, record: Vec<u8>) -> Result<bool> {
+    fn set_category(&mut self, order: &CollationRows<'_>, record: Vec<u8>) -> Result<bool> {
         let hidden = self.tallies.get(&record).map_or(0, |tally| tally.documents);
         let is_hidden = hidden > 0 && {
             let stored = order.categories.find(&record)?.ok_or_else(|| damaged(store::Table::View, &record))?;
@@ -190,7 +190,7 @@ impl HiddenRows {
     }
 
     /// Replaces the ranges beneath each hidden category by a single range for the category.
-    fn merge_within_categories(&mut self, order: &Order<'_>) -> Result<()> {
+    fn merge_within_categories(&mut self, order: &CollationRows<'_>) -> Result<()> {
         // Records are sorted by level, so an inner category is skipped if an outer one covers it.
         for category in &self.categories {
             let path = &category.record[1..];
@@ -267,36 +267,36 @@ impl HiddenRows {
     }
 
     /// Returns the number of hidden rows before a key that is not hidden itself.
-    fn count_before(&self, key: &[u8], measure: Measure) -> u64 {
+    fn count_before(&self, key: &[u8], measure: RowMeasure) -> u64 {
         hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
     }
 
     /// Converts the number of a row among the visible rows into its number among all rows.
-    fn number_among_all(&self, number: u64, measure: Measure) -> u64 {
+    fn number_among_all(&self, number: u64, measure: RowMeasure) -> u64 {
         let is_before = |range: &HiddenRange| range.before.get(measure) - range.hidden_before.get(measure) <= number;
         // The number comes from a client and may be arbitrarily large.
         number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
     }
 
-    fn total(&self, measure: Measure) -> u64 {
+    fn total(&self, measure: RowMeasure) -> u64 {
         hidden_up_to(&self.ranges, measure)
     }
 }
 
 /// Returns the number of rows in the given ranges, which are the first ones.
-fn hidden_up_to(ranges: &[HiddenRange], measure: Measure) -> u64 {
+fn hidden_up_to(ranges: &[HiddenRange], measure: RowMeasure) -> u64 {
     ranges.last().map_or(0, |range| range.hidden_before.get(measure) + range.within.get(measure))
 }
 
-/// One order of a view in a snapshot.
-pub(crate) struct Order<'o> {
+/// The rows and categories of one order of a view in a snapshot.
+pub(crate) struct CollationRows<'o> {
     pub(crate) index: &'o ViewIndex,
     pub(crate) collation: usize,
     pub(crate) rows: &'o CollectionReader<'o>,
     pub(crate) categories: &'o CollectionReader<'o>,
 }
 
-impl Order<'_> {
+impl CollationRows<'_> {
     fn keys(&self) -> &RowKeys {
         self.index.keys(self.collation)
     }
@@ -373,7 +373,7 @@ pub(crate) struct VisibleRows<'r> {
 impl<'r> VisibleRows<'r> {
     /// Returns the number of rows.
     pub(crate) fn count(&self) -> Result<u64> {
-        Ok(self.rows.count()? - self.hidden.total(Measure::All))
+        Ok(self.rows.count()? - self.hidden.total(RowMeasure::All))
     }
 
     /// Returns the number of rows before a key.
@@ -382,14 +382,14 @@ impl<'r> VisibleRows<'r> {
             return Ok(self.rows.rank(key)?);
         }
         if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.get(Measure::All) - range.hidden_before.get(Measure::All));
+            return Ok(range.before.get(RowMeasure::All) - range.hidden_before.get(RowMeasure::All));
         }
-        Ok(self.rows.rank(key)? - self.hidden.count_before(key, Measure::All))
+        Ok(self.rows.rank(key)? - self.hidden.count_before(key, RowMeasure::All))
     }
 
     /// Returns the number of documents of a level before a key.
     pub(crate) fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
-        let measure = Measure::Level(level);
+        let measure = RowMeasure::Level(level);
         if let Some(range) = self.hidden.range_of(key) {
             return Ok(range.before.get(measure) - range.hidden_before.get(measure));
         }
@@ -399,14 +399,14 @@ impl<'r> VisibleRows<'r> {
 
     /// Returns the number of documents of a level.
     pub(crate) fn level_total(&self, level: usize) -> Result<u64> {
-        let measure = Measure::Level(level);
+        let measure = RowMeasure::Level(level);
         Ok(measure.of(&self.rows.totals()?) - self.hidden.total(measure))
     }
 
     /// Returns the document with a number among those of its level.
     pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<CollectionEntry>> {
         assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
-        let number = self.hidden.number_among_all(number, Measure::Level(level));
+        let number = self.hidden.number_among_all(number, RowMeasure::Level(level));
         Ok(self.rows.entry_at_sum(level, number, &RowWeights)?.map(|(_, entry)| entry))
     }
 
@@ -424,7 +424,7 @@ impl<'r> VisibleRows<'r> {
     /// Creates a forward cursor that begins at a position. Returns `None` behind the last row.
     pub(crate) fn scan_at(&self, position: u64) -> Result<Option<VisibleRowCursor<'_, 'r>>> {
         let direction = Direction::Forward;
-        let scan = self.rows.scan_at(self.hidden.number_among_all(position, Measure::All), direction)?;
+        let scan = self.rows.scan_at(self.hidden.number_among_all(position, RowMeasure::All), direction)?;
         Ok(scan.map(|scan| VisibleRowCursor { rows: self, range: KeyRange::all(), direction, scan }))
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::Unid;
 use store::KeyRange;
 
-use super::{HiddenRange, HiddenRows, MayRead, Order, RowCounts};
+use super::{CollationRows, HiddenRange, HiddenRows, MayRead, RowCounts};
 use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::row::DocumentRow;
@@ -76,7 +76,7 @@ impl HiddenRows {
     /// Updates the hidden rows to the state of `order` that these changes produced.
     pub(crate) fn apply_changes(
         &mut self,
-        order: &Order<'_>,
+        order: &CollationRows<'_>,
         changes: &CombinedRowChanges,
         may_read: &mut MayRead<'_>,
     ) -> Result<()> {
@@ -100,7 +100,7 @@ impl HiddenRows {
 
     /// Returns the keys of the main documents beneath which a row changed that has or had Readers items, or that was
     /// hidden.
-    fn units(&self, order: &Order<'_>, changes: &CombinedRowChanges) -> Result<BTreeSet<Vec<u8>>> {
+    fn units(&self, order: &CollationRows<'_>, changes: &CombinedRowChanges) -> Result<BTreeSet<Vec<u8>>> {
         let mut units = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let mut contents = before.iter().chain(after);
@@ -136,7 +136,7 @@ impl HiddenRows {
     }
 
     /// Finds the hidden rows of a unit again. None of its documents is counted in categories at this point.
-    fn find_again(&mut self, order: &Order<'_>, unit: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
+    fn find_again(&mut self, order: &CollationRows<'_>, unit: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
         let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
         let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
         self.ranges.drain(first..first + beneath);
@@ -157,7 +157,7 @@ impl HiddenRows {
     /// Updates the hidden state of the categories in which a row changed.
     fn follow_categories(
         &mut self,
-        order: &Order<'_>,
+        order: &CollationRows<'_>,
         changes: &CombinedRowChanges,
         may_read: &mut MayRead<'_>,
     ) -> Result<()> {
@@ -185,7 +185,12 @@ impl HiddenRows {
     }
 
     /// Replaces the range of a category, if there is one, by the ranges of the hidden documents in it.
-    fn split_category_range(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
+    fn split_category_range(
+        &mut self,
+        order: &CollationRows<'_>,
+        path: &[u8],
+        may_read: &mut MayRead<'_>,
+    ) -> Result<()> {
         let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
         let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
         let ranges: Result<Vec<HiddenRange>> =
@@ -197,7 +202,7 @@ impl HiddenRows {
 
 /// Returns a main document and the responses beneath it as they were before the changes.
 fn rows_before_changes(
-    order: &Order<'_>,
+    order: &CollationRows<'_>,
     changes: &CombinedRowChanges,
     unit: &[u8],
 ) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
