@@ -1,9 +1,8 @@
 //! Incremental update of the rows that are hidden from one reader.
 //!
 //! Finding all hidden rows means reading every row with Readers items. When only a few rows of a view change, only
-//! these are read. The counts of all ranges are shifted. Hidden rows are searched again in the affected *units* (a unit
-//! is a main document with the responses beneath it), and in categories that became empty for the reader or stopped
-//! being so.
+//! these are read. The row counts of all ranges are updated. Hidden rows are searched again among the changed main
+//! documents with the responses beneath them, and in categories that became empty for the reader or stopped being so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,17 +79,17 @@ impl HiddenRows {
         changes: &CombinedRowChanges,
         may_read: &mut MayRead<'_>,
     ) -> Result<()> {
-        let units = self.units(order, changes)?;
-        for unit in &units {
-            for (key, row) in rows_before_changes(order, changes, unit)? {
+        let main_documents = self.changed_main_documents(order, changes)?;
+        for document in &main_documents {
+            for (key, row) in rows_before_changes(order, changes, document)? {
                 if self.range_of(&key).is_some() {
                     self.count(order, &key, &row, CategoryTotals::remove)?;
                 }
             }
         }
-        self.shift(changes);
-        for unit in &units {
-            self.find_again(order, unit, may_read)?;
+        self.update_row_counts(changes);
+        for document in &main_documents {
+            self.recompute_hidden(order, document, may_read)?;
         }
         self.follow_categories(order, changes, may_read)?;
         self.merge_within_categories(order)?;
@@ -100,21 +99,25 @@ impl HiddenRows {
 
     /// Returns the keys of the main documents beneath which a row changed that has or had Readers items, or that was
     /// hidden.
-    fn units(&self, order: &CollationRows<'_>, changes: &CombinedRowChanges) -> Result<BTreeSet<Vec<u8>>> {
-        let mut units = BTreeSet::new();
+    fn changed_main_documents(
+        &self,
+        order: &CollationRows<'_>,
+        changes: &CombinedRowChanges,
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        let mut main_documents = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
             let mut contents = before.iter().chain(after);
             let is_document = contents.clone().any(|content| *content != RowState::Category);
             if is_document && (contents.any(RowState::is_restricted) || self.range_of(key).is_some()) {
                 let ends = order.keys().documents_in(key).ok_or_else(|| damaged(store::Table::View, key))?;
-                units.insert(key[..ends[0]].to_vec());
+                main_documents.insert(key[..ends[0]].to_vec());
             }
         }
-        Ok(units)
+        Ok(main_documents)
     }
 
     /// Updates the row counts of the ranges, and of the rows before them.
-    fn shift(&mut self, changes: &CombinedRowChanges) {
+    fn update_row_counts(&mut self, changes: &CombinedRowChanges) {
         let mut shifts = vec![RowCounts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
             let counts =
@@ -135,14 +138,23 @@ impl HiddenRows {
         }
     }
 
-    /// Finds the hidden rows of a unit again. None of its documents is counted in categories at this point.
-    fn find_again(&mut self, order: &CollationRows<'_>, unit: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
-        let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
-        let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
+    /// Finds the hidden rows again among a main document and the responses beneath it. None of these is counted in
+    /// categories at this point.
+    fn recompute_hidden(
+        &mut self,
+        order: &CollationRows<'_>,
+        main_document: &[u8],
+        may_read: &mut MayRead<'_>,
+    ) -> Result<()> {
+        let first = self.ranges.partition_point(|range| &range.prefix[..] < main_document);
+        let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(main_document)).count();
         self.ranges.drain(first..first + beneath);
-        assert!(beneath == 0 || self.range_of(unit).is_none(), "rows in a hidden category have no separate range");
-        let is_covered = self.range_of(unit).is_some();
-        let found = order.hidden_documents(&KeyRange::prefix(unit), may_read)?;
+        assert!(
+            beneath == 0 || self.range_of(main_document).is_none(),
+            "rows in a hidden category have no separate range"
+        );
+        let is_covered = self.range_of(main_document).is_some();
+        let found = order.hidden_documents(&KeyRange::prefix(main_document), may_read)?;
         for (place, document) in found.iter().enumerate() {
             if !is_covered {
                 self.ranges.insert(first + place, HiddenRange::of(order.rows, document)?);
@@ -204,11 +216,13 @@ impl HiddenRows {
 fn rows_before_changes(
     order: &CollationRows<'_>,
     changes: &CombinedRowChanges,
-    unit: &[u8],
+    main_document: &[u8],
 ) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
-        order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
-    for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {
+        order.documents(&KeyRange::prefix(main_document))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
+    for (key, (before, _)) in
+        changes.0.range(main_document.to_vec()..).take_while(|(key, _)| key.starts_with(main_document))
+    {
         match before.as_ref().and_then(RowState::document) {
             Some(row) => drop(rows.insert(key.clone(), row)),
             None => drop(rows.remove(key)),
