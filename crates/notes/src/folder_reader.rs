@@ -4,7 +4,7 @@
 //! entries are in memory ([`crate::folder_cache`]) as of the same change, they are read from there. A folder of at most
 //! [`FOLDER_IMAGE_LOADED_ENTRIES_MAX`] entries is loaded as a whole by the first question about positions, because that
 //! reads a block of the index anyway; larger folders are kept after they were listed as a whole. What Readers items
-//! hide is left out of all of it ([`crate::readers_filter`]).
+//! hide is left out of all of it ([`crate::hidden_entries`]).
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,9 +17,9 @@ use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_cache::CachedFolder;
 use crate::grant::Grant;
+use crate::hidden_entries::HiddenEntries;
 use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
-use crate::readers_filter::HiddenEntries;
 
 /// The index of a folder in a snapshot.
 pub struct FolderReader<'r> {

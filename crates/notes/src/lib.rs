@@ -62,9 +62,9 @@ mod database_delete;
 mod design_edit;
 mod folder_cache;
 mod folder_index_writer;
+mod hidden_entries;
 mod keys;
 mod private_design;
-mod readers_filter;
 mod recent_changes;
 mod records;
 

@@ -18,12 +18,12 @@ use crate::item::{Item, ItemRef};
 use crate::limits::VIEW_BUILD_NOTES_MIN;
 use crate::note::{NoteClass, NoteFlags, NoteHeader, summary_items};
 use crate::records;
+use crate::view::hidden_rows::HiddenRows;
+use crate::view::hidden_rows::cache::HiddenKey;
 use crate::view::index_record::{self, IndexRecord};
 use crate::view::index_update::IndexUpdateProgress;
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::reader::ViewReader;
-use crate::view::readers_filter::HiddenRows;
-use crate::view::readers_filter::cache::HiddenKey;
 use crate::view::view_cache::OpenView;
 
 /// The way in which the index of a view is brought up to date.

@@ -18,9 +18,9 @@ use crate::folder::FolderEntry;
 use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
+use crate::view::hidden_rows::VisibleRowCursor;
 use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::reader::{OutermostCategories, Tumbler, ViewReader, ViewRow, ViewRowContents};
-use crate::view::readers_filter::VisibleRowCursor;
 use crate::view::view_cache::OpenView;
 use crate::view::view_format::Total;
 

@@ -19,8 +19,8 @@ use store::{Direction, KeyRange, TableReader};
 use crate::error::{Error, Result, damaged};
 use crate::limits::POSITION_LEVELS_MAX;
 use crate::view::category::CategoryTotals;
+use crate::view::hidden_rows::{CollationRows, HiddenRows, VisibleRowCursor, VisibleRows};
 use crate::view::index::ViewIndex;
-use crate::view::readers_filter::{CollationRows, HiddenRows, VisibleRowCursor, VisibleRows};
 use crate::view::row::{DocumentRow, RowKeys, StoredRow, mark, note_of};
 use crate::view::row_change::COUNTED_LEVELS;
 
