@@ -60,7 +60,7 @@ pub struct RocksEngine {
     /// Write options for log writes without a sync, reused for every write.
     write: rocksdb::WriteOptions,
     space: DiskSpaceMonitor,
-    /// The engine's sequence number up to which the log is synced. Every batch records it in its voucher.
+    /// The engine's sequence number up to which the log is synced. Every batch records it in its sync marker.
     synced: AtomicU64,
     /// Whether the log had a torn tail when it was opened.
     was_torn: bool,

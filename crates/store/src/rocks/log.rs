@@ -2,13 +2,13 @@
 //!
 //! After a power failure the end of the log may be missing or garbled. That is normal: nothing in it was acknowledged,
 //! and the engine drops it. But the engine also silently drops everything after a garbled place in the *middle* of the
-//! log, whether acknowledged or not. Therefore every batch begins with a *voucher*: the engine's sequence number up to
-//! which the log was synced when the batch was written. An intact batch after the damage whose voucher reaches into the
-//! damage proves that acknowledged changes are lost. Such a store is not opened ([`Error::Damaged`]) unless the
-//! operator asks for it ([`super::DamagedLog::DropTail`]).
+//! log, whether acknowledged or not. Therefore every batch begins with a *sync marker*: the engine's sequence number up
+//! to which the log was synced when the batch was written. An intact batch after the damage whose sync marker reaches
+//! into the damage proves that acknowledged changes are lost. Such a store is not opened ([`Error::Damaged`]) unless
+//! the operator asks for it ([`super::DamagedLog::DropTail`]).
 //!
 //! Damage to the very last group of batches cannot be distinguished from a torn tail, because no later batch has a
-//! voucher for it.
+//! sync marker for it.
 //!
 //! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload,
 //! split at block ends into first, middle and last pieces. The payload is a batch: sequence (8), count (4), operations,
@@ -31,16 +31,16 @@ pub(super) const LAST: u8 = 4;
 const BATCH_HEADER_BYTES: usize = 12;
 /// Tag of the operation that carries data only for the log.
 const LOG_DATA: u8 = 3;
-/// Magic bytes at the start of a voucher.
-const VOUCHER_MAGIC: [u8; 4] = *b"dvou";
-const VOUCHER_BYTES: usize = 12;
-/// Size of the part at the start of a batch that contains the voucher.
-const BATCH_START_BYTES: usize = BATCH_HEADER_BYTES + 2 + VOUCHER_BYTES;
+/// Magic bytes at the start of a sync marker.
+const SYNC_MARKER_MAGIC: [u8; 4] = *b"dvou";
+const SYNC_MARKER_BYTES: usize = 12;
+/// Size of the part at the start of a batch that contains the sync marker.
+const BATCH_START_BYTES: usize = BATCH_HEADER_BYTES + 2 + SYNC_MARKER_BYTES;
 
-/// Returns the voucher that a batch begins with.
-pub(super) fn sync_marker(synced: u64) -> [u8; VOUCHER_BYTES] {
-    let mut bytes = [0; VOUCHER_BYTES];
-    bytes[..4].copy_from_slice(&VOUCHER_MAGIC);
+/// Returns the sync marker that a batch begins with.
+pub(super) fn sync_marker(synced: u64) -> [u8; SYNC_MARKER_BYTES] {
+    let mut bytes = [0; SYNC_MARKER_BYTES];
+    bytes[..4].copy_from_slice(&SYNC_MARKER_MAGIC);
     bytes[4..].copy_from_slice(&synced.to_be_bytes());
     bytes
 }
@@ -155,7 +155,7 @@ impl LogScanner {
     }
 
     fn end_batch(&mut self, path: &Path, at: u64, batch: &[u8]) {
-        let Some((sequence, count, voucher)) = parse_batch_start(batch) else {
+        let Some((sequence, count, synced)) = parse_batch_start(batch) else {
             return self.record_damage(path, at);
         };
         if self.damage.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
@@ -169,7 +169,7 @@ impl LogScanner {
             return;
         }
         let lost = self.last.map_or(sequence.saturating_sub(1), |last| last.saturating_add(1));
-        self.is_loss_proved |= voucher.is_some_and(|voucher| voucher >= lost);
+        self.is_loss_proved |= synced.is_some_and(|synced| synced >= lost);
     }
 
     fn record_damage(&mut self, path: &Path, offset: u64) {
@@ -200,17 +200,17 @@ pub(super) fn encode_record(kind: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the sequence number of a batch, its number of changes, and its voucher. Returns `None` if the batch is too
-/// short.
+/// Returns the sequence number of a batch, its number of changes, and the sequence number in its sync marker. Returns
+/// `None` if the batch is too short.
 fn parse_batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     let (sequence, rest) = batch.split_first_chunk::<8>()?;
     let (count, operations) = rest.split_first_chunk::<4>()?;
-    let voucher = operations
-        .strip_prefix(&[LOG_DATA, VOUCHER_BYTES as u8])
-        .and_then(|data| data.strip_prefix(&VOUCHER_MAGIC))
+    let synced = operations
+        .strip_prefix(&[LOG_DATA, SYNC_MARKER_BYTES as u8])
+        .and_then(|data| data.strip_prefix(&SYNC_MARKER_MAGIC))
         .and_then(|synced| synced.first_chunk::<8>())
         .map(|synced| u64::from_be_bytes(*synced));
-    Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count)), voucher))
+    Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count)), synced))
 }
 
 /// Returns the log files, oldest first.
@@ -308,7 +308,7 @@ mod tests {
     fn batch(sequence: u64, synced: u64) -> Vec<u8> {
         let mut bytes = sequence.to_le_bytes().to_vec();
         bytes.extend_from_slice(&1_u32.to_le_bytes());
-        bytes.extend_from_slice(&[LOG_DATA, VOUCHER_BYTES as u8]);
+        bytes.extend_from_slice(&[LOG_DATA, SYNC_MARKER_BYTES as u8]);
         bytes.extend_from_slice(&sync_marker(synced));
         bytes.extend_from_slice(b"operations");
         bytes
@@ -349,9 +349,9 @@ mod tests {
         check(&[&[Ok(full(1, 0)), Ok(cut(full(2, 1)))]], 1, true, false);
         check(&[&[Ok(full(1, 0)), Ok(vec![0; 100])]], 1, true, false);
         check(&[&[Ok(full(1, 0)), Err(full(2, 1))]], 1, true, false);
-        // The voucher after the damage covers only the intact batch.
+        // The sync marker after the damage covers only the intact batch.
         check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 1))]], 1, true, false);
-        // The voucher after the damage covers the damaged batch.
+        // The sync marker after the damage covers the damaged batch.
         check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 2))]], 1, true, true);
         check(&[&[Ok(full(1, 0)), Err(full(2, 1))], &[Ok(full(3, 1)), Ok(full(4, 3))]], 1, true, true);
         // There is no intact batch before the damage.
