@@ -38,7 +38,7 @@ const UNID_BYTES: usize = 16;
 const NOTE_AND_ENTRY_BYTES: usize = 6;
 
 /// Divisor of the remaining bytes: a component gets this part of them besides its reserved minimum.
-const SHARE_DIVISOR: usize = 4;
+const COMPONENT_DIVISOR: usize = 4;
 
 /// Minimum size of a key at the deepest level of responses.
 const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
@@ -241,14 +241,14 @@ impl RowKeys {
 
     /// Returns the space for a sorted column of a document behind the key so far.
     fn component_limit(&self, key: &[u8], level: usize, column: usize) -> ComponentLimit {
-        ComponentLimit::Prefix(COMPONENT_BYTES_MIN + share(key, self.min_bytes_after(level, column)))
+        ComponentLimit::Prefix(component_bytes_max(COMPONENT_BYTES_MIN, key, self.min_bytes_after(level, column)))
     }
 
     /// Returns the space for a level of categories behind the key so far. Different texts stay different when they are
     /// cut.
     fn category_component_limit(&self, path: &[u8], levels: usize) -> ComponentLimit {
         let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.min_bytes_after(0, 0);
-        ComponentLimit::Digest(CATEGORY_BYTES_MIN + share(path, least))
+        ComponentLimit::Digest(component_bytes_max(CATEGORY_BYTES_MIN, path, least))
     }
 
     /// Returns the categories of an entry, from the outermost inwards.
@@ -441,9 +441,10 @@ impl RowKeys {
     }
 }
 
-/// Returns a component's share of the key bytes that are left when the minimum for the rest is reserved.
-fn share(key: &[u8], least_behind: usize) -> usize {
-    KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / SHARE_DIVISOR
+/// Returns the space for a component behind the key so far: its minimum, and a part of the bytes that are left when the
+/// minimum for the rest is reserved.
+fn component_bytes_max(min: usize, key: &[u8], least_behind: usize) -> usize {
+    min + KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / COMPONENT_DIVISOR
 }
 
 /// Writes the component of a value to search for, or the common prefix of all texts that begin with it.
