@@ -68,7 +68,7 @@ pub enum FixupFinding {
     FolderIndex { folder: ViewId, why: String },
     /// The index of a view is inconsistent. It is rebuilt from the notes.
     ViewIndex { view: ViewId, why: String },
-    /// A counter is wrong: it is `says` but should be `has`.
+    /// A counter is wrong: it is `stored` but should be `expected`.
     Counters { what: &'static str, stored: u64, expected: u64 },
     /// A table that is derived from the notes cannot be read.
     TableDamaged { table: &'static str, why: String },
@@ -110,8 +110,8 @@ impl fmt::Display for FixupFinding {
             Self::SoftDeletedList { note } => write!(f, "note {note}: the list of restorable documents is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
             Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
-            Self::Counters { what, stored: says, expected: has } => {
-                write!(f, "counter of {what}: {says} stored, {has} expected")
+            Self::Counters { what, stored, expected } => {
+                write!(f, "counter of {what}: {stored} stored, {expected} expected")
             }
             Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
             Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),

@@ -165,14 +165,14 @@ impl Survey<'_> {
             }
         };
         let right = self.correct_counters(stored);
-        for (what, says, has) in [
+        for (what, stored, expected) in [
             ("notes", stored.notes, right.notes),
             ("bytes", stored.bytes, right.bytes),
             ("note ids", u64::from(stored.next_note.0), u64::from(right.next_note.0)),
             ("changes", stored.modseq.0, right.modseq.0),
         ] {
-            if says != has {
-                self.report_finding(FixupFinding::Counters { what, stored: says, expected: has });
+            if stored != expected {
+                self.report_finding(FixupFinding::Counters { what, stored, expected });
             }
         }
         Ok(())
