@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
-use collection::{CollectionId, CollectionReader, CollectionWriter, EntryWeigher, Tuning, Weight, shape};
+use collection::{CollectionId, CollectionReader, CollectionWriter, EntryWeigher, NodeSizes, Weight, shape};
 use store::rocks::{RocksEngine, StoreOptions};
 use store::{Batch, Engine, KeyRange, Table};
 
@@ -90,7 +90,7 @@ struct Bench {
     engine: RocksEngine,
     random: SeededRandom,
     kind: Kind,
-    tuning: Tuning,
+    node_sizes: NodeSizes,
     entries: u64,
     /// Numbers of the first entry and of the one after the last, in units of [`STRIDE`].
     first: u64,
@@ -98,9 +98,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn load(folder: &Path, entries: u64, (kind, tuning): (Kind, Tuning)) -> Self {
+    fn load(folder: &Path, entries: u64, (kind, node_sizes): (Kind, NodeSizes)) -> Self {
         let engine = RocksEngine::open(folder, &StoreOptions::default()).expect("the store opens");
-        let bench = Self { engine, random: SeededRandom::new(1), kind, tuning, entries, first: 1, next: entries + 1 };
+        let bench =
+            Self { engine, random: SeededRandom::new(1), kind, node_sizes, entries, first: 1, next: entries + 1 };
         let mut numbers: Vec<u64> = (1..=entries).map(|number| number * STRIDE).collect();
         bench.load_in_order(RISING, &numbers, 1_000);
         for index in (1..numbers.len()).rev() {
@@ -123,8 +124,8 @@ impl Bench {
     }
 
     fn write(&self, id: CollectionId, change: impl FnOnce(&mut CollectionWriter<'_>)) -> u64 {
-        let mut writer =
-            CollectionWriter::open_tuned(&self.engine, id, &Weigher, self.tuning).expect("the collection opens");
+        let mut writer = CollectionWriter::open_with_sizes(&self.engine, id, &Weigher, self.node_sizes)
+            .expect("the collection opens");
         change(&mut writer);
         writer.set_state(&self.random.next_u64().to_be_bytes().repeat(3));
         let mut batch = Batch::new();
@@ -266,16 +267,18 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let kind = if arguments.first().is_some_and(|word| word == "view") { Kind::View } else { Kind::Folder };
     let numbers: Vec<u32> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
-    let mut tuning = Tuning::default();
+    let mut node_sizes = NodeSizes::default();
     if let [block_entries_max, node_children_max, root_bytes_max, recent_max] = numbers[..] {
-        tuning = Tuning { block_entries_max, node_children_max, root_bytes_max, recent_max, ..tuning };
+        node_sizes = NodeSizes { block_entries_max, node_children_max, root_bytes_max, recent_max, ..node_sizes };
     }
-    println!("like a {kind:?}: {tuning:?}");
+    println!("like a {kind:?}: {node_sizes:?}");
     let sizes = [1_000, 100_000, 1_000_000];
     let root = std::env::temp_dir().join(format!("collection_cost.{}", std::process::id()));
     std::fs::create_dir(&root).expect("there is no such folder");
-    let mut benches: Vec<Bench> =
-        sizes.iter().map(|entries| Bench::load(&root.join(entries.to_string()), *entries, (kind, tuning))).collect();
+    let mut benches: Vec<Bench> = sizes
+        .iter()
+        .map(|entries| Bench::load(&root.join(entries.to_string()), *entries, (kind, node_sizes)))
+        .collect();
     let mut columns: Vec<[Samples; KINDS.len()]> = sizes.iter().map(|_| Default::default()).collect();
     // Reads run first: deletions leave tombstones in the engine, and a small collection has to step over more of them.
     for operations in [Bench::reads, Bench::writes] {

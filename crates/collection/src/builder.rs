@@ -14,7 +14,7 @@ use store::{Batch, Error, Result, Table};
 
 use crate::change_buffer::ChangeBuffer;
 use crate::id::CollectionId;
-use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, NodeSizes, STATE_BYTES_MAX, SUMS_MAX};
 use crate::node::{Child, Node};
 use crate::rebalance::separator;
 use crate::root::{ROOT, Root, damaged_node, empty_node};
@@ -24,7 +24,7 @@ use crate::weight::{Totals, Weight};
 pub struct CollectionBuilder {
     id: CollectionId,
     sums: usize,
-    tuning: Tuning,
+    node_sizes: NodeSizes,
     /// The unfinished block: its fence and its totals so far. `last` is its last key.
     block: Child,
     last_key: Option<Vec<u8>>,
@@ -36,12 +36,12 @@ pub struct CollectionBuilder {
 impl CollectionBuilder {
     /// Starts the tree of a collection with `sums` sums. Removes its existing tree.
     #[must_use]
-    pub fn start(id: CollectionId, sums: usize, tuning: Tuning, batch: &mut Batch) -> Self {
-        tuning.validate();
+    pub fn start(id: CollectionId, sums: usize, node_sizes: NodeSizes, batch: &mut Batch) -> Self {
+        node_sizes.validate();
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         id.remove_table(batch, Table::Tree);
         let block = Child { fence: Vec::new(), node_number: 0, totals: Totals::ZERO };
-        Self { id, sums, tuning, block, last_key: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
+        Self { id, sums, node_sizes, block, last_key: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
     }
 
     /// Writes an entry and counts it. Keys must be strictly ascending.
@@ -58,7 +58,7 @@ impl CollectionBuilder {
         let last = self.last_key.take();
         assert!(last.as_deref().is_none_or(|last| last < key), "keys ascend");
         if let Some(last) = &last
-            && self.block.totals.count >= u64::from(fill_size(self.tuning.block_entries_max))
+            && self.block.totals.count >= u64::from(fill_size(self.node_sizes.block_entries_max))
         {
             let next = Child { fence: separator(last, key), node_number: 0, totals: Totals::ZERO };
             let full = std::mem::replace(&mut self.block, next);
@@ -102,7 +102,7 @@ impl CollectionBuilder {
         }
         let mut children = std::mem::take(&mut self.levels[level]);
         let size = Node::size_bytes(level as u8, self.sums, &children);
-        if children.len() > 2 && size > self.tuning.root_bytes_max as usize {
+        if children.len() > 2 && size > self.node_sizes.root_bytes_max as usize {
             children = vec![self.write(batch, level, &children)?];
             level += 1;
         }
@@ -127,10 +127,10 @@ impl CollectionBuilder {
 
     fn is_full(&self, level: usize) -> bool {
         let children = &self.levels[level];
-        children.len() >= fill_size(self.tuning.node_children_max) as usize
+        children.len() >= fill_size(self.node_sizes.node_children_max) as usize
             || children.len() > 2
                 && children.iter().map(|child| child.fence.len() + 16).sum::<usize>()
-                    >= fill_size(self.tuning.node_bytes_max) as usize
+                    >= fill_size(self.node_sizes.node_bytes_max) as usize
     }
 
     fn write(&mut self, batch: &mut Batch, level: usize, children: &[Child]) -> Result<Child> {

@@ -16,7 +16,7 @@ use store::{Batch, Direction, Error, KeyRange, Result, Table, TableReader};
 use crate::builder::CollectionBuilder;
 use crate::change_buffer::{self, ChangeBuffer};
 use crate::id::{CollectionId, PREFIX_BYTES};
-use crate::limits::{INCONSISTENCIES_MAX, KEY_BYTES_MAX, Tuning};
+use crate::limits::{INCONSISTENCIES_MAX, KEY_BYTES_MAX, NodeSizes};
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{ROOT, Root};
@@ -267,7 +267,7 @@ pub fn rebuild(
         Err(Error::Damaged { .. }) => None,
         Err(error) => return Err(error),
     };
-    let mut builder = CollectionBuilder::start(id, weigher.sums(), Tuning::default(), batch);
+    let mut builder = CollectionBuilder::start(id, weigher.sums(), NodeSizes::default(), batch);
     let mut removed = Vec::new();
     let mut start = Vec::new();
     let entries = EntryScan { reader, weigher, id };

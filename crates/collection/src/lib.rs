@@ -44,7 +44,7 @@ pub mod writer;
 pub use builder::CollectionBuilder;
 pub use check::{Inconsistency, Rebuilt, check, rebuild};
 pub use id::CollectionId;
-pub use limits::Tuning;
+pub use limits::NodeSizes;
 pub use reader::{CollectionEntry, CollectionReader, EntryCursor};
 pub use shape::{Shape, shape};
 pub use weight::{CountOnly, EntryWeigher, Totals, Weight};

@@ -1,8 +1,8 @@
 //! The limits of collections.
 //!
-//! The hard limits bound what a decoder accepts and what a caller may pass in. [`Tuning`] contains the soft limits, at
-//! which blocks and nodes are split and merged. They are not stored: a collection written under one tuning can be read
-//! and changed under any other. The default was chosen by measurement (`docs/collections.md`).
+//! The hard limits bound what a decoder accepts and what a caller may pass in. [`NodeSizes`] contains the soft limits,
+//! at which blocks and nodes are split and merged. They are not stored: a collection that was written with some sizes
+//! can be read and changed with any others. The default was chosen by measurement (`docs/collections.md`).
 
 /// Maximum length of an entry's key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4_096;
@@ -31,7 +31,7 @@ pub const INCONSISTENCIES_MAX: usize = 1_000;
 
 /// The sizes at which blocks and nodes are split and merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tuning {
+pub struct NodeSizes {
     /// Maximum number of entries in a block. A block with more is split.
     pub block_entries_max: u32,
     /// Maximum number of children of a node. A node with more is split.
@@ -46,7 +46,7 @@ pub struct Tuning {
     pub recent_bytes_max: u32,
 }
 
-impl Default for Tuning {
+impl Default for NodeSizes {
     fn default() -> Self {
         Self {
             block_entries_max: 256,
@@ -59,8 +59,8 @@ impl Default for Tuning {
     }
 }
 
-impl Tuning {
-    /// Checks that a tree under this tuning can grow and shrink.
+impl NodeSizes {
+    /// Checks that a tree with these sizes can grow and shrink.
     pub(crate) fn validate(&self) {
         assert!(self.block_entries_max >= 2, "splitting a block must leave entries on both sides");
         assert!(self.node_children_max >= 3, "splitting a node must leave two children on one side");

@@ -84,7 +84,7 @@ impl CollectionWriter<'_> {
             self.replace(ROOT, empty_node(sums));
             return self.lower_root();
         }
-        let bytes_max = self.tuning.root_bytes_max as usize;
+        let bytes_max = self.node_sizes.root_bytes_max as usize;
         while self.is_too_large(level, &children)
             || children.len() > 2 && Node::size_bytes(level, sums, &children) > bytes_max
         {
@@ -121,7 +121,7 @@ impl CollectionWriter<'_> {
             let wanted = NodeRef::of(self.node(ROOT), 0);
             self.load(wanted)?;
             let node = self.node(wanted.number).clone();
-            if node.len() > 2 && node.bytes().len() > self.tuning.root_bytes_max as usize / 2 {
+            if node.len() > 2 && node.bytes().len() > self.node_sizes.root_bytes_max as usize / 2 {
                 break;
             }
             self.free(wanted.number);
@@ -154,7 +154,7 @@ impl CollectionWriter<'_> {
         for (index, block) in old.iter().enumerate() {
             let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
             match children.last_mut() {
-                _ if block.totals.count > u64::from(self.tuning.block_entries_max) => {
+                _ if block.totals.count > u64::from(self.node_sizes.block_entries_max) => {
                     let pieces = self.split_block(number, block, next)?;
                     cut.push(index);
                     growth_within = pieces.growth;
@@ -225,7 +225,7 @@ impl CollectionWriter<'_> {
         let mut children = Vec::new();
         let mut rest = entries.as_slice();
         let mut fence = block.fence.clone();
-        for size in piece_sizes(entries.len(), self.tuning.block_entries_max as usize, growth) {
+        for size in piece_sizes(entries.len(), self.node_sizes.block_entries_max as usize, growth) {
             let (piece, others) = rest.split_at(size);
             let totals = piece.iter().try_fold(Totals::ZERO, |sum, (_, one, _)| sum.checked_add(one));
             let totals = totals.ok_or_else(|| damaged_node(self.id, number, "its sums overflow"))?;
@@ -255,7 +255,7 @@ impl CollectionWriter<'_> {
             return self.split_node(level, &children, growth, Some(number));
         }
         if children.len() < self.node(number).len()
-            && children.len() < (self.tuning.node_children_max as usize / 4).max(2)
+            && children.len() < (self.node_sizes.node_children_max as usize / 4).max(2)
         {
             self.shrunk.insert(number);
         }
@@ -275,7 +275,8 @@ impl CollectionWriter<'_> {
     ) -> Result<Vec<Child>> {
         let sums = self.weigher.sums();
         let average = Node::size_bytes(level, sums, children) / children.len() + 1;
-        let most = (self.tuning.node_bytes_max as usize / average).clamp(2, self.tuning.node_children_max as usize);
+        let most =
+            (self.node_sizes.node_bytes_max as usize / average).clamp(2, self.node_sizes.node_children_max as usize);
         let mut pointers = Vec::new();
         let mut rest = children;
         for size in piece_sizes(children.len(), most, growth) {
@@ -316,8 +317,8 @@ impl CollectionWriter<'_> {
         children.extend(self.children(right.node_number, &right.fence)?);
         let size = Node::size_bytes(level, self.weigher.sums(), &children);
         let small = children.len() <= 2
-            || children.len() <= self.tuning.node_children_max as usize / 2
-                && size <= self.tuning.node_bytes_max as usize / 2;
+            || children.len() <= self.node_sizes.node_children_max as usize / 2
+                && size <= self.node_sizes.node_bytes_max as usize / 2;
         if !small {
             return Ok(None);
         }
@@ -337,8 +338,8 @@ impl CollectionWriter<'_> {
 
     fn is_too_large(&self, level: u8, children: &[Child]) -> bool {
         let size = || Node::size_bytes(level, self.weigher.sums(), children);
-        children.len() > self.tuning.node_children_max as usize
-            || children.len() > 2 && size() > self.tuning.node_bytes_max as usize
+        children.len() > self.node_sizes.node_children_max as usize
+            || children.len() > 2 && size() > self.node_sizes.node_bytes_max as usize
     }
 
     fn total(&self, number: u32, children: &[Child]) -> Result<Totals> {
@@ -375,7 +376,7 @@ impl CollectionWriter<'_> {
 mod tests {
     use super::*;
     use crate::root::{Root, load_node};
-    use crate::{CollectionId, CountOnly, Tuning};
+    use crate::{CollectionId, CountOnly, NodeSizes};
     use base::{DbNumber, ViewId};
     use store::memory::MemoryEngine;
     use store::{Batch, Engine, Error, Table};
@@ -445,9 +446,9 @@ mod tests {
     fn cyclic_node_is_reported_as_damage() {
         let engine = MemoryEngine::new(1);
         let id = CollectionId::new(DbNumber(1), ViewId(1));
-        let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };
+        let small = NodeSizes { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..NodeSizes::default() };
         let fill = |start: &[u8], count: u8| {
-            let mut writer = CollectionWriter::open_tuned(&engine, id, &CountOnly, small)?;
+            let mut writer = CollectionWriter::open_with_sizes(&engine, id, &CountOnly, small)?;
             (0..count).try_for_each(|last| writer.put(&[start, &[last]].concat(), b"").map(drop))?;
             let mut batch = Batch::new();
             writer.finish(&mut batch)?;

@@ -22,7 +22,7 @@ use store::{Batch, Direction, Result, Table, TableReader};
 
 use crate::change_buffer::ChangeBuffer;
 use crate::id::CollectionId;
-use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use crate::limits::{KEY_BYTES_MAX, LEVEL_MAX, NodeSizes, STATE_BYTES_MAX, SUMS_MAX};
 use crate::node::Node;
 use crate::reader::{stored_range, strip_prefix};
 use crate::root::{NodeRef, ROOT, Root, collection_totals, damaged_entry, damaged_node, load_node};
@@ -56,7 +56,7 @@ pub struct CollectionWriter<'r> {
     pub(crate) reader: &'r dyn TableReader,
     pub(crate) weigher: &'r dyn EntryWeigher,
     pub(crate) id: CollectionId,
-    pub(crate) tuning: Tuning,
+    pub(crate) node_sizes: NodeSizes,
     /// The nodes that were read or created, by number. The root is always present.
     pub(crate) nodes: BTreeMap<u32, CachedNode>,
     /// Numbers of the nodes that no longer exist.
@@ -80,17 +80,17 @@ pub struct CollectionWriter<'r> {
 impl<'r> CollectionWriter<'r> {
     /// Opens a collection for writing. A collection that was never written is created with the first write.
     pub fn open(reader: &'r dyn TableReader, id: CollectionId, weigher: &'r dyn EntryWeigher) -> Result<Self> {
-        Self::open_tuned(reader, id, weigher, Tuning::default())
+        Self::open_with_sizes(reader, id, weigher, NodeSizes::default())
     }
 
     /// Opens a collection for writing with other sizes of blocks and nodes, for tests and measurements.
-    pub fn open_tuned(
+    pub fn open_with_sizes(
         reader: &'r dyn TableReader,
         id: CollectionId,
         weigher: &'r dyn EntryWeigher,
-        tuning: Tuning,
+        node_sizes: NodeSizes,
     ) -> Result<Self> {
-        tuning.validate();
+        node_sizes.validate();
         let sums = weigher.sums();
         assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
         let root = Root::load(reader, id)?.unwrap_or_else(|| Root::empty(sums));
@@ -102,7 +102,7 @@ impl<'r> CollectionWriter<'r> {
             reader,
             weigher,
             id,
-            tuning,
+            node_sizes,
             nodes,
             freed: Vec::new(),
             shrunk: BTreeSet::new(),
@@ -339,8 +339,8 @@ impl<'r> CollectionWriter<'r> {
     fn buffer_change(&mut self, key: &[u8], change: &TotalsChange) -> Result<()> {
         self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
-        let count_max = self.tuning.recent_max as usize;
-        let bytes_max = self.tuning.recent_bytes_max as usize;
+        let count_max = self.node_sizes.recent_max as usize;
+        let bytes_max = self.node_sizes.recent_bytes_max as usize;
         if !self.recents.exceed(count_max, bytes_max) {
             return Ok(());
         }
@@ -413,7 +413,7 @@ impl<'r> CollectionWriter<'r> {
         let node = self.node(number);
         let count = node.count(index);
         if count_change >= 0 {
-            return count > u64::from(self.tuning.block_entries_max);
+            return count > u64::from(self.node_sizes.block_entries_max);
         }
         let alone = node.len() == 1 && number == ROOT;
         let small = |neighbor: usize| self.should_merge(count, node.count(neighbor));
@@ -422,7 +422,7 @@ impl<'r> CollectionWriter<'r> {
 
     /// Returns `true` if two neighboring blocks with these counts should be merged.
     pub(crate) fn should_merge(&self, left: u64, right: u64) -> bool {
-        left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
+        left.saturating_add(right) <= u64::from(self.node_sizes.block_entries_max) / 2
     }
 
     fn record_pending(&mut self, key: &[u8], existed: bool, value: Option<Vec<u8>>) {

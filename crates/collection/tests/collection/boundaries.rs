@@ -9,7 +9,7 @@ use crate::{ID, SMALL, commit};
 
 /// Opens a writer of a collection without sums.
 fn writer(engine: &MemoryEngine) -> CollectionWriter<'_> {
-    CollectionWriter::open_tuned(engine, ID, &CountOnly, SMALL).unwrap()
+    CollectionWriter::open_with_sizes(engine, ID, &CountOnly, SMALL).unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{CollectionReader, CollectionWriter, EntryWeigher, Tuning};
+use collection::{CollectionReader, CollectionWriter, EntryWeigher, NodeSizes};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -57,15 +57,15 @@ fn check_visit(writer: &CollectionWriter<'_>, model: &Model, random: &SeededRand
     assert!(visited.iter().eq(model.range(start..end)));
 }
 
-fn check_history(seed: u64, keys_max: u64, tunings: &[Tuning]) {
+fn check_history(seed: u64, keys_max: u64, variants: &[NodeSizes]) {
     let random = SeededRandom::new(seed);
     let looked_up = MemoryEngine::new(seed);
     let known = MemoryEngine::new(seed);
     let mut model = Model::new();
     for transaction in 0..40 {
-        let tuning = tunings[transaction % tunings.len()];
-        let mut slow = CollectionWriter::open_tuned(&looked_up, ID, &ThreeSums, tuning).unwrap();
-        let mut fast = CollectionWriter::open_tuned(&known, ID, &ThreeSums, tuning).unwrap();
+        let node_sizes = variants[transaction % variants.len()];
+        let mut slow = CollectionWriter::open_with_sizes(&looked_up, ID, &ThreeSums, node_sizes).unwrap();
+        let mut fast = CollectionWriter::open_with_sizes(&known, ID, &ThreeSums, node_sizes).unwrap();
         for _ in 0..random.below(120) {
             let next = random_change(&random, keys_max);
             change(&mut slow, &next);
@@ -95,16 +95,16 @@ fn changes_without_look_ups_leave_the_same_collection() {
 }
 
 #[test]
-fn tuning_may_differ_between_transactions() {
+fn node_sizes_may_differ_between_transactions() {
     for seed in 100..106 {
-        check_history(seed, 300, &[SMALL, MIDDLE, Tuning::default(), Tuning { recent_max: 0, ..SMALL }]);
+        check_history(seed, 300, &[SMALL, MIDDLE, NodeSizes::default(), NodeSizes { recent_max: 0, ..SMALL }]);
     }
 }
 
 #[test]
 fn an_entry_may_change_several_times_in_a_transaction() {
     let engine = MemoryEngine::new(1);
-    let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
+    let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, SMALL).unwrap();
     let weigh = |value: &[u8]| ThreeSums.weigh(b"key", value).expect("a sound value");
     writer.insert(b"key", &[1, 5, 0]).unwrap();
     writer.put_known(b"key", &[0, 7, 0], weigh(&[1, 5, 0])).unwrap();

@@ -14,7 +14,7 @@ use base::sim::SeededRandom;
 use base::{DbNumber, Random, ViewId};
 use collection::{
     CollectionBuilder, CollectionEntry, CollectionId, CollectionReader, CollectionWriter, CountOnly, EntryWeigher,
-    Inconsistency, Shape, Totals, Tuning, Weight, check, rebuild, shape,
+    Inconsistency, NodeSizes, Shape, Totals, Weight, check, rebuild, shape,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ impl EntryWeigher for ThreeSums {
 
 const ID: CollectionId = CollectionId::new(DbNumber(7), ViewId(300));
 
-const SMALL: Tuning = Tuning {
+const SMALL: NodeSizes = NodeSizes {
     block_entries_max: 3,
     node_children_max: 3,
     node_bytes_max: 4_096,
@@ -47,8 +47,8 @@ const SMALL: Tuning = Tuning {
     recent_bytes_max: 100,
 };
 
-const MIDDLE: Tuning =
-    Tuning { block_entries_max: 20, node_children_max: 6, recent_max: 30, recent_bytes_max: 400, ..SMALL };
+const MIDDLE: NodeSizes =
+    NodeSizes { block_entries_max: 20, node_children_max: 6, recent_max: 30, recent_bytes_max: 400, ..SMALL };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -113,8 +113,8 @@ fn apply(writer: &mut CollectionWriter<'_>, model: &mut Model, step: &Step) {
 }
 
 /// Runs one transaction against the engine and the model.
-fn transact(engine: &MemoryEngine, id: CollectionId, tuning: Tuning, model: &mut Model, steps: &[Step]) {
-    let mut writer = CollectionWriter::open_tuned(engine, id, &ThreeSums, tuning).unwrap();
+fn transact(engine: &MemoryEngine, id: CollectionId, node_sizes: NodeSizes, model: &mut Model, steps: &[Step]) {
+    let mut writer = CollectionWriter::open_with_sizes(engine, id, &ThreeSums, node_sizes).unwrap();
     for step in steps {
         apply(&mut writer, model, step);
         assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
@@ -222,16 +222,18 @@ fn some_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn some_tuning() -> impl Strategy<Value = Tuning> {
+fn some_node_sizes() -> impl Strategy<Value = NodeSizes> {
     let node_bytes_max = prop_oneof![Just(64u32), Just(300), Just(4_096)];
     let recent = (prop_oneof![Just(0u32), 1u32..20], prop_oneof![Just(40u32), Just(500)]);
-    (2u32..7, 3u32..7, 0u32..4, node_bytes_max, recent).prop_map(|(block, node, less, node_bytes_max, recent)| Tuning {
-        block_entries_max: block,
-        node_children_max: node,
-        node_bytes_max,
-        root_bytes_max: node_bytes_max >> less,
-        recent_max: recent.0,
-        recent_bytes_max: recent.1,
+    (2u32..7, 3u32..7, 0u32..4, node_bytes_max, recent).prop_map(|(block, node, less, node_bytes_max, recent)| {
+        NodeSizes {
+            block_entries_max: block,
+            node_children_max: node,
+            node_bytes_max,
+            root_bytes_max: node_bytes_max >> less,
+            recent_max: recent.0,
+            recent_bytes_max: recent.1,
+        }
     })
 }
 
@@ -240,7 +242,7 @@ proptest! {
 
     #[test]
     fn collection_matches_a_sorted_map(
-        tuning in some_tuning(),
+        node_sizes in some_node_sizes(),
         transactions in vec(vec(some_step(), 0..30), 1..8),
         probes in vec(some_key(), 0..6),
         positions in vec(any::<usize>(), 2..10),
@@ -249,7 +251,7 @@ proptest! {
         let mut model = Model::new();
         let mut state = Vec::new();
         for steps in &transactions {
-            transact(&engine, ID, tuning, &mut model, steps);
+            transact(&engine, ID, node_sizes, &mut model, steps);
             check_reader(&engine, ID, &model, &probes);
             check_pages(&engine, &model, &positions);
             let set = steps.iter().rev().find_map(|step| if let Step::State(state) = step { Some(state) } else { None });
@@ -286,13 +288,13 @@ proptest! {
 
     #[test]
     fn built_tree_equals_an_incrementally_grown_one(
-        tuning in some_tuning(),
+        node_sizes in some_node_sizes(),
         entries in proptest::collection::btree_map(some_key(), some_value(), 0..120),
         steps in vec(some_step(), 0..20),
     ) {
         let engine = MemoryEngine::new(1);
         let mut batch = Batch::new();
-        let mut builder = CollectionBuilder::start(ID, 3, tuning, &mut batch);
+        let mut builder = CollectionBuilder::start(ID, 3, node_sizes, &mut batch);
         for (key, value) in &entries {
             builder.put(&mut batch, key, value, ThreeSums.weigh(key, value).unwrap()).unwrap();
         }
@@ -300,16 +302,21 @@ proptest! {
         engine.write(&batch).unwrap();
         let mut model: Model = entries;
         check_reader(&engine, ID, &model, &[]);
-        transact(&engine, ID, tuning, &mut model, &steps);
+        transact(&engine, ID, node_sizes, &mut model, &steps);
         check_reader(&engine, ID, &model, &[]);
     }
 }
 
 /// Writes entries in transactions of `entries_per_transaction` entries.
-fn load(engine: &MemoryEngine, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, entries_per_transaction: usize) {
+fn load(
+    engine: &MemoryEngine,
+    node_sizes: NodeSizes,
+    numbers: impl IntoIterator<Item = u32>,
+    entries_per_transaction: usize,
+) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
     for some in numbers.chunks(entries_per_transaction) {
-        let mut writer = CollectionWriter::open_tuned(engine, ID, &ThreeSums, tuning).unwrap();
+        let mut writer = CollectionWriter::open_with_sizes(engine, ID, &ThreeSums, node_sizes).unwrap();
         for number in some {
             writer.put(&number.to_be_bytes(), &[1, number.to_be_bytes()[3], 0]).unwrap();
         }
@@ -335,7 +342,7 @@ fn model_of(engine: &MemoryEngine) -> Model {
 fn growth_at_one_end_fills_blocks_and_nodes() {
     let check = |numbers: &mut dyn Iterator<Item = u32>, entries_per_transaction| {
         let engine = MemoryEngine::new(1);
-        load(&engine, Tuning::default(), numbers, entries_per_transaction);
+        load(&engine, NodeSizes::default(), numbers, entries_per_transaction);
         let shape = shape(&engine, ID).unwrap();
         assert_eq!(shape.entries, 20_000);
         // The entries fill 78.1 blocks, and these fill 1.2 nodes.
@@ -351,7 +358,7 @@ fn growth_at_one_end_fills_blocks_and_nodes() {
 #[test]
 fn a_transaction_writes_each_entry_and_node_once() {
     let engine = MemoryEngine::new(1);
-    load(&engine, Tuning::default(), (0..60_000).map(|number| number * 2), 5_000);
+    load(&engine, NodeSizes::default(), (0..60_000).map(|number| number * 2), 5_000);
     let mut writer = CollectionWriter::open(&engine, ID, &ThreeSums).unwrap();
     for number in 60_000u32..61_000 {
         writer.put(&number.to_be_bytes(), &[0, 1, 0]).unwrap();
@@ -391,16 +398,16 @@ fn changes_without_effect_write_no_entries() {
 #[test]
 fn emptied_collection_frees_its_nodes() {
     // The root keeps no recent changes, so the tree reflects each removal at once.
-    let tuning = Tuning { recent_max: 0, ..SMALL };
+    let node_sizes = NodeSizes { recent_max: 0, ..SMALL };
     for entries_per_transaction in [1, 7, 600] {
         let engine = MemoryEngine::new(1);
-        load(&engine, tuning, (0..600).rev(), 13);
+        load(&engine, node_sizes, (0..600).rev(), 13);
         assert!(shape(&engine, ID).unwrap().levels > 4);
         // From the middle outwards, so that neighbors merge on both sides.
         let mut numbers: Vec<u32> = (0..600).collect();
         numbers.sort_by_key(|number| number.abs_diff(300));
         for some in numbers.chunks(entries_per_transaction) {
-            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, node_sizes).unwrap();
             for number in some {
                 assert!(writer.remove(&number.to_be_bytes()).unwrap().is_some());
             }
@@ -421,7 +428,7 @@ fn a_snapshot_keeps_entries_and_counts_together() {
     let snapshot = engine.snapshot().unwrap();
     let model = model_of(&engine);
     load(&engine, SMALL, 200..400, 3);
-    let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, SMALL).unwrap();
+    let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, SMALL).unwrap();
     (0..100u32).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
     commit(&engine, writer);
     check_reader(snapshot.as_ref(), ID, &model, &[]);
@@ -430,8 +437,8 @@ fn a_snapshot_keeps_entries_and_counts_together() {
 
 #[test]
 fn long_random_histories_match_the_model() {
-    for (seed, tuning, count) in
-        [(1, SMALL, 3_000), (2, Tuning { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
+    for (seed, node_sizes, count) in
+        [(1, SMALL, 3_000), (2, NodeSizes { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
     {
         let engine = MemoryEngine::new(1);
         let random = SeededRandom::new(seed);
@@ -441,7 +448,7 @@ fn long_random_histories_match_the_model() {
             let steps: Vec<Step> =
                 (0..1 + random.below(400)).map(|_| random_step(&random, done < count * 2 / 3)).collect();
             done += steps.len();
-            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, node_sizes).unwrap();
             steps.iter().for_each(|step| apply(&mut writer, &mut model, step));
             assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
             commit(&engine, writer);
@@ -520,7 +527,7 @@ fn exercise_damaged(engine: &MemoryEngine) {
         }
     }
     for number in (0..120u32).step_by(5) {
-        let Ok(mut writer) = CollectionWriter::open_tuned(engine, ID, &ThreeSums, SMALL) else { return };
+        let Ok(mut writer) = CollectionWriter::open_with_sizes(engine, ID, &ThreeSums, SMALL) else { return };
         let outcome = (number..number + 9).try_for_each(|number| {
             writer.put(&(number * 3).to_be_bytes(), &[1, 2, 3])?;
             writer.remove(&(number * 2).to_be_bytes()).map(drop)
@@ -633,16 +640,16 @@ fn collection_with_other_sums_is_refused_until_rebuilt() {
 
 #[test]
 fn buffered_changes_survive_the_removal_of_upper_levels() {
-    let tuning = Tuning { block_entries_max: 4, node_children_max: 4, recent_max: 8, ..SMALL };
+    let node_sizes = NodeSizes { block_entries_max: 4, node_children_max: 4, recent_max: 8, ..SMALL };
     for count in 10..80u32 {
         for kept in 1..count.min(12) {
             let engine = MemoryEngine::new(1);
-            load(&engine, tuning, 0..count, 1_000);
-            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            load(&engine, node_sizes, 0..count, 1_000);
+            let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, node_sizes).unwrap();
             writer.put(&0u32.to_be_bytes(), &[3, 0, 0]).unwrap();
             writer.remove(&1u32.to_be_bytes()).unwrap();
             commit(&engine, writer);
-            let mut writer = CollectionWriter::open_tuned(&engine, ID, &ThreeSums, tuning).unwrap();
+            let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &ThreeSums, node_sizes).unwrap();
             (kept..count).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
             commit(&engine, writer);
             check_reader(&engine, ID, &model_of(&engine), &[]);

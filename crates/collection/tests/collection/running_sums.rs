@@ -2,7 +2,7 @@
 
 use base::Random;
 use base::sim::SeededRandom;
-use collection::{CollectionBuilder, CollectionReader, CollectionWriter, EntryWeigher, Totals, Tuning, Weight};
+use collection::{CollectionBuilder, CollectionReader, CollectionWriter, EntryWeigher, NodeSizes, Totals, Weight};
 use store::memory::MemoryEngine;
 use store::{Batch, Engine};
 
@@ -26,14 +26,14 @@ fn key(number: usize) -> [u8; 4] {
 }
 
 /// Stores numbers at ascending keys, in a random order of insertion.
-fn store_numbers(numbers: &[i64], tuning: Tuning, random: &SeededRandom) -> MemoryEngine {
+fn store_numbers(numbers: &[i64], node_sizes: NodeSizes, random: &SeededRandom) -> MemoryEngine {
     let engine = MemoryEngine::new(1);
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     for index in (1..order.len()).rev() {
         order.swap(index, random.below(index as u64 + 1) as usize);
     }
     for some in order.chunks(50) {
-        let mut writer = CollectionWriter::open_tuned(&engine, ID, &OneNumber, tuning).unwrap();
+        let mut writer = CollectionWriter::open_with_sizes(&engine, ID, &OneNumber, node_sizes).unwrap();
         for index in some {
             writer.insert(&key(*index), &numbers[*index].to_be_bytes()).unwrap();
         }
@@ -44,12 +44,12 @@ fn store_numbers(numbers: &[i64], tuning: Tuning, random: &SeededRandom) -> Memo
 
 #[test]
 fn the_entry_at_a_running_sum_is_found() {
-    for (seed, tuning) in [(1, SMALL), (2, MIDDLE), (3, Tuning::default())] {
+    for (seed, node_sizes) in [(1, SMALL), (2, MIDDLE), (3, NodeSizes::default())] {
         let random = SeededRandom::new(seed);
         // Many entries add nothing, and some add much more than others.
         let numbers: Vec<i64> =
             (0..400).map(|_| if random.below(2) == 0 { 0 } else { 1 << random.below(12) }).collect();
-        let engine = store_numbers(&numbers, tuning, &random);
+        let engine = store_numbers(&numbers, node_sizes, &random);
         let collection = CollectionReader::open(&engine, ID).unwrap();
         let total: i64 = numbers.iter().sum();
         let mut before = 0;

@@ -5,7 +5,7 @@
 //! it cannot be read.
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use collection::{CollectionBuilder, CollectionId, CollectionReader, EntryWeigher, Tuning};
+use collection::{CollectionBuilder, CollectionId, CollectionReader, EntryWeigher, NodeSizes};
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
@@ -166,7 +166,7 @@ impl Survey<'_> {
         state.uid_next = state.uid_next.max(last.next());
         state.highest_modseq = counters.modseq;
         id.remove_all(batch);
-        let mut builder = CollectionBuilder::start(id, FolderWeights.sums(), Tuning::default(), batch);
+        let mut builder = CollectionBuilder::start(id, FolderWeights.sums(), NodeSizes::default(), batch);
         for (uid, note) in members {
             let Some(header) = self.headers.get(&note) else { continue };
             let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use base::codec::Decoder;
 use base::{Modseq, NoteId, Unid};
-use collection::{CollectionBuilder, CollectionId, CountOnly, EntryWeigher, Tuning, Weight};
+use collection::{CollectionBuilder, CollectionId, CountOnly, EntryWeigher, NodeSizes, Weight};
 use store::external_sort::{ExternalSorter, SortedPairs};
 use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 
@@ -430,7 +430,7 @@ struct CountingCursor<'b> {
 
 impl<'b> CountingCursor<'b> {
     fn new(id: CollectionId, weigher: &'b dyn EntryWeigher, pairs: SortedPairs, batch: &'b mut Batch) -> Self {
-        let builder = CollectionBuilder::start(id, weigher.sums(), Tuning::default(), batch);
+        let builder = CollectionBuilder::start(id, weigher.sums(), NodeSizes::default(), batch);
         Self { id, weigher, pairs, builder, batch, key: Vec::new() }
     }
 
@@ -483,7 +483,7 @@ impl<'b> RowStream<'b> {
         batch: &'b mut Batch,
     ) -> Self {
         let id = index.rows(order);
-        let builder = CollectionBuilder::start(id, RowWeights.sums(), Tuning::default(), batch);
+        let builder = CollectionBuilder::start(id, RowWeights.sums(), NodeSizes::default(), batch);
         let summing = index.summing();
         Self {
             keys: index.keys(order),
