@@ -19,14 +19,14 @@ pub struct CompileError {
     /// The position of the error in the source.
     pub span: Span,
     /// The same position as line and column, for display.
-    pub place: LineColumn,
+    pub position: LineColumn,
 }
 
 impl CompileError {
     /// Creates an error about a span of the source.
     #[must_use]
     pub fn new(source: &str, span: Span, reason: CompileErrorKind) -> Self {
-        Self { reason, span, place: line_column(source, span) }
+        Self { reason, span, position: line_column(source, span) }
     }
 
     /// Returns the error message, the affected line of the formula, and carets under the span.
@@ -38,7 +38,7 @@ impl CompileError {
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.place.line, self.place.column, self.reason)
+        write!(f, "line {}, column {}: {}", self.position.line, self.position.column, self.reason)
     }
 }
 

@@ -43,7 +43,7 @@ pub enum Error {
     /// A formula is wrong. `why` includes the location: the line, with carets under the faulty part. The author of the
     /// formula must correct it.
     #[error("{what}: {why}")]
-    Formula { what: String, why: String, place: LineColumn },
+    Formula { what: String, why: String, position: LineColumn },
     /// The operation would exceed a named limit.
     #[error("limit exceeded: at most {max} {what}")]
     Limit { what: &'static str, max: usize },

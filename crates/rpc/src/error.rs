@@ -40,7 +40,7 @@ pub enum Error {
         /// The name of the formula.
         what: &'static str,
         /// The position of the error.
-        place: LineColumn,
+        position: LineColumn,
         /// The description for people.
         text: String,
     },
@@ -90,8 +90,8 @@ pub enum Error {
 
 impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
-        let place = LineColumn { line: 1, column: error.position.saturating_add(1) };
-        Self::Formula { what: "query", place, text: error.to_string() }
+        let position = LineColumn { line: 1, column: error.position.saturating_add(1) };
+        Self::Formula { what: "query", position, text: error.to_string() }
     }
 }
 
@@ -114,7 +114,7 @@ impl Error {
             }
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
-            Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *place)),
+            Self::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),
             Self::Exhausted(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
@@ -184,7 +184,7 @@ fn notes_status(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
         }
         E::NotEmpty { .. } => (Code::FailedPrecondition, "state", None),
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
-        E::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *place)),
+        E::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),
         E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max as u64)),
         E::Damaged { .. } | E::Store(store::Error::Damaged { .. }) => (Code::DataLoss, "damaged", None),
         _ => (Code::Unavailable, "unavailable", Some(Detail::Retry(Retry { after_ms: 0 }))),
@@ -195,10 +195,10 @@ fn limit_detail(what: &str, max: u64) -> Option<Detail> {
     Some(Detail::Limit(LimitExceeded { what: what.to_owned(), max }))
 }
 
-fn formula_detail(what: &str, place: LineColumn) -> Option<Detail> {
+fn formula_detail(what: &str, position: LineColumn) -> Option<Detail> {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let line = count(place.line);
-    let column = count(place.column);
+    let line = count(position.line);
+    let column = count(position.column);
     Some(Detail::Formula(FormulaPlace { what: what.to_owned(), line, column }))
 }
 
@@ -255,8 +255,8 @@ mod tests {
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         let query = QueryError { position: 4, message: "a quote is missing".to_owned() };
-        let place = formula_detail("query", LineColumn { line: 1, column: 5 });
-        assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", place));
+        let detail = formula_detail("query", LineColumn { line: 1, column: 5 });
+        assert_eq!(Error::from(query.clone()).status_parts(), (Code::InvalidArgument, "formula", detail));
         check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::AccountDisabled), Code::Unauthenticated, "login", "wrong name or password");
         check(Error::Login(LoginError::InvalidCredentials), Code::Unauthenticated, "login", "wrong name or password");

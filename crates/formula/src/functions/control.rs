@@ -222,7 +222,7 @@ fn check_syntax<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
     let end = error.span.end as usize;
     let piece = source.get(start..end).unwrap_or_default().to_owned();
     let offset = source.get(..start).map_or(0, |before| before.chars().count()) + 1;
-    let numbers = [error.place.line, error.place.column, offset, piece.chars().count()];
+    let numbers = [error.position.line, error.position.column, offset, piece.chars().count()];
     let numbers = numbers.iter().map(ToString::to_string);
     let texts = [error.reason.to_string()].into_iter().chain(numbers).chain([piece]);
     Ok(Value::from_texts(texts.map(Into::into).collect()))

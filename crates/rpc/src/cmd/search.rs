@@ -95,7 +95,7 @@ impl Search {
             database: request.database,
             selection: selection.map_err(|error| Error::Formula {
                 what: "formula",
-                place: error.place,
+                position: error.position,
                 text: error.render(&request.formula),
             })?,
             classes,
