@@ -247,7 +247,7 @@ fn messages_ruled_out_by_the_index_are_not_read() {
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
     let view = |world: &TestServer| {
         let view = file.snapshot().expect("a snapshot");
-        let sought = |place, folded: &str| search::SubstringKey { place, folded: folded.to_owned() };
+        let sought = |part, folded: &str| search::SubstringKey { part, folded: folded.to_owned() };
         let texts = [
             vec![sought(search::NotePart::Body, "EROPL")],
             vec![sought(search::NotePart::Header, "PLAN")],

@@ -2,11 +2,11 @@
 //!
 //! IMAP searches for substrings of texts that it folds in its own way, and its result must be exact. The index
 //! therefore answers another question: which notes certainly do *not* contain a text. The reader of a note passes the
-//! note's texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these are all. The index
+//! note's texts as they will be compared ([`crate::NoteText::searched`]), and states that these are all. The index
 //! stores those of their words that it does not already hold for queries. A searched text is split in the same way: its
 //! inner words must be words of the note, its beginning must be the end of a word, and its end must be the beginning of
-//! a word. [`FullTextIndex::excluded_notes`] returns the notes that are vouched for and have no such words. All other
-//! notes may contain the text and must be read.
+//! a word. [`FullTextIndex::excluded_notes`] returns the notes whose texts are complete and have no such words. All
+//! other notes may contain the text and must be read.
 //!
 //! The index already holds most words, folded in its own way. An ASCII word that is not too long is the same in both
 //! forms once its letters are in lower case, and so is any piece of it. Only such words are left out here, and only
@@ -55,14 +55,14 @@ impl NotePart {
     }
 }
 
-/// The term of a note that is vouched for.
+/// The term of a note whose texts are complete.
 const COMPLETE_MARK: char = 'v';
 
 /// A text to search for, folded as it is compared, with its part of the note.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubstringKey {
     /// The part of the note in which the text is searched.
-    pub place: NotePart,
+    pub part: NotePart,
     /// The folded text.
     pub folded: String,
 }
@@ -140,13 +140,13 @@ pub(crate) struct SubstringTexts {
 
 impl SubstringTexts {
     /// Adds a text. Returns `false` if the texts together are too long to be kept.
-    pub(crate) fn take(&mut self, place: NotePart, folded: &str) -> bool {
+    pub(crate) fn take(&mut self, part: NotePart, folded: &str) -> bool {
         let bytes = self.header.len() + self.body.len() + folded.len();
         if self.is_too_much || bytes > SUBSTRING_TEXT_BYTES_MAX {
             *self = Self { is_too_much: true, ..Self::default() };
             return false;
         }
-        let texts = match place {
+        let texts = match part {
             NotePart::Header => &mut self.header,
             NotePart::Body => &mut self.body,
         };
@@ -166,7 +166,7 @@ impl SubstringTexts {
         let mut list = String::with_capacity(1_024);
         list.push_str(database);
         list.push(COMPLETE_MARK);
-        for ((place, texts), text) in
+        for ((part, texts), text) in
             [(NotePart::Header, &mut self.header), (NotePart::Body, &mut self.body)].into_iter().zip(text)
         {
             texts.make_ascii_lowercase();
@@ -181,7 +181,7 @@ impl SubstringTexts {
                     continue;
                 }
                 list.push(WORD_SEPARATOR);
-                list.push(place.mark());
+                list.push(part.mark());
                 list.push_str(word);
             }
         }
@@ -263,13 +263,13 @@ impl FullTextIndex {
         let published = self.published();
         let database = reading.database().number();
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
-        let mut look =
+        let mut lookup =
             WordLookup { schema: self.schema(), prefix: schema::prefix(database, None), steps: SUBSTRING_STEPS_MAX };
-        let exclude = |places: &Vec<SubstringKey>| {
-            if places.is_empty() {
+        let exclude = |parts: &Vec<SubstringKey>| {
+            if parts.is_empty() {
                 return Ok(ExcludedNotes::default());
             }
-            let mut notes = look.excluded_notes(&published.searcher, places)?;
+            let mut notes = lookup.excluded_notes(&published.searcher, parts)?;
             notes.sort_unstable();
             Ok(ExcludedNotes { applied, notes })
         };
@@ -292,11 +292,11 @@ impl WordLookup<'_> {
         for segment in searcher.segment_readers() {
             let index = segment.inverted_index(self.schema.searched)?;
             let Some(info) = index.terms().get(format!("{}{COMPLETE_MARK}", self.prefix))? else { continue };
-            let mut vouched = Docs::default();
-            vouched.add(&index, &[info])?;
-            let mut left = vouched.clone();
+            let mut complete = Docs::default();
+            complete.add(&index, &[info])?;
+            let mut left = complete.clone();
             for text in sought {
-                left.subtract(&self.candidates(segment, &vouched, text)?);
+                left.subtract(&self.candidates(segment, &complete, text)?);
             }
             collect(segment, &left, &mut excluded)?;
         }
@@ -304,16 +304,16 @@ impl WordLookup<'_> {
     }
 
     /// Returns the documents that may contain a text.
-    fn candidates(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &SubstringKey) -> Result<Docs> {
-        let known = match sought.place {
+    fn candidates(&mut self, segment: &SegmentReader, complete: &Docs, sought: &SubstringKey) -> Result<Docs> {
+        let known = match sought.part {
             NotePart::Header => self.schema.main,
             NotePart::Body => self.schema.body,
         };
         let own = segment.inverted_index(self.schema.searched)?;
         let known = segment.inverted_index(known)?;
-        let own_prefix = format!("{}{}", self.prefix, sought.place.mark());
+        let own_prefix = format!("{}{}", self.prefix, sought.part.mark());
         let known_prefix = self.prefix.clone();
-        let mut found = vouched.clone();
+        let mut found = complete.clone();
         let mut is_narrowed = false;
         let text = sought.folded.to_ascii_lowercase();
         for piece in pieces(&text) {

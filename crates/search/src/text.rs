@@ -107,8 +107,8 @@ impl NoteText {
     /// Adds a text for substring search, folded as it is compared there. Queries do not find it.
     ///
     /// Returns `false` if the texts are too long. Further texts need not be added then.
-    pub fn add_substring_text(&mut self, place: NotePart, folded: &str) -> bool {
-        self.searched.take(place, folded)
+    pub fn add_substring_text(&mut self, part: NotePart, folded: &str) -> bool {
+        self.searched.take(part, folded)
     }
 
     /// Declares that [`Self::add_substring_text`] has received every text of the note for substring search. The note

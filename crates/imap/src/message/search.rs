@@ -148,7 +148,7 @@ impl SearchPlan {
         }
     }
 
-    /// Returns the sought texts, by number, that an index can look up, each with the place to look in. A TEXT key
+    /// Returns the sought texts, by number, that an index can look up, each with the part to look in. A TEXT key
     /// contributes its text in the body. Fields other than [`INDEXED_FIELDS`] contribute an empty list.
     #[must_use]
     pub fn sought_texts(&self) -> Vec<Vec<SubstringKey>> {
@@ -414,12 +414,12 @@ impl SoughtText {
 
     fn body_substring(&self) -> SubstringKey {
         let [folded, _] = self.needle.folded();
-        SubstringKey { place: NotePart::Body, folded: folded.to_owned() }
+        SubstringKey { part: NotePart::Body, folded: folded.to_owned() }
     }
 
     fn header_substring(&self) -> SubstringKey {
         let [_, folded] = self.needle.folded();
-        SubstringKey { place: NotePart::Header, folded: folded.to_owned() }
+        SubstringKey { part: NotePart::Header, folded: folded.to_owned() }
     }
 }
 

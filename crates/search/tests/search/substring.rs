@@ -9,7 +9,7 @@ use search::{ContentReader, FullTextIndex, NotePart, NoteText, OpenNote, Substri
 
 use crate::fixture::{Fixture, header, server};
 
-/// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
+/// Reads the items `Head` and `Text` as the texts for substring search. They are complete if there is no item `Doubt`.
 struct SubstringReader;
 
 impl ContentReader for SubstringReader {
@@ -20,13 +20,13 @@ impl ContentReader for SubstringReader {
         }
         let long = "Z".repeat(item("Long").map_or(0, |bytes| bytes.parse().expect("a number")));
         let much = "Z ".repeat(item("Much").map_or(0, |bytes| bytes.parse::<usize>().expect("a number") / 2));
-        for (place, found) in [
+        for (part, found) in [
             (NotePart::Header, item("Head").unwrap_or_default()),
             (NotePart::Body, item("Text").unwrap_or_default()),
             (NotePart::Body, &long),
             (NotePart::Body, &much),
         ] {
-            text.add_substring_text(place, found);
+            text.add_substring_text(part, found);
         }
         if item("Doubt").is_none() {
             text.mark_complete();
@@ -49,10 +49,10 @@ fn world() -> Fixture {
 }
 
 /// Returns the notes that may contain a text.
-fn candidates(world: &Fixture, database: &Arc<Database>, place: NotePart, text: &str) -> Vec<u32> {
+fn candidates(world: &Fixture, database: &Arc<Database>, part: NotePart, text: &str) -> Vec<u32> {
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
     let reading = access.read().expect("a snapshot");
-    let sought = vec![SubstringKey { place, folded: text.to_owned() }];
+    let sought = vec![SubstringKey { part, folded: text.to_owned() }];
     let excluded = world.search.excluded_notes(&reading, &[sought]).expect("the index is sound");
     let mut found = Vec::new();
     reading
@@ -158,7 +158,7 @@ fn changed_notes_remain_candidates() {
     world.update_items(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
     world.index(&database);
     check(&[]);
-    let sought = vec![SubstringKey { place: NotePart::Body, folded: "OTHER".to_owned() }];
+    let sought = vec![SubstringKey { part: NotePart::Body, folded: "OTHER".to_owned() }];
     let excluded = world.search.excluded_notes(&old, &[sought]).expect("the index is sound");
     let before = header(&database, NoteId(notes[2])).modseq;
     assert!(!excluded[0].excludes(NoteId(notes[2]), before, old.modseq()));

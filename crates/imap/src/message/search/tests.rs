@@ -201,7 +201,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
     let sought = SearchPlan::new(&keys, Timestamp::default()).sought_texts();
     let substrings = |substrings: &Vec<SubstringKey>| {
-        substrings.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>()
+        substrings.iter().map(|sought| (sought.part, sought.folded.clone())).collect::<Vec<_>>()
     };
     let of_header = |text: &str| (NotePart::Header, text.to_owned());
     let of_body = |text: &str| (NotePart::Body, text.to_owned());
