@@ -35,7 +35,7 @@ pub(crate) struct DatabaseServices {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     /// The memory that cached folders may take.
-    pub(crate) folder_images: CacheBudget,
+    pub(crate) folder_cache_budget: CacheBudget,
     /// The subscribers to changes of any database.
     pub(crate) followers: Arc<ChangeSubscribers>,
 }
@@ -67,7 +67,7 @@ pub struct Database {
     /// The subscribers to changes of any database.
     followers: Arc<ChangeSubscribers>,
     dropped: AtomicBool,
-    pub(crate) folder_images: FolderCache,
+    pub(crate) folder_cache: FolderCache,
     /// Modseq since which no note has got other items. It is never earlier than the opening of the database.
     contents: AtomicU64,
     /// The records that could not be read at opening. Only a fixup opens a database that has lost any.
@@ -103,7 +103,7 @@ impl Database {
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
             losses: LostRecords::default(),
-            folder_images: FolderCache::new(Arc::clone(&services.folder_images)),
+            folder_cache: FolderCache::new(Arc::clone(&services.folder_cache_budget)),
         }
     }
 

@@ -231,7 +231,7 @@ fn repair_with_progress(database: &Database, on_progress: &mut FixupProgressCall
     let repairs = survey.write_repairs()?;
     let mut report = survey.report;
     let ticket = database.store.commit(&repairs.batch)?;
-    database.folder_images.clear();
+    database.folder_cache.clear();
     database.views.remove(None);
     database.reset_recent_changes(repairs.counters.modseq);
     *counters = repairs.counters;

@@ -5,13 +5,13 @@
 //! changed, this costs more than using them. A [`CachedFolder`] contains the entries of a folder in an array, as of
 //! the folder's last change. A transaction that changes or removes an entry takes the stored one from there, too.
 //!
-//! Invariants: an image returned from the cache has the same entries as the index in every snapshot with the same
+//! Invariants: a folder returned from the cache has the same entries as the index in every snapshot with the same
 //! [`crate::FolderState::highest_modseq`], because no transaction changes a folder without raising that. A transaction
-//! that changes a folder updates its image before it releases the database's lock. A repair drops the images, also
-//! under the lock.
+//! that changes a cached folder updates it before it releases the database's lock. A repair drops the cached folders,
+//! also under the lock.
 //!
 //! Only folders of at most [`FOLDER_CACHE_ENTRIES_MAX`] entries are cached, and at most [`FOLDER_CACHE_BYTES_MAX`] in
-//! total per server. Images that were not used for a while are dropped ([`FolderCache::sweep`]).
+//! total per server. Those that were not used for a while are dropped ([`FolderCache::evict_unused`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct CachedFolder {
 }
 
 impl CachedFolder {
-    /// Creates the image of a folder from all its entries, sorted by UID.
+    /// Creates a cached folder from all its entries, sorted by UID.
     pub(crate) fn new(highest_modseq: Modseq, entries: Vec<FolderEntry>) -> Self {
         Self { highest_modseq, entries }
     }
@@ -80,10 +80,10 @@ pub(crate) struct FolderChange {
     pub(crate) entries: Vec<(Uid, Option<FolderEntry>)>,
 }
 
-/// Total size of the images of all databases in bytes.
+/// Total size of the cached folders of all databases in bytes.
 pub(crate) type CacheBudget = Arc<AtomicUsize>;
 
-/// The images of one database.
+/// The cached folders of one database.
 #[derive(Debug)]
 pub(crate) struct FolderCache {
     folders: Mutex<HashMap<ViewId, CacheSlot>>,
@@ -92,10 +92,10 @@ pub(crate) struct FolderCache {
 
 #[derive(Debug)]
 struct CacheSlot {
-    image: Arc<CachedFolder>,
-    /// Number of bytes that this image added to the budget.
+    cached_folder: Arc<CachedFolder>,
+    /// Number of bytes that this folder added to the budget.
     byte_count: usize,
-    /// `true` if the image was requested since the last sweep.
+    /// `true` if the folder was requested since the last eviction.
     used: bool,
 }
 
@@ -104,79 +104,83 @@ impl FolderCache {
         Self { folders: Mutex::default(), budget }
     }
 
-    /// Returns the image of a folder whose last change is `highest_modseq`.
+    /// Returns the entries of a folder whose last change is `highest_modseq`, if they are cached.
     pub(crate) fn get(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<CachedFolder>> {
         let mut folders = self.lock();
-        let kept = folders.get_mut(&folder).filter(|kept| kept.image.highest_modseq == highest_modseq)?;
-        kept.used = true;
-        Some(Arc::clone(&kept.image))
+        let slot = folders.get_mut(&folder).filter(|slot| slot.cached_folder.highest_modseq == highest_modseq)?;
+        slot.used = true;
+        Some(Arc::clone(&slot.cached_folder))
     }
 
-    /// Returns the image like [`Self::get`], for a writer. This does not count as a use, since otherwise folders that
+    /// Returns the entries like [`Self::get`], for a writer. This does not count as a use, since otherwise folders that
     /// only receive mail would stay cached.
     pub(crate) fn peek(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<CachedFolder>> {
         let folders = self.lock();
-        folders.get(&folder).map(|kept| &kept.image).filter(|image| image.highest_modseq == highest_modseq).cloned()
+        folders
+            .get(&folder)
+            .map(|slot| &slot.cached_folder)
+            .filter(|cached| cached.highest_modseq == highest_modseq)
+            .cloned()
     }
 
-    /// Caches an image, unless there is a newer one or the limits are exceeded.
-    pub(crate) fn keep(&self, folder: ViewId, image: Arc<CachedFolder>) {
+    /// Caches a folder, unless a newer state of it is cached or the limits are exceeded.
+    pub(crate) fn insert(&self, folder: ViewId, cached_folder: Arc<CachedFolder>) {
         let mut folders = self.lock();
-        if folders.get(&folder).is_some_and(|kept| kept.image.highest_modseq >= image.highest_modseq) {
+        if folders.get(&folder).is_some_and(|slot| slot.cached_folder.highest_modseq >= cached_folder.highest_modseq) {
             return;
         }
         if let Some(older) = folders.remove(&folder) {
             self.budget.fetch_sub(older.byte_count, Ordering::Relaxed);
         }
-        self.insert(&mut folders, folder, CacheSlot { image, byte_count: 0, used: true });
+        self.insert_slot(&mut folders, folder, CacheSlot { cached_folder, byte_count: 0, used: true });
     }
 
-    /// Updates the image of a folder after a transaction with the modseq `after`. The caller holds the database's lock.
+    /// Updates a cached folder after a transaction with the modseq `after`. The caller holds the database's lock.
     pub(crate) fn apply_transaction(&self, folder: ViewId, after: Modseq, change: FolderChange) {
         let mut folders = self.lock();
-        // A reader may have stored a newer image already: it can read the writes of the transaction before the
-        // transaction updates the image.
-        if folders.get(&folder).is_none_or(|kept| kept.image.highest_modseq >= after) {
+        // A reader may have cached a newer state already: it can read the writes of the transaction before the
+        // transaction updates the cached folder.
+        if folders.get(&folder).is_none_or(|slot| slot.cached_folder.highest_modseq >= after) {
             return;
         }
-        let Some(mut kept) = folders.remove(&folder) else { return };
-        self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
-        if kept.image.highest_modseq != change.before {
+        let Some(mut slot) = folders.remove(&folder) else { return };
+        self.budget.fetch_sub(slot.byte_count, Ordering::Relaxed);
+        if slot.cached_folder.highest_modseq != change.before {
             return;
         }
-        let changed = Arc::make_mut(&mut kept.image);
+        let changed = Arc::make_mut(&mut slot.cached_folder);
         for (uid, entry) in change.entries {
             changed.apply(uid, entry);
         }
         changed.highest_modseq = after;
-        self.insert(&mut folders, folder, kept);
+        self.insert_slot(&mut folders, folder, slot);
     }
 
-    /// Drops all images.
+    /// Drops all cached folders.
     pub(crate) fn clear(&self) {
-        for (_, kept) in self.lock().drain() {
-            self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
+        for (_, slot) in self.lock().drain() {
+            self.budget.fetch_sub(slot.byte_count, Ordering::Relaxed);
         }
     }
 
-    /// Drops the images that were not requested since the last call.
-    pub(crate) fn sweep(&self) {
-        self.lock().retain(|_, kept| {
-            let used = std::mem::take(&mut kept.used);
+    /// Drops the cached folders that were not requested since the last call.
+    pub(crate) fn evict_unused(&self) {
+        self.lock().retain(|_, slot| {
+            let used = std::mem::take(&mut slot.used);
             if !used {
-                self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
+                self.budget.fetch_sub(slot.byte_count, Ordering::Relaxed);
             }
             used
         });
     }
 
-    fn insert(&self, folders: &mut HashMap<ViewId, CacheSlot>, folder: ViewId, mut kept: CacheSlot) {
-        kept.byte_count = kept.image.byte_count();
-        let fits = kept.image.entries.len() <= FOLDER_CACHE_ENTRIES_MAX
-            && self.budget.load(Ordering::Relaxed).saturating_add(kept.byte_count) <= FOLDER_CACHE_BYTES_MAX;
+    fn insert_slot(&self, folders: &mut HashMap<ViewId, CacheSlot>, folder: ViewId, mut slot: CacheSlot) {
+        slot.byte_count = slot.cached_folder.byte_count();
+        let fits = slot.cached_folder.entries.len() <= FOLDER_CACHE_ENTRIES_MAX
+            && self.budget.load(Ordering::Relaxed).saturating_add(slot.byte_count) <= FOLDER_CACHE_BYTES_MAX;
         if fits {
-            self.budget.fetch_add(kept.byte_count, Ordering::Relaxed);
-            folders.insert(folder, kept);
+            self.budget.fetch_add(slot.byte_count, Ordering::Relaxed);
+            folders.insert(folder, slot);
         }
     }
 
@@ -215,83 +219,83 @@ mod tests {
         }
     }
 
-    fn image(modseq: u64, uids: &[u32]) -> Arc<CachedFolder> {
+    fn cached_folder(modseq: u64, uids: &[u32]) -> Arc<CachedFolder> {
         Arc::new(CachedFolder::new(Modseq(modseq), uids.iter().copied().map(entry).collect()))
     }
 
-    fn uids(images: &FolderCache, modseq: u64) -> Option<Vec<u32>> {
-        let image = images.get(FOLDER, Modseq(modseq))?;
-        Some(image.entries().iter().map(|entry| entry.uid.0).collect())
+    fn uids(cache: &FolderCache, modseq: u64) -> Option<Vec<u32>> {
+        let found = cache.get(FOLDER, Modseq(modseq))?;
+        Some(found.entries().iter().map(|entry| entry.uid.0).collect())
     }
 
     #[test]
     fn cached_folder_follows_transactions() {
-        let images = FolderCache::new(CacheBudget::default());
-        images.keep(FOLDER, image(5, &[1, 3]));
+        let cache = FolderCache::new(CacheBudget::default());
+        cache.insert(FOLDER, cached_folder(5, &[1, 3]));
         let entries = vec![(Uid(1), None), (Uid(2), Some(entry(2))), (Uid(9), Some(entry(9))), (Uid(8), None)];
-        images.apply_transaction(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
-        assert_eq!((uids(&images, 5), uids(&images, 6)), (None, Some(vec![2, 3, 9])));
+        cache.apply_transaction(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
+        assert_eq!((uids(&cache, 5), uids(&cache, 6)), (None, Some(vec![2, 3, 9])));
     }
 
     #[test]
     fn cached_folder_that_missed_a_transaction_is_dropped() {
-        let images = FolderCache::new(CacheBudget::default());
-        images.keep(FOLDER, image(5, &[1]));
-        images.apply_transaction(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
-        assert_eq!(uids(&images, 8), None);
-        assert_eq!(images.budget.load(Ordering::Relaxed), 0);
+        let cache = FolderCache::new(CacheBudget::default());
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        cache.apply_transaction(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
+        assert_eq!(uids(&cache, 8), None);
+        assert_eq!(cache.budget.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn reader_may_cache_a_folder_before_its_transaction_applies() {
-        let images = FolderCache::new(CacheBudget::default());
-        images.keep(FOLDER, image(5, &[1]));
-        images.keep(FOLDER, image(6, &[1, 2]));
-        images.apply_transaction(
+        let cache = FolderCache::new(CacheBudget::default());
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        cache.insert(FOLDER, cached_folder(6, &[1, 2]));
+        cache.apply_transaction(
             FOLDER,
             Modseq(6),
             FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] },
         );
-        assert_eq!(uids(&images, 6), Some(vec![1, 2]));
+        assert_eq!(uids(&cache, 6), Some(vec![1, 2]));
     }
 
     #[test]
     fn older_cached_folder_does_not_replace_a_newer_one() {
-        let images = FolderCache::new(CacheBudget::default());
-        images.keep(FOLDER, image(6, &[1, 2]));
-        images.keep(FOLDER, image(5, &[1]));
-        assert_eq!(uids(&images, 6), Some(vec![1, 2]));
+        let cache = FolderCache::new(CacheBudget::default());
+        cache.insert(FOLDER, cached_folder(6, &[1, 2]));
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        assert_eq!(uids(&cache, 6), Some(vec![1, 2]));
     }
 
     #[test]
     fn memory_is_bounded_and_released() {
         let budget = CacheBudget::default();
-        let images = FolderCache::new(Arc::clone(&budget));
+        let cache = FolderCache::new(Arc::clone(&budget));
         let large: Vec<u32> = (1..=u32::try_from(FOLDER_CACHE_ENTRIES_MAX).unwrap() + 1).collect();
-        images.keep(FOLDER, image(5, &large));
-        assert_eq!(uids(&images, 5), None, "the folder is too large");
-        images.keep(FOLDER, image(5, &[1]));
-        images.sweep();
-        assert!(images.peek(FOLDER, Modseq(5)).is_some(), "a new entry survives one sweep");
-        images.sweep();
-        assert!(images.peek(FOLDER, Modseq(5)).is_none(), "a writer does not keep it");
-        images.keep(FOLDER, image(5, &[1]));
-        assert!(uids(&images, 5).is_some());
-        images.sweep();
-        images.sweep();
-        assert_eq!((uids(&images, 5), budget.load(Ordering::Relaxed)), (None, 0));
+        cache.insert(FOLDER, cached_folder(5, &large));
+        assert_eq!(uids(&cache, 5), None, "the folder is too large");
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        cache.evict_unused();
+        assert!(cache.peek(FOLDER, Modseq(5)).is_some(), "a new entry survives one eviction");
+        cache.evict_unused();
+        assert!(cache.peek(FOLDER, Modseq(5)).is_none(), "a writer does not keep it");
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        assert!(uids(&cache, 5).is_some());
+        cache.evict_unused();
+        cache.evict_unused();
+        assert_eq!((uids(&cache, 5), budget.load(Ordering::Relaxed)), (None, 0));
         budget.store(FOLDER_CACHE_BYTES_MAX, Ordering::Relaxed);
-        images.keep(FOLDER, image(5, &[1]));
-        assert_eq!(uids(&images, 5), None, "the budget is used up");
+        cache.insert(FOLDER, cached_folder(5, &[1]));
+        assert_eq!(uids(&cache, 5), None, "the budget is used up");
     }
 
     #[test]
     fn dropped_cache_releases_its_memory() {
         let budget = CacheBudget::default();
-        let images = FolderCache::new(Arc::clone(&budget));
-        images.keep(FOLDER, image(5, &[1, 2, 3]));
+        let cache = FolderCache::new(Arc::clone(&budget));
+        cache.insert(FOLDER, cached_folder(5, &[1, 2, 3]));
         assert!(budget.load(Ordering::Relaxed) > 0);
-        drop(images);
+        drop(cache);
         assert_eq!(budget.load(Ordering::Relaxed), 0);
     }
 }

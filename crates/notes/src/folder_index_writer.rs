@@ -38,7 +38,7 @@ impl<'t> FolderIndexWriter<'t> {
         let entries = CollectionWriter::open(database.store.as_ref(), id, &FolderWeights)?;
         let state = FolderState::decode(entries.state())
             .map_err(|_| Error::not_found(format!("folder {view} of {}", database.path())))?;
-        let cached = database.folder_images.peek(view, state.highest_modseq);
+        let cached = database.folder_cache.peek(view, state.highest_modseq);
         Ok(Self { cached, ..Self::new(entries, state) })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. If the folder's
 //! entries are in memory ([`crate::folder_cache`]) as of the same change, they are read from there. A folder of at most
-//! [`FOLDER_IMAGE_LOADED_ENTRIES_MAX`] entries is loaded as a whole by the first question about positions, because that
-//! reads a block of the index anyway; larger folders are kept after they were listed as a whole. What Readers items
+//! [`FOLDER_CACHE_LOADED_ENTRIES_MAX`] entries is loaded as a whole by the first question about positions, because that
+//! reads a block of the index anyway; larger folders are cached after they were listed as a whole. What Readers items
 //! hide is left out of all of it ([`crate::hidden_entries`]).
 
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::folder::{self, FolderEntry, FolderState, FolderTotals};
 use crate::folder_cache::CachedFolder;
 use crate::grant::Grant;
 use crate::hidden_entries::HiddenEntries;
-use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
+use crate::limits::{FOLDER_CACHE_ENTRIES_MAX, FOLDER_CACHE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 
 /// The index of a folder in a snapshot.
@@ -34,7 +34,7 @@ struct FolderContext {
     view: ViewId,
     state: FolderState,
     /// The entries in memory, as of `state.highest_modseq`, once they were found there or loaded.
-    image: Arc<OnceLock<Arc<CachedFolder>>>,
+    cached_folder: Arc<OnceLock<Arc<CachedFolder>>>,
     hidden: Arc<HiddenEntries>,
 }
 
@@ -50,7 +50,7 @@ impl<'r> FolderReader<'r> {
         let id = folder::collection_id(database.number, view);
         let entries = CollectionReader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
-        let known = FolderContext { view, state, image: Arc::default(), hidden: Arc::default() };
+        let known = FolderContext { view, state, cached_folder: Arc::default(), hidden: Arc::default() };
         Ok(Self { entries, database, known })
     }
 
@@ -90,8 +90,8 @@ impl<'r> FolderReader<'r> {
         if self.known.hidden.contains(uid) {
             return Ok(None);
         }
-        if let Some(image) = self.image() {
-            return Ok(image.entry(uid).cloned());
+        if let Some(cached) = self.cached_folder() {
+            return Ok(cached.entry(uid).cloned());
         }
         let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
         FolderEntry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
@@ -100,8 +100,8 @@ impl<'r> FolderReader<'r> {
     /// Returns the number of entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
         let hidden = self.known.hidden.count_before(uid);
-        if let Some(image) = self.image_or_load()? {
-            return Ok((image.rank(uid) as u64).saturating_sub(hidden));
+        if let Some(cached) = self.cached_or_loaded_folder()? {
+            return Ok((cached.rank(uid) as u64).saturating_sub(hidden));
         }
         Ok(self.entries.rank(&uid.to_key())?.saturating_sub(hidden))
     }
@@ -115,8 +115,8 @@ impl<'r> FolderReader<'r> {
     }
 
     fn any_uid_at(&self, position: u64) -> Result<Option<Uid>> {
-        if let Some(image) = self.image_or_load()? {
-            let entry = usize::try_from(position).ok().and_then(|position| image.entries().get(position));
+        if let Some(cached) = self.cached_or_loaded_folder()? {
+            let entry = usize::try_from(position).ok().and_then(|position| cached.entries().get(position));
             return Ok(entry.map(|entry| entry.uid));
         }
         let Some(entry) = self.entries.entry_at(position)? else { return Ok(None) };
@@ -145,9 +145,9 @@ impl<'r> FolderReader<'r> {
 
     /// Returns entry number `position` of those that a sum counts. `counts` returns `true` for these entries.
     fn nth(&self, sum: usize, position: u64, counts: impl Fn(&FolderEntry) -> bool) -> Result<Option<FolderEntry>> {
-        if let Some(image) = self.image_or_load()? {
+        if let Some(cached) = self.cached_or_loaded_folder()? {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
-            return Ok(image.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
+            return Ok(cached.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
         }
         let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeights)?;
         let Some((_, entry)) = found else { return Ok(None) };
@@ -157,8 +157,8 @@ impl<'r> FolderReader<'r> {
     /// Calls `each` for the entries from UID `first` on, in ascending order, until it returns `false`.
     pub fn for_each_entry(&self, first: Uid, each: &mut dyn FnMut(FolderEntry) -> Result<bool>) -> Result<()> {
         let mut each = |entry: FolderEntry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
-        if let Some(image) = self.image_or_load()? {
-            for entry in image.entries_from(first) {
+        if let Some(cached) = self.cached_or_loaded_folder()? {
+            for entry in cached.entries_from(first) {
                 if !each(entry.clone())? {
                     break;
                 }
@@ -166,56 +166,56 @@ impl<'r> FolderReader<'r> {
             return Ok(());
         }
         let range = store::KeyRange { start: first.to_key().to_vec(), end: None };
-        let mut scan = self.entries.scan(&range, Direction::Forward)?;
-        let mut album = CompleteScan::new(self.entries.count()?);
-        while let Some((key, value)) = scan.next()? {
+        let mut cursor = self.entries.scan(&range, Direction::Forward)?;
+        let mut scan = CompleteScan::new(self.entries.count()?);
+        while let Some((key, value)) = cursor.next()? {
             let entry = entry_of(key, value)?;
-            album.add(&entry);
+            scan.add(&entry);
             if !each(entry)? {
                 return Ok(());
             }
         }
-        if let Some(entries) = album.finish() {
-            self.keep(entries);
+        if let Some(entries) = scan.finish() {
+            self.cache(entries);
         }
         Ok(())
     }
 
     /// Returns the folder's entries if they are in memory.
-    fn image(&self) -> Option<&CachedFolder> {
+    fn cached_folder(&self) -> Option<&CachedFolder> {
         let known = &self.known;
-        if known.image.get().is_none() {
-            let kept = self.database.folder_images.get(known.view, known.state.highest_modseq)?;
-            return Some(known.image.get_or_init(|| kept));
+        if known.cached_folder.get().is_none() {
+            let cached = self.database.folder_cache.get(known.view, known.state.highest_modseq)?;
+            return Some(known.cached_folder.get_or_init(|| cached));
         }
-        known.image.get().map(AsRef::as_ref)
+        known.cached_folder.get().map(AsRef::as_ref)
     }
 
     /// Returns the folder's entries if they are in memory, or few enough to be loaded.
-    fn image_or_load(&self) -> Result<Option<&CachedFolder>> {
-        if let Some(image) = self.image() {
-            return Ok(Some(image));
+    fn cached_or_loaded_folder(&self) -> Result<Option<&CachedFolder>> {
+        if let Some(cached) = self.cached_folder() {
+            return Ok(Some(cached));
         }
         let count = self.entries.count()?;
-        if count > FOLDER_IMAGE_LOADED_ENTRIES_MAX {
+        if count > FOLDER_CACHE_LOADED_ENTRIES_MAX {
             return Ok(None);
         }
-        let mut scan = self.entries.scan(&store::KeyRange::all(), Direction::Forward)?;
-        let mut album = CompleteScan::new(count);
-        while let Some((key, value)) = scan.next()? {
-            album.add(&entry_of(key, value)?);
+        let mut cursor = self.entries.scan(&store::KeyRange::all(), Direction::Forward)?;
+        let mut scan = CompleteScan::new(count);
+        while let Some((key, value)) = cursor.next()? {
+            scan.add(&entry_of(key, value)?);
         }
         // A folder that does not agree with its counts is left to the index, which reports it.
-        Ok(album.finish().map(|entries| self.keep(entries)))
+        Ok(scan.finish().map(|entries| self.cache(entries)))
     }
 
-    /// Keeps all entries of the folder in memory, for this reader and for later ones.
-    fn keep(&self, entries: Vec<FolderEntry>) -> &CachedFolder {
+    /// Caches all entries of the folder, for this reader and for later ones.
+    fn cache(&self, entries: Vec<FolderEntry>) -> &CachedFolder {
         let known = &self.known;
-        known.image.get_or_init(|| {
-            let image = Arc::new(CachedFolder::new(known.state.highest_modseq, entries));
-            self.database.folder_images.keep(known.view, Arc::clone(&image));
-            image
+        known.cached_folder.get_or_init(|| {
+            let cached = Arc::new(CachedFolder::new(known.state.highest_modseq, entries));
+            self.database.folder_cache.insert(known.view, Arc::clone(&cached));
+            cached
         })
     }
 }

@@ -97,7 +97,7 @@ pub const MODSEQS_SKIPPED: u64 = 1 << 24;
 pub const FOLDER_CACHE_ENTRIES_MAX: usize = 4_096;
 
 /// Entries of a folder that a question about positions loads into memory: a block of the index.
-pub const FOLDER_IMAGE_LOADED_ENTRIES_MAX: u64 = 256;
+pub const FOLDER_CACHE_LOADED_ENTRIES_MAX: u64 = 256;
 
 /// Maximum total size of all cached folders of all databases, in bytes.
 pub const FOLDER_CACHE_BYTES_MAX: usize = 64 << 20;

@@ -38,8 +38,8 @@ impl Notes {
     /// Opens the databases of a store.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
-        let folder_images = CacheBudget::default();
-        let services = DatabaseServices { store, clock, random, folder_images, followers: Arc::default() };
+        let folder_cache_budget = CacheBudget::default();
+        let services = DatabaseServices { store, clock, random, folder_cache_budget, followers: Arc::default() };
         Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default() })
     }
 
@@ -261,7 +261,7 @@ impl Notes {
         let mut open = self.lock_open();
         let before = open.len();
         open.retain(|_, database| Arc::strong_count(database) > 1);
-        open.values().for_each(|database| database.folder_images.sweep());
+        open.values().for_each(|database| database.folder_cache.evict_unused());
         before - open.len()
     }
 

@@ -406,7 +406,7 @@ impl<'t> DatabaseChanges<'t> {
             self.database.set_acl(acl);
         }
         for (view, change) in self.folder_changes {
-            self.database.folder_images.apply_transaction(view, self.counters.modseq, change);
+            self.database.folder_cache.apply_transaction(view, self.counters.modseq, change);
         }
         self.database.add_recent_changes(self.changed);
         self.database.add_log_entries(self.counters.modseq, self.log_entries);
