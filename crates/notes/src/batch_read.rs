@@ -10,12 +10,12 @@ use store::{Direction, KeyRange, Table, TableReader};
 use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Result, damaged};
-use crate::evaluate::stored_subject;
+use crate::evaluate::stored_document;
+use crate::formula_document::FormulaDocument;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::NoteHeader;
 use crate::records::{self, damaged_note};
-use crate::subject::Subject;
 
 /// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
@@ -113,8 +113,8 @@ pub struct SelectedNotes {
 
 impl SelectedNotes {
     /// Returns `true` if the formula selects a note. Counts failures.
-    fn selects(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
-        let failure = match selection.evaluate_within(subject, host, DOCUMENT_LIMITS) {
+    fn selects(&mut self, selection: &Formula, document: &FormulaDocument<'_>, host: &dyn Host) -> bool {
+        let failure = match selection.evaluate_within(document, host, DOCUMENT_LIMITS) {
             Ok(outcome) => match &outcome.value {
                 Value::Error(failure) if !outcome.selected => failure.kind.to_string(),
                 _ => return outcome.selected,
@@ -163,7 +163,7 @@ impl DatabaseSnapshot<'_> {
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some(selection), Some(bytes)) => {
-                    taken.selects(selection, &stored_subject(&header, bytes, self.database())?, host)
+                    taken.selects(selection, &stored_document(&header, bytes, self.database())?, host)
                 }
             };
             if is_taken {

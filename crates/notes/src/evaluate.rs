@@ -1,7 +1,8 @@
 //! Formula evaluation over the notes of a database: searches by formula.
 //!
 //! [`DatabaseSnapshot::search`] evaluates a selection over the documents of a database that changed since a modseq, as
-//! NSFSearch does in Domino. Each document is a [`Subject`], in the context [`DatabaseSnapshot::evaluation_context`].
+//! NSFSearch does in Domino. Each document is a [`FormulaDocument`], in the context
+//! [`DatabaseSnapshot::evaluation_context`].
 
 use base::Modseq;
 use formula::Formula;
@@ -11,10 +12,10 @@ use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::Result;
 use crate::evaluation_context::EvaluationContext;
+use crate::formula_document::FormulaDocument;
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::{self, BodyDirectoryEntry, NoteClass, NoteHeader};
 use crate::records::{self, load_summary_bytes};
-use crate::subject::Subject;
 
 impl DatabaseSnapshot<'_> {
     /// Creates the context of this database and its reader.
@@ -36,14 +37,14 @@ impl DatabaseSnapshot<'_> {
         }
     }
 
-    /// Returns the body items of the note that a search passed as a subject. [`DatabaseSnapshot::body_item`] reads
-    /// them. A subject that is not stored has none.
-    pub fn body_items(&self, subject: &Subject<'_>) -> Result<Vec<BodyDirectoryEntry>> {
-        if subject.body_bytes.is_empty() {
+    /// Returns the body items of the note that a search passed as a document. [`DatabaseSnapshot::body_item`] reads
+    /// them. A document that is not stored has none.
+    pub fn body_items(&self, document: &FormulaDocument<'_>) -> Result<Vec<BodyDirectoryEntry>> {
+        if document.body_bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let damaged = |_| records::damaged_note(self.database(), subject.header.note, "summary");
-        note::body_items(subject.body_bytes).map_err(damaged)
+        let damaged = |_| records::damaged_note(self.database(), document.header.note, "summary");
+        note::body_items(document.body_bytes).map_err(damaged)
     }
 
     /// Calls `each` for the documents that changed after `since` and that the selection selects, in the order of their
@@ -54,7 +55,7 @@ impl DatabaseSnapshot<'_> {
         &self,
         selection: &Formula,
         since: Modseq,
-        each: &mut dyn FnMut(&Subject<'_>) -> Result<bool>,
+        each: &mut dyn FnMut(&FormulaDocument<'_>) -> Result<bool>,
     ) -> Result<SearchStats> {
         let context = self.evaluation_context();
         let mut searched = SearchStats { up_to: since, examined: 0, over_limit: 0 };
@@ -64,10 +65,10 @@ impl DatabaseSnapshot<'_> {
                 return Ok(true);
             }
             let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), entry.note)? else { return Ok(true) };
-            let subject = stored_subject(&header, &bytes, self.database())?;
+            let document = stored_document(&header, &bytes, self.database())?;
             searched.examined += 1;
-            let goes_on = match selection.evaluate_within(&subject, &context, DOCUMENT_LIMITS) {
-                Ok(outcome) if outcome.selected => each(&subject)?,
+            let goes_on = match selection.evaluate_within(&document, &context, DOCUMENT_LIMITS) {
+                Ok(outcome) if outcome.selected => each(&document)?,
                 Ok(_) => true,
                 Err(_) => {
                     searched.over_limit += 1;
@@ -92,9 +93,13 @@ pub struct SearchStats {
     pub over_limit: u64,
 }
 
-/// Creates the subject of a header and a stored summary record.
-pub(crate) fn stored_subject<'n>(header: &'n NoteHeader, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
+/// Creates the document of a header and a stored summary record.
+pub(crate) fn stored_document<'n>(
+    header: &'n NoteHeader,
+    bytes: &'n [u8],
+    database: &Database,
+) -> Result<FormulaDocument<'n>> {
     let damaged = |_| records::damaged_note(database, header.note, "summary");
     let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
-    Ok(Subject { body_bytes: behind, ..Subject::new(header, items) })
+    Ok(FormulaDocument { body_bytes: behind, ..FormulaDocument::new(header, items) })
 }

@@ -11,7 +11,7 @@
 //! | [`save`], [`soft_deletion`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
 //! | [`change_log`] | the change log |
 //! | [`change_subscription`] | notification of changed databases |
-//! | [`subject`], [`evaluation_context`], [`evaluate`] | documents and the context as formulas see them; searches by formula |
+//! | [`formula_document`], [`evaluation_context`], [`evaluate`] | documents and the context as formulas see them; searches by formula |
 //! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
 //! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
@@ -38,6 +38,7 @@ pub mod evaluation_context;
 pub mod fixup;
 pub mod folder;
 pub mod folder_reader;
+pub mod formula_document;
 pub mod grant;
 pub mod item;
 pub mod keyword;
@@ -51,7 +52,6 @@ pub mod purge;
 pub mod save;
 pub mod server_databases;
 pub mod soft_deletion;
-pub mod subject;
 pub mod transaction;
 pub mod unread;
 pub mod view;

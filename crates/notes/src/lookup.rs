@@ -17,13 +17,13 @@ use formula::{Host, Moment, Text, Value};
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::Error;
 use crate::evaluation_context::EvaluationContext;
+use crate::formula_document::to_formula_value;
 use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_CACHE_BYTES_MAX, LOOKUP_COST_MAX, LOOKUP_FIXED_COST_ROWS, LOOKUP_KEY_BYTES_MAX,
     LOOKUP_ROWS_MAX,
 };
 use crate::note::summary_items;
 use crate::records::{damaged_note, load_summary_bytes};
-use crate::subject::to_formula_value;
 use crate::view::cell::{self, CellValue};
 use crate::view::navigate::{Navigator, RowExpansion};
 use crate::view::read_entries::{EntriesRequest, EntryContents, EntryReader, ReadMask, StartPosition};

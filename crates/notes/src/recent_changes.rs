@@ -10,10 +10,10 @@ use std::sync::Arc;
 use base::codec::{Decoder, Encoder};
 use base::{Modseq, NoteId};
 
+use crate::formula_document::FormulaDocument;
 use crate::item::{self, Item};
 use crate::limits::{RECENT_CHANGES_MAX, RECENT_VERSIONS_BYTES_MAX};
 use crate::note::NoteHeader;
-use crate::subject::Subject;
 
 /// A change of a note.
 #[derive(Clone, Debug)]
@@ -61,10 +61,10 @@ impl PreviousState {
 }
 
 impl NoteVersion {
-    /// Returns the version as the subject of formulas.
-    pub(crate) fn subject(&self) -> Subject<'_> {
+    /// Returns the version as formulas see it.
+    pub(crate) fn formula_document(&self) -> FormulaDocument<'_> {
         let items = item::decode_item_refs(&mut Decoder::new(&self.items));
-        Subject::new(&self.header, items.expect("the items were encoded by this module"))
+        FormulaDocument::new(&self.header, items.expect("the items were encoded by this module"))
     }
 }
 
@@ -224,8 +224,8 @@ mod tests {
         let PreviousState::Version(version) = PreviousState::version(NoteHeader::test_document(3), &items) else {
             panic!("a version")
         };
-        let subject = version.subject();
-        assert_eq!((subject.header.note, subject.items.len()), (NoteId(3), 2));
-        assert_eq!(subject.items[0].to_item(), items[0]);
+        let document = version.formula_document();
+        assert_eq!((document.header.note, document.items.len()), (NoteId(3), 2));
+        assert_eq!(document.items[0].to_item(), items[0]);
     }
 }

@@ -56,7 +56,7 @@ pub fn value_to_proto(value: &ItemValue) -> v1::Value {
 /// Converts an item from a client. Returns an error if its name is reserved or its value is missing or not valid.
 pub fn item_from_proto(item: v1::Item) -> Result<Item> {
     let name = item.name;
-    if let Some(reserved) = notes::subject::reserved_item(&name) {
+    if let Some(reserved) = notes::formula_document::reserved_item(&name) {
         return Err(Error::invalid(format!(
             "{reserved} is derived from the note's header and cannot be set as an item"
         )));

@@ -611,7 +611,7 @@ fn parse_value(kind: ColumnType, mut texts: Vec<String>) -> Result<ItemValue, St
 }
 
 fn check_name(name: &str, column: &str) -> Result<(), String> {
-    if let Some(reserved) = notes::subject::reserved_item(name) {
+    if let Some(reserved) = notes::formula_document::reserved_item(name) {
         return Err(format!("column {}: {reserved} is not an item that can be set", quote(column)));
     }
     if name.len() <= ITEM_NAME_BYTES_MAX {

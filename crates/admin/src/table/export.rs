@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use instance::Instance;
-use notes::subject::Subject;
+use notes::formula_document::FormulaDocument;
 use notes::{DatabaseSnapshot, Item, ItemValue};
 use serde_json::{Map, Value as Json, json};
 
@@ -38,9 +38,9 @@ pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut Pr
     let mut done = 0;
     let mut ended = Ok(());
     let total = Some(reading.counters().notes);
-    let searched = reading.search(&formula, base::Modseq(0), &mut |subject| {
-        let items = items(&reading, subject, &out.columns)?;
-        ended = out.write(subject.header, &items);
+    let searched = reading.search(&formula, base::Modseq(0), &mut |document| {
+        let items = items(&reading, document, &out.columns)?;
+        ended = out.write(document.header, &items);
         done += 1;
         if ended.is_ok() && done % 1_000 == 0 {
             let step = format!("exporting {}", request.path);
@@ -88,12 +88,16 @@ fn answer(request: &TableExport, documents: u64, documents_left_out: u64, writte
 }
 
 /// Returns the items of a document that the table contains. Only the wanted items of the body are read.
-fn items(reading: &DatabaseSnapshot<'_>, subject: &Subject<'_>, columns: &[String]) -> notes::Result<Vec<Item>> {
+fn items(
+    reading: &DatabaseSnapshot<'_>,
+    document: &FormulaDocument<'_>,
+    columns: &[String],
+) -> notes::Result<Vec<Item>> {
     let is_wanted = |name: &str| columns.is_empty() || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
-    let summary = subject.items.iter().filter(|item| is_wanted(item.name));
+    let summary = document.items.iter().filter(|item| is_wanted(item.name));
     let mut items: Vec<Item> = summary.map(notes::item::ItemRef::to_item).collect();
-    for body in reading.body_items(subject)?.iter().filter(|body| is_wanted(&body.name)) {
-        let note = subject.header.note;
+    for body in reading.body_items(document)?.iter().filter(|body| is_wanted(&body.name)) {
+        let note = document.header.note;
         let damaged = || notes::Error::Damaged { database: reading.database().path(), note, record: "body" };
         items.push(reading.body_item(note, body.ordinal)?.ok_or_else(damaged)?);
     }
@@ -104,9 +108,9 @@ fn items(reading: &DatabaseSnapshot<'_>, subject: &Subject<'_>, columns: &[Strin
 fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Result<Vec<String>, AdminError> {
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
-    reading.search(formula, base::Modseq(0), &mut |subject| {
-        let body = reading.body_items(subject)?;
-        let all = subject.items.iter().map(|item| item.name).chain(body.iter().map(|body| body.name.as_str()));
+    reading.search(formula, base::Modseq(0), &mut |document| {
+        let body = reading.body_items(document)?;
+        let all = document.items.iter().map(|item| item.name).chain(body.iter().map(|body| body.name.as_str()));
         for name in all.filter(|name| known.insert(name.to_ascii_lowercase())) {
             names.push(name.to_owned());
         }

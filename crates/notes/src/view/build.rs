@@ -23,7 +23,7 @@ use store::{Batch, Cursor, Direction, KeyRange, Table, TableReader};
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
 use crate::error::{Error, Result, damaged};
-use crate::evaluate::stored_subject;
+use crate::evaluate::stored_document;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::NoteHeader;
@@ -307,7 +307,7 @@ impl<'s> BuildPass<'s> {
             },
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.compute_rows(self.formulas, &stored_subject(header, summary, self.database)?, above);
+        let placed = self.index.compute_rows(self.formulas, &stored_document(header, summary, self.database)?, above);
         self.push_rows(header, placed)
     }
 
@@ -363,7 +363,7 @@ impl<'s> BuildPass<'s> {
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.compute_rows(self.formulas, &stored_subject(&header, &summary, self.database)?, above);
+        let placed = self.index.compute_rows(self.formulas, &stored_document(&header, &summary, self.database)?, above);
         self.push_rows(&header, placed)
     }
 

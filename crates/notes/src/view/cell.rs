@@ -7,9 +7,9 @@ use base::Timestamp;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use formula::Zone;
 
+use crate::formula_document;
 use crate::item::{ItemValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
-use crate::subject;
 use crate::view::limits::CELL_BYTES_MAX;
 
 /// Number of bytes by which a text counts more than its length.
@@ -76,7 +76,7 @@ impl Cell {
     /// Creates the cell that shows the result of a formula.
     #[must_use]
     pub fn of_formula_value(value: &formula::Value<'_>, zone: &Zone) -> Self {
-        match subject::to_item_value(value, zone) {
+        match formula_document::to_item_value(value, zone) {
             Ok(value) => Self::of_item(&value.as_borrowed()),
             Err(failure) => Self::of_failure(&failure),
         }

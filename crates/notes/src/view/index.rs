@@ -16,10 +16,10 @@ use formula::outcome::SelectedResponses;
 use store::{Table, TableReader};
 
 use crate::error::{Result, damaged};
+use crate::formula_document::FormulaDocument;
 use crate::grant::ReadersId;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{NoteClass, NoteFlags, NoteHeader};
-use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::row::{DocumentRow, RowKeys};
@@ -305,10 +305,10 @@ impl ViewIndex {
     pub(crate) fn compute_rows(
         &self,
         formulas: &CompiledView,
-        subject: &Subject<'_>,
+        document: &FormulaDocument<'_>,
         above: ParentPosition<'_>,
     ) -> DocumentRows {
-        let header = subject.header;
+        let header = document.header;
         let cycle = matches!(above, ParentPosition::CycleMember).then_some(header.unid);
         let parent = match above {
             ParentPosition::Document(back) => Some(back),
@@ -317,7 +317,7 @@ impl ViewIndex {
         if self.design.no_conflicts && header.flags.contains(NoteFlags::CONFLICT) {
             return DocumentRows { cycle, ..self.no_rows() };
         }
-        let ViewRowValues { selected, cells } = formulas.evaluate(subject);
+        let ViewRowValues { selected, cells } = formulas.evaluate(document);
         let comes_along = parent.is_some_and(|parent| match formulas.responses() {
             SelectedResponses::None => false,
             SelectedResponses::Children => parent.selected,
@@ -330,7 +330,7 @@ impl ViewIndex {
         let head = DocumentRow {
             unid: header.unid,
             response_level: 0,
-            readers: header.flags.contains(NoteFlags::HAS_READERS).then(|| ReadersId::of(&subject.items)),
+            readers: header.flags.contains(NoteFlags::HAS_READERS).then(|| ReadersId::of(&document.items)),
             conflict: header.flags.contains(NoteFlags::CONFLICT),
             cells: Vec::new(),
         };

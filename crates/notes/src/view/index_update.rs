@@ -18,7 +18,7 @@ use self::order::{CollationUpdate, OrderChanges};
 use crate::change_log;
 use crate::database::Database;
 use crate::error::{Result, damaged};
-use crate::evaluate::stored_subject;
+use crate::evaluate::stored_document;
 use crate::keys;
 use crate::note::NoteHeader;
 use crate::recent_changes::{PreviousState, RecentChange};
@@ -211,7 +211,7 @@ impl<'u> IndexUpdate<'u> {
         let had = match before {
             PreviousState::New => self.index.no_rows(),
             PreviousState::Version(version) => {
-                self.index.compute_rows(self.formulas, &version.subject(), ParentPosition::Nothing)
+                self.index.compute_rows(self.formulas, &version.formula_document(), ParentPosition::Nothing)
             }
         };
         let back = had.view_back_record();
@@ -303,18 +303,18 @@ impl<'u> IndexUpdate<'u> {
         let Some(bytes) = records::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.no_rows());
         };
-        let subject = stored_subject(header, &bytes, self.database)?;
+        let document = stored_document(header, &bytes, self.database)?;
         let parent = header.parent.filter(|_| self.index.follows_parents(self.formulas));
         let placed = match parent {
-            None => self.index.compute_rows(self.formulas, &subject, ParentPosition::Nothing),
+            None => self.index.compute_rows(self.formulas, &document, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.compute_rows(self.formulas, &subject, ParentPosition::CycleMember)
+                self.index.compute_rows(self.formulas, &document, ParentPosition::CycleMember)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
                 self.index.compute_rows(
                     self.formulas,
-                    &subject,
+                    &document,
                     back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document),
                 )
             }

@@ -19,8 +19,8 @@ use formula::{CompileError, Formula, FormulaOptions, Permissions};
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::evaluation_context::EvaluationContext;
+use crate::formula_document::FormulaDocument;
 use crate::limits::DOCUMENT_LIMITS;
-use crate::subject::Subject;
 use crate::view::cell::Cell;
 use crate::view::view_format::{Column, ViewDesign};
 
@@ -158,12 +158,12 @@ impl CompiledView {
 
     /// Evaluates the selection and the columns for a document.
     #[must_use]
-    pub fn evaluate(&self, subject: &Subject<'_>) -> ViewRowValues {
-        let selected = self.is_selected(subject);
-        if !selected && (subject.header.parent.is_none() || self.responses() == SelectedResponses::None) {
+    pub fn evaluate(&self, document: &FormulaDocument<'_>) -> ViewRowValues {
+        let selected = self.is_selected(document);
+        if !selected && (document.header.parent.is_none() || self.responses() == SelectedResponses::None) {
             return ViewRowValues { selected, cells: Vec::new() };
         }
-        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
+        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, document)).collect() }
     }
 
     /// Returns which responses are included with the selected documents.
@@ -241,19 +241,19 @@ impl CompiledView {
         selection.into_iter().chain(columns)
     }
 
-    fn is_selected(&self, subject: &Subject<'_>) -> bool {
+    fn is_selected(&self, document: &FormulaDocument<'_>) -> bool {
         match &self.selection {
             Selection::Formula(formula) => {
-                formula.evaluate_within(subject, &self.context, DOCUMENT_LIMITS).is_ok_and(|outcome| outcome.selected)
+                formula.evaluate_within(document, &self.context, DOCUMENT_LIMITS).is_ok_and(|outcome| outcome.selected)
             }
-            Selection::Folder(folder) => subject.header.uid_in(*folder).is_some(),
+            Selection::Folder(folder) => document.header.uid_in(*folder).is_some(),
         }
     }
 
-    fn cell(&self, source: &Source, subject: &Subject<'_>) -> Cell {
+    fn cell(&self, source: &Source, document: &FormulaDocument<'_>) -> Cell {
         match source {
-            Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
-            Source::Formula(formula) => match formula.evaluate_within(subject, &self.context, DOCUMENT_LIMITS) {
+            Source::Item(name) => document.value(name).map_or(Cell::None, Cell::of_item),
+            Source::Formula(formula) => match formula.evaluate_within(document, &self.context, DOCUMENT_LIMITS) {
                 Ok(outcome) => Cell::of_formula_value(&outcome.value, &formula.options().zone),
                 Err(stop) => Cell::of_failure(&stop.to_string()),
             },

@@ -21,8 +21,8 @@ fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<S
     let reading = access.read().expect("a snapshot");
     let selection = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
     let mut found = Vec::new();
-    let mut take = |subject: &notes::subject::Subject<'_>| {
-        let subject = subject.value("Subject").cloned().expect("each has one").into_owned();
+    let mut take = |document: &notes::formula_document::FormulaDocument<'_>| {
+        let subject = document.value("Subject").cloned().expect("each has one").into_owned();
         found.push(subject.text().expect("a text").to_owned());
         Ok(true)
     };
@@ -99,8 +99,8 @@ fn columns_are_evaluated_from_items_and_formulas() {
     let mut rows = Vec::new();
     let all = Formula::compile("SELECT @All", &FormulaOptions::default()).expect("a formula");
     reading
-        .search(&all, Modseq(0), &mut |subject| {
-            let values = compiled.evaluate(subject);
+        .search(&all, Modseq(0), &mut |document| {
+            let values = compiled.evaluate(document);
             rows.extend(values.selected.then_some(values.cells));
             Ok(true)
         })
@@ -127,8 +127,8 @@ fn times_of_day_are_stored_as_texts_in_order() {
         let reading = access.read().expect("a snapshot");
         let mut cells = Vec::new();
         let first = Formula::compile("SELECT Subject = \"one\"", &FormulaOptions::default()).expect("a formula");
-        let mut take = |subject: &notes::subject::Subject<'_>| {
-            cells.extend(compiled.evaluate(subject).cells);
+        let mut take = |document: &notes::formula_document::FormulaDocument<'_>| {
+            cells.extend(compiled.evaluate(document).cells);
             Ok(true)
         };
         reading.search(&first, Modseq(0), &mut take).expect("sound");

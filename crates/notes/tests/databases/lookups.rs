@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::{NoteId, Timestamp, Unid};
 use formula::{Formula, FormulaOptions};
+use notes::formula_document::FormulaDocument;
 use notes::lookup::LookupContext;
-use notes::subject::Subject;
 use notes::view::note::ViewNote;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{AclLevel, Database, Item, ItemValue, NewNote};
@@ -70,8 +70,8 @@ impl Shop {
         let lookups = LookupContext::new(&reading);
         let formula = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
         let header = reading.header(NoteId(1)).expect("sound").expect("the access control list");
-        let subject = Subject::new(&header, Vec::new());
-        let outcome = formula.evaluate(&subject, &lookups).expect("within its limits");
+        let document = FormulaDocument::new(&header, Vec::new());
+        let outcome = formula.evaluate(&document, &lookups).expect("within its limits");
         match &outcome.value {
             formula::Value::Error(failure) => failure.kind.to_string(),
             value => formula::print_value::render(value, formula.options(), Timestamp(0)),

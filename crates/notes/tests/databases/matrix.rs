@@ -219,8 +219,8 @@ impl Case {
             let selection =
                 formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
             let mut found = false;
-            reading.search(&selection, Modseq(0), &mut |subject| {
-                found |= subject.header.note == self.note;
+            reading.search(&selection, Modseq(0), &mut |document| {
+                found |= document.header.note == self.note;
                 Ok(true)
             })?;
             Ok(found)
@@ -346,8 +346,8 @@ const READING: &[Row] = &[
             formula::Formula::compile("SELECT @All", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
             let mut found = false;
-            r.search(&selection, Modseq(0), &mut |subject| {
-                found |= subject.header.note == c.note && !r.body_items(subject)?.is_empty();
+            r.search(&selection, Modseq(0), &mut |document| {
+                found |= document.header.note == c.note && !r.body_items(document)?.is_empty();
                 Ok(true)
             })?;
             Ok(found)

@@ -77,9 +77,9 @@ fn rows_follow_the_rules() {
         for number in 1..=24 {
             let header = header(number);
             let items = items(number as usize);
-            let subject = Subject::new(&header, items.iter().map(Item::as_borrowed).collect());
+            let document = FormulaDocument::new(&header, items.iter().map(Item::as_borrowed).collect());
             for (key, row) in
-                index.compute_rows(&compiled, &subject, ParentPosition::Nothing).rows.into_iter().flatten()
+                index.compute_rows(&compiled, &document, ParentPosition::Nothing).rows.into_iter().flatten()
             {
                 digest.update(&key).update(&row.encode());
             }

@@ -1,8 +1,8 @@
 //! A document as a formula sees it, and the conversion of values between items and formulas.
 //!
-//! A [`Subject`] has the header of a note and its summary items, borrowed from the stored record. It also has two items
-//! that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32 hexadecimal
-//! digits) and `$Conflict`.
+//! A [`FormulaDocument`] has the header of a note and its summary items, borrowed from the stored record. It also has
+//! two items that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32
+//! hexadecimal digits) and `$Conflict`.
 
 use base::{NoteId, Timestamp, Unid};
 use formula::host::{Attachment, DocumentState, DocumentTime};
@@ -28,7 +28,7 @@ pub fn reserved_item(name: &str) -> Option<&'static str> {
 
 /// A note as a formula sees it.
 #[derive(Clone, Debug)]
-pub struct Subject<'n> {
+pub struct FormulaDocument<'n> {
     /// The header of the note.
     pub header: &'n NoteHeader,
     /// The summary items of the note.
@@ -37,8 +37,8 @@ pub struct Subject<'n> {
     pub(crate) body_bytes: &'n [u8],
 }
 
-impl<'n> Subject<'n> {
-    /// Creates the subject of a header and its items.
+impl<'n> FormulaDocument<'n> {
+    /// Creates the document of a header and its items.
     #[must_use]
     pub fn new(header: &'n NoteHeader, items: Vec<ItemRef<'n>>) -> Self {
         Self { header, items, body_bytes: &[] }
@@ -51,7 +51,7 @@ impl<'n> Subject<'n> {
     }
 }
 
-impl Document for Subject<'_> {
+impl Document for FormulaDocument<'_> {
     fn item(&self, _: Option<usize>, name: &str) -> Option<formula::Value<'_>> {
         if let Some(value) = self.value(name) {
             return to_formula_value(value);
