@@ -212,7 +212,7 @@ fn change_acl<T>(
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
-    let mut transaction = instance.notes.transaction(&accesses)?;
+    let mut transaction = instance.databases.transaction(&accesses)?;
     let mut acl = reader.read()?.acl().as_ref().clone();
     let outcome = change(&mut acl)?;
     let before = reader.read()?.acl();

@@ -42,7 +42,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
 }
 
 fn list(instance: &Instance) -> AdminResult {
-    let records = instance.notes.database_list()?;
+    let records = instance.databases.database_list()?;
     Ok(Answer::list(records.iter().map(database_row).collect()))
 }
 
@@ -112,7 +112,7 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
-    instance.notes.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
+    instance.databases.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
 }
 
@@ -148,7 +148,7 @@ fn delete(instance: &Instance, path: &str, force: bool) -> AdminResult {
             )));
         }
     }
-    instance.notes.database_delete(&access)?;
+    instance.databases.database_delete(&access)?;
     Ok(Answer::message(format!("{path} was deleted.")))
 }
 
@@ -259,7 +259,7 @@ fn disk_bytes(instance: &Instance, facts: &DatabaseRecord) -> Result<u64, AdminE
 fn compact(instance: &Instance, request: &CompactRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
-        None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
+        None => instance.databases.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
     let total = paths.len() as u64;
     if !request.dry_run {
@@ -314,7 +314,7 @@ fn upgrade(
 ) -> Result<Vec<(&'static str, Value)>, AdminError> {
     let path = access.database().path();
     let mut upgrade =
-        if dry_run { Upgrade::plan(&instance.notes, access) } else { Upgrade::begin(&instance.notes, access) };
+        if dry_run { Upgrade::plan(&instance.databases, access) } else { Upgrade::begin(&instance.databases, access) };
     let step = format!("{} {path}", if dry_run { "looking at" } else { "upgrading" });
     loop {
         let so_far = upgrade.step()?;
@@ -426,8 +426,9 @@ mod tests {
     fn sample_with_structure(path: &str, structure: OdsVersion) -> Sample {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
-        let record = sample.instance.notes.database_open(path).expect("the database exists").record().as_ref().clone();
-        sample.instance.notes.close_idle();
+        let record =
+            sample.instance.databases.database_open(path).expect("the database exists").record().as_ref().clone();
+        sample.instance.databases.close_idle();
         let mut batch = store::Batch::new();
         let key = format!("p{path}");
         batch.put(Table::Catalog, key.as_bytes(), &DatabaseRecord { ods: structure, ..record }.encode());

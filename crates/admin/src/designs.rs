@@ -72,7 +72,7 @@ pub(super) fn apply(
     template: &Template,
     path: &str,
 ) -> AdminResult {
-    let DesignChanges { created, changed, removed, kept, skipped } = template.apply(&instance.notes, access)?;
+    let DesignChanges { created, changed, removed, kept, skipped } = template.apply(&instance.databases, access)?;
     let answer = Answer::record(vec![
         ("database", json!(path)),
         ("template", json!(template.name)),

@@ -14,7 +14,7 @@ pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallb
         Request::Group(request) => groups::execute(instance, request),
         Request::Domain(request) => domains::execute(instance, request),
         Request::Db(request) => databases::execute(instance, request, report),
-        Request::Fixup(request) => fixup::execute(&instance.notes, &request, report),
+        Request::Fixup(request) => fixup::execute(&instance.databases, &request, report),
         Request::Design(request) => designs::execute(instance, &request),
         Request::Updall(request) => views::updall(instance, &request, report),
         Request::Backup(request) => maintenance::backup(instance, &request, report),

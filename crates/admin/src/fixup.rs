@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use instance::StoreServices;
-use notes::Notes;
+use notes::Databases;
 use notes::fixup::{self, FixupFinding, FixupReport, FixupStage};
 use serde_json::{Value, json};
 use store::{Direction, KeyRange, Table};
@@ -31,12 +31,12 @@ const ATTACHMENTS: &str = "attachments";
 const INDISPENSABLE_TABLES: [Table; 2] = [Table::Catalog, Table::Store];
 
 /// Checks or repairs databases while other tasks use the store. The files of the store are not replaced.
-pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
+pub(super) fn execute(databases: &Databases, request: &FixupRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.check_store(notes, report)?;
+        found.check_store(databases, report)?;
     }
-    found.check_databases(notes, request, report)?;
+    found.check_databases(databases, request, report)?;
     found.answer(request.check_only)
 }
 
@@ -49,9 +49,9 @@ pub fn execute_offline(
 ) -> AdminResult {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.check_store(&services.notes, report)?;
+        found.check_store(&services.databases, report)?;
     }
-    found.check_databases(&services.notes, request, report)?;
+    found.check_databases(&services.databases, request, report)?;
     if request.check_only || !request.paths.is_empty() {
         return found.answer(request.check_only);
     }
@@ -59,7 +59,7 @@ pub fn execute_offline(
         found.repair_files(services, request, report)?;
     } else if services.store.blobs().are_references_missing(&services.store)? {
         // An earlier fixup was killed before it rebuilt the references.
-        found.rebuild_references(&services.notes);
+        found.rebuild_references(&services.databases);
     }
     found.answer(request.check_only)
 }
@@ -114,12 +114,12 @@ struct Findings {
 impl Findings {
     fn check_databases(
         &mut self,
-        notes: &Notes,
+        databases: &Databases,
         request: &FixupRequest,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), AdminError> {
         let paths = if request.paths.is_empty() {
-            notes.database_list()?.into_iter().map(|record| record.path).collect()
+            databases.database_list()?.into_iter().map(|record| record.path).collect()
         } else {
             request.paths.clone()
         };
@@ -135,11 +135,11 @@ impl Findings {
             let mut on_progress = |stage, total| {
                 let _ = report(progress_of(path, stage, total));
             };
-            match work(notes, path, &mut on_progress) {
+            match work(databases, path, &mut on_progress) {
                 Ok(result) => {
                     self.add_report(path, &result);
                     if result.repaired
-                        && let Err(error) = mail::mailbox::restore_default_folders(notes, path)
+                        && let Err(error) = mail::mailbox::restore_default_folders(databases, path)
                     {
                         self.add(
                             path,
@@ -170,19 +170,19 @@ impl Findings {
     }
 
     /// Reads every byte of the store and of the attachments.
-    fn check_store(&mut self, notes: &Notes, report: &mut ProgressCallback<'_>) -> Result<(), AdminError> {
+    fn check_store(&mut self, databases: &Databases, report: &mut ProgressCallback<'_>) -> Result<(), AdminError> {
         let mut flow = ControlFlow::Continue(());
         let mut read = |step: &str, done| {
             if flow.is_continue() {
                 flow = report(Progress { step: step.to_owned(), done, total: None, unit: Unit::Bytes });
             }
         };
-        for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
+        for error in databases.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
             self.add(STORE, FindingKind::Block, error.to_string(), false);
             self.unreadable.push(error);
         }
-        let blobs = notes.store().blobs();
-        match blobs.verify_all(notes.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
+        let blobs = databases.store().blobs();
+        match blobs.verify_all(databases.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
             Ok(damage) => {
                 damage.iter().for_each(|error| self.add(ATTACHMENTS, FindingKind::Lost, error.to_string(), false));
             }
@@ -214,10 +214,10 @@ impl Findings {
         }
         let services = self.replace_files(services, report)?;
         let mut again = Self::default();
-        again.check_databases(&services.notes, request, report)?;
+        again.check_databases(&services.databases, request, report)?;
         self.merge_second_repair(again);
         if were_references {
-            self.rebuild_references(&services.notes);
+            self.rebuild_references(&services.databases);
         }
         self.merge_remaining_blocks(&services.store.engine().verify(&mut |_| ())?);
         Ok(())
@@ -233,7 +233,7 @@ impl Findings {
         for _ in 0..REPAIR_ROUNDS_MAX {
             let mut taken = Vec::new();
             for table in tables_of(&damage) {
-                if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&services.notes, table)? {
+                if INDISPENSABLE_TABLES.contains(&table) && !is_readable(&services.databases, table)? {
                     continue;
                 }
                 let step = format!("replacing files of {}", table.name());
@@ -260,8 +260,8 @@ impl Findings {
         }
     }
 
-    fn rebuild_references(&mut self, notes: &Notes) {
-        match maintenance::rebuild_references(notes) {
+    fn rebuild_references(&mut self, databases: &Databases) {
+        match maintenance::rebuild_references(databases) {
             Ok(done) => self.messages.push(done),
             Err(error) => self.add(
                 ATTACHMENTS,
@@ -368,8 +368,8 @@ impl Findings {
 
 /// Returns `true` if all records of a table can be read, so that only the access structures that lead to them are
 /// damaged.
-fn is_readable(notes: &Notes, table: Table) -> Result<bool, AdminError> {
-    let mut cursor = notes.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
+fn is_readable(databases: &Databases, table: Table) -> Result<bool, AdminError> {
+    let mut cursor = databases.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
     loop {
         match cursor.next() {
             Ok(Some(_)) => {}

@@ -36,7 +36,11 @@ pub(super) fn index(instance: &Instance, request: &IndexRequest, report: &mut Pr
         None => facts.options.full_text,
     };
     if full_text != facts.options.full_text {
-        instance.notes.database_options_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
+        instance.databases.database_options_set(
+            &access,
+            &facts.title,
+            DatabaseOptions { full_text, ..facts.options },
+        )?;
     }
     if full_text == FullTextSchedule::Off || request.rebuild {
         if let Some(search) = instance.full_text.open_existing()? {

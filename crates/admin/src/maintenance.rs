@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use instance::Instance;
-use notes::{Notes, fixup};
+use notes::{Databases, fixup};
 use serde_json::json;
 
 use super::request::{BackupRequest, BlobRequest};
@@ -74,7 +74,7 @@ pub(super) fn blobs(instance: &Instance, request: &BlobRequest, report: &mut Pro
         messages.push(format!("{removed} removed ({}).", format_count(bytes, "byte", "bytes")));
     }
     if request.rebuild {
-        messages.push(rebuild_references(&instance.notes)?);
+        messages.push(rebuild_references(&instance.databases)?);
     }
     let found = instance.store.blobs().report(instance.store.as_ref())?;
     let mut answer = Answer::record(vec![
@@ -98,7 +98,7 @@ fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Ve
     if missing.is_empty() {
         return Ok(Vec::new());
     }
-    let databases = instance.notes.database_list()?;
+    let databases = instance.databases.database_list()?;
     let mut users = Vec::new();
     for blob in missing {
         for owner in instance.store.blobs().users(instance.store.as_ref(), blob, USERS_NAMED_MAX)? {
@@ -114,14 +114,14 @@ fn users_of_missing(instance: &Instance, missing: &[store::BlobId]) -> Result<Ve
 ///
 /// No other task may use the data folder meanwhile: a reference added between the scan of the databases and the rebuild
 /// would be lost.
-pub(super) fn rebuild_references(notes: &Notes) -> Result<String, AdminError> {
+pub(super) fn rebuild_references(databases: &Databases) -> Result<String, AdminError> {
     let mut uses = Vec::new();
-    for facts in notes.database_list()? {
-        let database = notes.database_open(&facts.path)?;
+    for facts in databases.database_list()? {
+        let database = databases.database_open(&facts.path)?;
         fixup::blob_uses(&database, &mut |owner, blob| uses.push(Ok((owner, blob))))?;
     }
-    let store = notes.store();
-    let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), notes.clock().now())?;
+    let store = databases.store();
+    let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), databases.clock().now())?;
     Ok(format!(
         "The table of references to attachments was rebuilt: {} missing, {} wrong, {} no references.",
         format_count(rebuilt.added, "was", "were"),

@@ -197,7 +197,7 @@ pub fn set_quota(instance: &Instance, person: &Person, quota_bytes: Option<u64>)
     let Some(access) = mail_file(instance, person)? else { return Ok(()) };
     let record = access.database().record();
     let options = notes::DatabaseOptions { quota_bytes, ..record.options };
-    Ok(instance.notes.database_options_set(&access, &record.title, options)?)
+    Ok(instance.databases.database_options_set(&access, &record.title, options)?)
 }
 
 fn remove(instance: &Instance, name: &str, delete_mail: bool) -> AdminResult {
@@ -225,7 +225,7 @@ fn remove(instance: &Instance, name: &str, delete_mail: bool) -> AdminResult {
 
 fn delete_mail_file(instance: &Instance, person: &Person) -> Result<(), AdminError> {
     match mail_file(instance, person)? {
-        Some(access) => Ok(instance.notes.database_delete(&access)?),
+        Some(access) => Ok(instance.databases.database_delete(&access)?),
         None => Ok(()),
     }
 }
@@ -241,7 +241,7 @@ fn mail_file(instance: &Instance, person: &Person) -> Result<Option<Access<level
 
 /// Opens a database with the rights of this server.
 pub fn open_as_manager(instance: &Instance, path: &str) -> Result<Access<level::Manager>, AdminError> {
-    let database = instance.notes.database_open(path)?;
+    let database = instance.databases.database_open(path)?;
     let identity = std::sync::Arc::new(notes::Identity::local_server(instance.directory.options().server.clone()));
     Ok(database.authorize(&identity)?)
 }
@@ -302,7 +302,7 @@ mod tests {
 
     /// Overwrites a record of the store with invalid content, while no open database has it in memory.
     fn damage(sample: &Sample, table: store::Table, key: &[u8]) {
-        sample.instance.notes.close_idle();
+        sample.instance.databases.close_idle();
         let mut batch = store::Batch::new();
         batch.put(table, key, b"?");
         sample.instance.store.engine().write(&batch).expect("the disk is well");

@@ -68,7 +68,7 @@ fn change_all(
     let reader: Access<level::Reader> = access.downgrade();
     let writer: Access<level::Depositor> = access.downgrade();
     let accesses = [&writer];
-    let mut transaction = instance.notes.transaction(&accesses)?;
+    let mut transaction = instance.databases.transaction(&accesses)?;
     let reading = reader.read()?;
     for note in notes.iter().map(|note| NoteId(*note)) {
         let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
@@ -108,7 +108,7 @@ mod tests {
     fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
         let writer: Access<level::Depositor> = open(&sample.instance, PATH).expect("the database exists").downgrade();
         let accesses = [&writer];
-        let mut transaction = sample.instance.notes.transaction(&accesses).expect("the transaction begins");
+        let mut transaction = sample.instance.databases.transaction(&accesses).expect("the transaction begins");
         let outcome = change(&mut transaction.writer(0)).expect("the change is valid");
         transaction.commit().expect("the store works");
         outcome

@@ -227,7 +227,7 @@ impl Import<'_> {
     fn commit(&mut self, documents: Vec<NewNote>, record_progress: RecordProgress) -> Result<Ticket, AdminError> {
         let writing = self.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = self.instance.notes.transaction(&accesses)?;
+        let mut transaction = self.instance.databases.transaction(&accesses)?;
         for new in documents {
             transaction.writer(0).note_create(new)?;
         }
@@ -238,7 +238,7 @@ impl Import<'_> {
     /// Waits until the pending transaction is durable.
     fn await_durability(&mut self) -> Result<(), AdminError> {
         let Some((ticket, progress)) = self.under_way.take() else { return Ok(()) };
-        let waited = self.instance.notes.store().durable(ticket).wait();
+        let waited = self.instance.databases.store().durable(ticket).wait();
         waited.map_err(|error| self.with_durable_progress(error.into()))?;
         self.durable_progress = progress;
         Ok(())
@@ -248,7 +248,7 @@ impl Import<'_> {
     fn with_durable_progress(&mut self, failure: AdminError) -> AdminError {
         // The pending transaction may still succeed.
         if let Some((ticket, progress)) = self.under_way.take()
-            && self.instance.notes.store().durable(ticket).wait().is_ok()
+            && self.instance.databases.store().durable(ticket).wait().is_ok()
         {
             self.durable_progress = progress;
         }

@@ -17,13 +17,13 @@ use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, d
 pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
-        None => instance.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
+        None => instance.databases.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
     let mut rows = Vec::new();
     for path in paths {
         let access = match databases::open(instance, &path) {
             // A database may have been deleted or renamed since the list was read.
-            Err(_) if request.path.is_none() && !instance.notes.database_exists(&path)? => continue,
+            Err(_) if request.path.is_none() && !instance.databases.database_exists(&path)? => continue,
             opened => opened?.downgrade(),
         };
         let views = access.read()?.views()?;

@@ -131,7 +131,7 @@ fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, C
     let config = Arc::new(config);
     // Opening the store proves that it is usable.
     let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(CommandError::of)?;
-    let databases = instance.notes.database_list().map_err(CommandError::of)?.len();
+    let databases = instance.databases.database_list().map_err(CommandError::of)?.len();
     let answer = Answer::record(vec![
         ("backup", json!(restored.number)),
         ("files", json!(restored.files)),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use instance::{Instance, authorize_server};
 use notes::view::note::ViewNote;
-use notes::{Access, Database, Identity, Item, ItemValue, NewNote, Note, NoteClass, Notes, Writer, level};
+use notes::{Access, Database, Databases, Identity, Item, ItemValue, NewNote, Note, NoteClass, Writer, level};
 use serde::Deserialize;
 
 use crate::error::DesignError;
@@ -137,11 +137,11 @@ impl Template {
     }
 
     /// Applies the template to a database in one transaction, and waits until the transaction is durable.
-    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<DesignChanges, DesignError> {
+    pub fn apply(&self, databases: &Databases, access: &Access<level::Designer>) -> Result<DesignChanges, DesignError> {
         let stored = design_notes(access)?;
         let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = notes.transaction(&accesses)?;
+        let mut transaction = databases.transaction(&accesses)?;
         let mut work = TemplateApplication {
             template: self,
             writer: transaction.writer(0),
@@ -154,7 +154,7 @@ impl Template {
         work.delete_obsolete()?;
         let applied = work.applied;
         let ticket = transaction.commit()?;
-        notes.store().durable(ticket).wait()?;
+        databases.store().durable(ticket).wait()?;
         Ok(applied)
     }
 }
@@ -175,10 +175,10 @@ pub fn check_name(name: &str) -> Result<(), DesignError> {
 pub fn apply_to_new(instance: &Instance, database: &Arc<Database>, template: &Template) -> Result<(), DesignError> {
     let applied = authorize_server(database)
         .map_err(DesignError::from)
-        .and_then(|access| template.apply(&instance.notes, &access));
+        .and_then(|access| template.apply(&instance.databases, &access));
     applied.map(drop).inspect_err(|_| {
         let itself = Arc::new(Identity::local_server(""));
-        let dropped = database.authorize(&itself).and_then(|access| instance.notes.database_delete(&access));
+        let dropped = database.authorize(&itself).and_then(|access| instance.databases.database_delete(&access));
         if let Err(error) = dropped {
             tracing::error!(target: "design", database = database.path(), %error, "cannot delete a new database to which its template could not be applied");
         }
@@ -341,7 +341,8 @@ mod tests {
     fn database(sample: &Sample) -> Access<level::Designer> {
         let acl = Acl::open_to_all(AclLevel::Reader);
         let new = NewDatabase::new(PATH, "Talk", DatabaseKind::Standard, acl);
-        authorize_server(&sample.instance.notes.database_create(&new).expect("made")).expect("the server has access")
+        authorize_server(&sample.instance.databases.database_create(&new).expect("made"))
+            .expect("the server has access")
     }
 
     #[test]
@@ -349,10 +350,10 @@ mod tests {
         for template in template_catalog::supplied_templates() {
             let sample = Sample::new();
             let access = database(&sample);
-            let applied = template.apply(&sample.instance.notes, &access).expect("applied");
+            let applied = template.apply(&sample.instance.databases, &access).expect("applied");
             assert_eq!(applied.created.len(), template.views.len() + template.forms.len());
             assert_eq!(template_of(&access).expect("sound").as_deref(), Some(template.name.as_str()));
-            let again = template.apply(&sample.instance.notes, &access).expect("applied");
+            let again = template.apply(&sample.instance.databases, &access).expect("applied");
             assert_eq!(
                 again,
                 DesignChanges { kept: applied.created.len(), ..DesignChanges::default() },
@@ -364,24 +365,24 @@ mod tests {
     #[test]
     fn refresh_applies_changes_and_skips_custom_views() {
         let sample = Sample::new();
-        let notes = &sample.instance.notes;
+        let databases = &sample.instance.databases;
         let access = database(&sample);
         let text = template_catalog::FILES[0];
         let old = Template::parse(text).expect("the template is valid");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
         let writing = access.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = databases.transaction(&accesses).expect("a transaction");
         transaction.writer(0).view_create(&by_hand).expect("made");
         transaction.commit().expect("committed");
-        let first = old.apply(notes, &access).expect("applied");
+        let first = old.apply(databases, &access).expect("applied");
         assert_eq!(first.skipped, ["By Author"]);
         let changed = text
             .replace("title = \"By Category\"", "title = \"By Kind\"")
             .replace("collapsed = true\ncolumns", "columns")
             .replace("label = \"Contents\"", "label = \"Text\"");
         let new = Template::parse(&changed).expect("the template is valid");
-        let second = new.apply(notes, &access).expect("applied");
+        let second = new.apply(databases, &access).expect("applied");
         assert_eq!((second.created, second.removed), (vec!["By Kind".to_owned()], vec!["By Category".to_owned()]));
         assert_eq!(second.changed, ["Topic", "Response"]);
         assert_eq!(second.skipped, ["By Author"]);
@@ -424,7 +425,7 @@ mod tests {
         template_catalog::TemplateCatalog::of_data_folder(&sample.instance.data)
             .find_or_error("log")
             .expect("there")
-            .apply(&sample.instance.notes, &access)
+            .apply(&sample.instance.databases, &access)
             .expect("applied");
         let fields = form_fields(&access, "Event").expect("sound");
         assert_eq!(fields.get("time").map(String::as_str), Some("time"));

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use base::{Clock, Name, Random, ViewId};
 use base64ct::{Base64, Encoding};
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Identity, NewDatabase, Notes,
-    Transaction, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Identity,
+    NewDatabase, Transaction, level,
 };
 use store::Store;
 
@@ -112,7 +112,7 @@ impl MemorySize for CachedLookup {
 
 /// The directory of a server.
 pub struct Directory {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     reader: Access<level::Manager>,
     writer: Access<level::Depositor>,
     view: ViewId,
@@ -123,15 +123,16 @@ pub struct Directory {
 
 impl Directory {
     /// Opens the directory of a server. Creates it if it does not exist.
-    pub fn open(notes: &Arc<Notes>, options: DirectoryOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let database = open_database(notes, &options.server)?;
+    pub fn open(databases: &Arc<Databases>, options: DirectoryOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let database = open_database(databases, &options.server)?;
         let identity = Arc::new(Identity::local_server(options.server.clone()));
         let reader: Access<level::Manager> = database.authorize(&identity)?;
         let writer = reader.downgrade();
-        let view = open_view(notes, &reader, &writer)?;
-        let credentials = LoginState::new(&options, clock, notes.random())?;
+        let view = open_view(databases, &reader, &writer)?;
+        let credentials = LoginState::new(&options, clock, databases.random())?;
         let cache = NameCache::new(options.cache_bytes);
-        let mut directory = Self { notes: Arc::clone(notes), reader, writer, view, options, cache, credentials };
+        let mut directory =
+            Self { databases: Arc::clone(databases), reader, writer, view, options, cache, credentials };
         directory.ensure_server()?;
         let secret = directory.ensure_scram_secret()?;
         directory.credentials.set_scram_secret(secret);
@@ -264,12 +265,12 @@ impl Directory {
         self.catch_up()
     }
 
-    pub(crate) fn notes(&self) -> &Arc<Notes> {
-        &self.notes
+    pub(crate) fn databases(&self) -> &Arc<Databases> {
+        &self.databases
     }
 
     pub(crate) fn store(&self) -> &Store {
-        self.notes.store()
+        self.databases.store()
     }
 
     pub(crate) fn view(&self) -> ViewId {
@@ -285,7 +286,7 @@ impl Directory {
     }
 
     pub(crate) fn transaction(&self) -> Result<Transaction<'_>> {
-        Ok(self.notes.transaction(&[&self.writer])?)
+        Ok(self.databases.transaction(&[&self.writer])?)
     }
 
     pub(crate) fn edit(&self) -> Result<DirectoryTransaction<'_>> {
@@ -404,12 +405,12 @@ impl Directory {
     }
 
     pub(crate) fn random(&self) -> &dyn Random {
-        self.notes.random()
+        self.databases.random()
     }
 }
 
-fn open_database(notes: &Notes, server: &Name) -> Result<Arc<Database>> {
-    match notes.database_open(DATABASE_PATH) {
+fn open_database(databases: &Databases, server: &Name) -> Result<Arc<Database>> {
+    match databases.database_open(DATABASE_PATH) {
         Err(notes::Error::NotFound { .. }) => {}
         opened => return Ok(opened?),
     }
@@ -418,17 +419,21 @@ fn open_database(notes: &Notes, server: &Name) -> Result<Arc<Database>> {
         acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     }
     let new = NewDatabase::new(DATABASE_PATH, "Directory", DatabaseKind::Directory, acl);
-    Ok(notes.database_create(&new)?)
+    Ok(databases.database_create(&new)?)
 }
 
-fn open_view(notes: &Notes, reader: &Access<level::Manager>, writer: &Access<level::Depositor>) -> Result<ViewId> {
+fn open_view(
+    databases: &Databases,
+    reader: &Access<level::Manager>,
+    writer: &Access<level::Depositor>,
+) -> Result<ViewId> {
     if let Some(view) = index::find_view(&reader.read()?)? {
         return Ok(view);
     }
     let accesses = [writer];
-    let mut transaction = notes.transaction(&accesses)?;
+    let mut transaction = databases.transaction(&accesses)?;
     let note = transaction.writer(0).note_create(index::design_note())?;
     let ticket = transaction.commit()?;
-    notes.store().durable(ticket).wait()?;
+    databases.store().durable(ticket).wait()?;
     Ok(ViewId(note.0))
 }

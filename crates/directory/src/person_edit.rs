@@ -144,7 +144,7 @@ impl Directory {
     /// [`Error::AlreadyTaken`] if the path belongs to another person.
     pub fn mail_file_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<Option<Arc<Person>>> {
         let mut holder = None;
-        self.notes().database_rename_with(access, path, |catalog| {
+        self.databases().database_rename_with(access, path, |catalog| {
             let mut edit = self.edit()?;
             // The path must not be read earlier: until the catalog is locked, another thread may rename the database.
             let old = mail_file_owner(&mut edit, &access.database().path())?;
@@ -167,11 +167,11 @@ impl Directory {
     /// to it.
     pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
         require_mail_file_free(&mut self.edit()?, &new.path, None)?;
-        let database = self.notes().database_create(new)?;
+        let database = self.databases().database_create(new)?;
         // A person added meanwhile may have been given the path before the database existed.
         if let Err(error) = require_mail_file_free(&mut self.edit()?, &new.path, None) {
             let itself = Arc::new(Identity::local_server(self.options().server.clone()));
-            self.notes().database_delete(&database.authorize(&itself)?)?;
+            self.databases().database_delete(&database.authorize(&itself)?)?;
             return Err(error);
         }
         Ok(database)
@@ -282,7 +282,7 @@ impl Directory {
         let stem = stem.trim_start_matches('.');
         for number in 1..=MAIL_FILE_NUMBERS_MAX {
             let path = if number == 1 { format!("mail/{stem}.nsf") } else { format!("mail/{stem}-{number}.nsf") };
-            if edit.is_free(&LookupKey::mail_file(&path))? && !self.notes().database_exists(&path)? {
+            if edit.is_free(&LookupKey::mail_file(&path))? && !self.databases().database_exists(&path)? {
                 return Ok(path);
             }
         }

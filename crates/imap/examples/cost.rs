@@ -13,7 +13,7 @@ use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
 use imap::session::{ConnectionAction, Session, SessionContext, SessionOptions};
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Identity, Notes};
+use notes::{Databases, Identity};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use store::memory::MemoryEngine;
 use store::{Store, SyncMode};
@@ -76,7 +76,7 @@ fn main() {
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
     let mail = MailStore::new(
-        Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))),
+        Databases::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7))),
         MailOptions::default(),
     );
     mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");

@@ -18,7 +18,7 @@ use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
 use imap::session::{ConnectionAction, Session, SessionContext, SessionOptions};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, Identity, Notes, level};
+use notes::{Access, Databases, Identity, level};
 use sasl::{Credentials, Login, LoginError, LoginOrigin, PasswordRequest};
 use search::FullTextIndex;
 use store::{Store, SyncMode};
@@ -89,15 +89,15 @@ fn main() {
     let options = store::StoreOptions { sync: SyncMode::Off, ..store::StoreOptions::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let clock = Arc::new(SimClock::new());
-    let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
-    let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+    let databases = Databases::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
+    let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
     mail.create_if_missing(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
     let random = SeededRandom::new(2);
     fill(&mail, &random, count);
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::FullTextOptions { contents, ..search::FullTextOptions::default() };
     let index =
-        Arc::new(FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
+        Arc::new(FullTextIndex::open(databases, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
     let context = || {
         SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, SessionOptions::default())

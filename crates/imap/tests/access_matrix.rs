@@ -72,9 +72,9 @@ fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     acl.entries.push(AclEntry::new("alice@demo.test", level));
     let manager: Access<level::Manager> = database.authorize(&itself).expect("the server may change the ACL");
     let options = notes::DatabaseOptions { quota_bytes: Some(1 << 20), ..notes::DatabaseOptions::default() };
-    file.mail().notes().database_options_set(&manager, "alice", options).expect("the store works");
+    file.mail().databases().database_options_set(&manager, "alice", options).expect("the store works");
     let accesses = [&access];
-    let mut transaction = file.mail().notes().transaction(&accesses).expect("the store works");
+    let mut transaction = file.mail().databases().transaction(&accesses).expect("the store works");
     transaction.writer(0).acl_set(acl).expect("the server may change the ACL");
     transaction.commit().expect("the store works");
     let mut connection = Connection::new(&world, Peer::local());

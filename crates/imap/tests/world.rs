@@ -13,7 +13,7 @@ use imap::backend::{Accounts, FullTextProvider};
 use imap::session::{SessionContext, SessionOptions};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{AuthenticationMethod, Identity, Notes};
+use notes::{AuthenticationMethod, Databases, Identity};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use search::FullTextIndex;
@@ -47,10 +47,10 @@ impl TestServer {
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
-        let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
+        let databases = Databases::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
         let folder = tempfile::tempdir().expect("a folder for the index");
-        let index = Arc::new(open_index(&notes, folder.path()));
-        let mail = MailStore::new(notes, MailOptions::default());
+        let index = Arc::new(open_index(&databases, folder.path()));
+        let mail = MailStore::new(databases, MailOptions::default());
         let accounts = MemoryAccounts { mail: Arc::clone(&mail) };
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
@@ -100,10 +100,10 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
     file.durable(ticket).wait().expect("the store works");
 }
 
-fn open_index(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
+fn open_index(databases: &Arc<Databases>, folder: &Path) -> FullTextIndex {
     let contents: Vec<Box<dyn search::ContentReader>> = vec![Box::new(MessageTextReader { serves_imap: true })];
     let options = search::FullTextOptions { contents, thread_bytes: 16 << 20, ..search::FullTextOptions::default() };
-    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(databases), folder, options).expect("the index opens")
 }
 
 struct MemoryAccounts {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Timestamp};
 use config::keys::FullTextKeys;
-use notes::{Access, ChangeSubscriber, DatabaseRecord, Identity, Notes, level};
+use notes::{Access, ChangeSubscriber, DatabaseRecord, Databases, Identity, level};
 use search::extract::IsolatedReader;
 use search::{FullTextIndex, UpdateResult};
 use wire::Shutdown;
@@ -35,7 +35,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The full-text index, opened on first use.
 pub struct FullTextService {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     folder: PathBuf,
     threads: usize,
     thread_bytes: usize,
@@ -66,14 +66,14 @@ pub struct IndexingCounters {
 impl FullTextService {
     /// Creates the value without accessing the file system.
     #[must_use]
-    pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
+    pub fn new(databases: Arc<Databases>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
         let opened = Mutex::default();
         let counters = IndexingCounters::default();
         let pdf = Arc::new(pdf);
         let thread_bytes = keys.memory.as_usize();
         let serves_imap = keys.imap_search;
-        Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counters }
+        Self { databases, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counters }
     }
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
@@ -89,7 +89,7 @@ impl FullTextService {
             thread_bytes: self.thread_bytes,
             ..search::FullTextOptions::default()
         };
-        let search = Arc::new(FullTextIndex::open(Arc::clone(&self.notes), &self.folder, options)?);
+        let search = Arc::new(FullTextIndex::open(Arc::clone(&self.databases), &self.folder, options)?);
         if search.was_recreated() {
             tracing::warn!(target: "full_text", "the index is unusable and will be rebuilt");
         }
@@ -111,7 +111,7 @@ impl FullTextService {
 
     /// Applies about [`CHANGES_STEP`] changes of a database to the index, or fewer if `stop` returns `true`.
     pub fn update(&self, search: &FullTextIndex, path: &str, stop: &dyn Fn() -> bool) -> search::Result<UpdateResult> {
-        let database = self.notes.database_open(path)?;
+        let database = self.databases.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let done = search.update(&access, CHANGES_STEP, stop);
         self.pdf.end_idle_children();
@@ -131,7 +131,7 @@ impl FullTextService {
 /// Determines which databases are due, and updates them.
 pub struct FullTextIndexer {
     full_text: Arc<FullTextService>,
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     clock: Arc<dyn Clock>,
     follower: Arc<ChangeSubscriber>,
     /// The time at which each database was last updated. Databases not updated since the start are missing.
@@ -147,12 +147,12 @@ pub struct FullTextIndexer {
 impl FullTextIndexer {
     /// Creates an indexer that follows the changes of all databases.
     #[must_use]
-    pub fn new(full_text: Arc<FullTextService>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
-        let follower = notes.subscribe();
+    pub fn new(full_text: Arc<FullTextService>, databases: Arc<Databases>, clock: Arc<dyn Clock>) -> Self {
+        let follower = databases.subscribe();
         let empty = HashSet::new;
         Self {
             full_text,
-            notes,
+            databases,
             clock,
             follower,
             done: HashMap::new(),
@@ -165,7 +165,7 @@ impl FullTextIndexer {
     /// Returns the databases that are due, and drops the index entries of databases that are no longer indexed.
     pub fn due_databases(&mut self) -> Result<Vec<DatabaseRecord>, search::Error> {
         self.changed.extend(self.follower.take());
-        let records = self.notes.database_list()?;
+        let records = self.databases.database_list()?;
         let wanted: Vec<DatabaseRecord> =
             records.into_iter().filter(|record| record.options.full_text != notes::FullTextSchedule::Off).collect();
         let numbers: HashSet<DbNumber> = wanted.iter().map(|record| record.number).collect();
@@ -340,12 +340,12 @@ mod tests {
     use crate::sample::Sample;
 
     fn set_schedule(sample: &Sample, full_text: notes::FullTextSchedule) -> Arc<notes::Database> {
-        let database = sample.instance.notes.database_open("mail/ann.nsf").expect("it exists");
+        let database = sample.instance.databases.database_open("mail/ann.nsf").expect("it exists");
         let access =
             database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server has access");
         let record = database.record();
         let options = DatabaseOptions { full_text, ..record.options };
-        sample.instance.notes.database_options_set(&access, &record.title, options).expect("it is set");
+        sample.instance.databases.database_options_set(&access, &record.title, options).expect("it is set");
         database
     }
 
@@ -354,7 +354,7 @@ mod tests {
             .authorize::<level::Depositor>(&Arc::new(Identity::local_server("")))
             .expect("the server has access");
         let accesses = [&access];
-        let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
+        let mut transaction = sample.instance.databases.transaction(&accesses).expect("it begins");
         transaction.writer(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
         transaction.commit().expect("it is committed");
     }
@@ -373,7 +373,7 @@ mod tests {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
-        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
+        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.databases), clock.clone());
         let database = set_schedule(&sample, notes::FullTextSchedule::Daily(0));
         assert_eq!(index_due_databases(&mut indexer), ["mail/ann.nsf"]);
         clock.advance(24 * HOUR);
@@ -393,7 +393,7 @@ mod tests {
         let sample = Sample::new();
         let clock = Arc::new(SimClock::new());
         let full_text = Arc::clone(&sample.instance.full_text);
-        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.notes), clock.clone());
+        let mut indexer = FullTextIndexer::new(full_text, Arc::clone(&sample.instance.databases), clock.clone());
         assert!(indexer.due_databases().expect("it is known").is_empty());
         assert!(!sample.instance.data.full_text_folder().exists(), "no database has an index");
         let none: [&str; 0] = [];

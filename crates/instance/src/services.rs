@@ -16,7 +16,7 @@ use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{QueueSchedule, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
-use notes::{Access, Database, Identity, Notes, level};
+use notes::{Access, Database, Databases, Identity, level};
 use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
@@ -52,7 +52,7 @@ pub struct Instance {
     /// The directory of people, groups and domains.
     pub directory: Arc<Directory>,
     /// The databases.
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     /// The full-text index.
     pub full_text: Arc<FullTextService>,
     /// The store.
@@ -73,7 +73,7 @@ pub struct StoreServices {
     /// The system's random number generator.
     pub random: Arc<dyn Random>,
     /// The databases.
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     /// The store.
     pub store: Arc<Store>,
     /// The paths of the data folder.
@@ -115,16 +115,16 @@ impl Instance {
 
     /// Opens a data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let StoreServices { config, clock, random, notes, store, data, lock } =
+        let StoreServices { config, clock, random, databases, store, data, lock } =
             StoreServices::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
-        let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
-        let mail = MailStore::new(Arc::clone(&notes), mail_options(&config));
+        let directory = Arc::new(Directory::open(&databases, directory_options(&config, &hostname), &clock)?);
+        let mail = MailStore::new(Arc::clone(&databases), mail_options(&config));
         let addressing = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
         let pdf = PdfReader::new(OWN_EXECUTABLE.into());
-        let full_text = FullTextService::new(Arc::clone(&notes), data.full_text_folder(), pdf, &config.full_text);
+        let full_text = FullTextService::new(Arc::clone(&databases), data.full_text_folder(), pdf, &config.full_text);
         Ok(Self {
             config,
             hostname,
@@ -136,7 +136,7 @@ impl Instance {
             imports: Mutex::default(),
             signing,
             directory,
-            notes,
+            databases,
             full_text: Arc::new(full_text),
             store,
             data,
@@ -174,14 +174,14 @@ impl StoreServices {
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
-        let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
-        Ok(Self { config, clock, random, notes, store, data, lock })
+        let databases = Databases::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
+        Ok(Self { config, clock, random, databases, store, data, lock })
     }
 
     /// Closes the store, removes the given files from it, and opens it again.
     pub fn reopen_without_files(self, files: &[store::SortedFile]) -> Result<Self, InstanceError> {
-        let Self { config, notes, store, data, lock, .. } = self;
-        drop((notes, store));
+        let Self { config, databases, store, data, lock, .. } = self;
+        drop((databases, store));
         store::rocks::remove_files(&data.store_folder(), files)?;
         Self::open_for_fixup(config, data, lock)
     }

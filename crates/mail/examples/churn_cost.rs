@@ -27,8 +27,8 @@ use notes::view::read_entries::{EntriesRequest, EntryReader, ReadMask, StartPosi
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, Database, DatabaseKind, FolderEntry, Identity, Item, ItemValue, NewDatabase, NewNote, Notes, Writer,
-    level,
+    Access, Acl, Database, DatabaseKind, Databases, FolderEntry, Identity, Item, ItemValue, NewDatabase, NewNote,
+    Writer, level,
 };
 use store::rocks::tombstones_passed;
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
@@ -93,7 +93,7 @@ struct Contents {
 /// One store with its queue and its databases.
 struct Server {
     _folder: tempfile::TempDir,
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     mail: Arc<MailStore>,
     router: Arc<Router>,
     random: SeededRandom,
@@ -129,16 +129,16 @@ impl Server {
         // The clock goes on when the store is opened again.
         let clock = Arc::new(MachineClock(started()));
         let contents = fill(open_store(folder.path(), &clock), &random, passes);
-        let notes = open_store(folder.path(), &clock);
-        let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+        let databases = open_store(folder.path(), &clock);
+        let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
         let router = open_queue(&mail);
         let database = |path: &str, found: Vec<NoteId>, view: NoteId| {
-            let access = manager(&notes.database_open(path).expect("a database"));
+            let access = manager(&databases.database_open(path).expect("a database"));
             BenchDatabase { access, notes: found, view }
         };
         let documents = database(DOCUMENTS_PATH, contents.documents, contents.view);
         let mailbox = database(MAILBOX_PATH, contents.messages, contents.folder);
-        Self { _folder: folder, notes, mail, router, random, documents, mailbox }
+        Self { _folder: folder, databases, mail, router, random, documents, mailbox }
     }
 
     fn pass_message(&self) {
@@ -186,7 +186,7 @@ impl Server {
     /// Changes a document so that it moves in the view, and reads rows.
     fn move_and_read(&self) {
         let note = self.documents.notes[self.random.below(u64::from(DOCUMENTS)) as usize];
-        move_documents(&self.notes, &self.random, &self.documents.access, &[note]);
+        move_documents(&self.databases, &self.random, &self.documents.access, &[note]);
         self.read_rows(self.random_position());
     }
 
@@ -220,21 +220,21 @@ impl Server {
 
     fn compact(&self) {
         let all = KeyRange::all();
-        Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
+        Table::ALL.iter().for_each(|table| self.databases.store().engine().compact(*table, &all).expect("compacted"));
     }
 }
 
-fn open_store(folder: &Path, clock: &Arc<MachineClock>) -> Arc<Notes> {
+fn open_store(folder: &Path, clock: &Arc<MachineClock>) -> Arc<Databases> {
     let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
     let store = Arc::new(Store::open(folder, &options).expect("a store"));
-    Notes::open(store, Arc::clone(clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1)))
+    Databases::open(store, Arc::clone(clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1)))
 }
 
 /// Creates all data after `passes` passes of history, and closes the store.
-fn fill(notes: Arc<Notes>, random: &SeededRandom, passes: u32) -> Contents {
-    let (documents, view) = documents(&notes, random, passes);
-    let (messages, folder) = mailbox(&notes, if passes > 0 { FOLDER_MESSAGES } else { 0 });
-    fill_queue(&open_queue(&MailStore::new(notes, MailOptions::default())), passes);
+fn fill(databases: Arc<Databases>, random: &SeededRandom, passes: u32) -> Contents {
+    let (documents, view) = documents(&databases, random, passes);
+    let (messages, folder) = mailbox(&databases, if passes > 0 { FOLDER_MESSAGES } else { 0 });
+    fill_queue(&open_queue(&MailStore::new(databases, MailOptions::default())), passes);
     Contents { documents, view, messages, folder }
 }
 
@@ -273,10 +273,10 @@ fn open_queue(mail: &Arc<MailStore>) -> Arc<Router> {
     Router::open(Arc::clone(mail), Arc::new(RemoteOnly), RouterOptions::default()).expect("the queue opens")
 }
 
-fn database(notes: &Arc<Notes>, path: &str) -> Access<level::Manager> {
+fn database(databases: &Arc<Databases>, path: &str) -> Access<level::Manager> {
     let acl = Acl::private(&Name::new("Ann/Acme"));
     let new = NewDatabase::new(path, path, DatabaseKind::Standard, acl);
-    manager(&notes.database_create(&new).expect("a database"))
+    manager(&databases.database_create(&new).expect("a database"))
 }
 
 fn manager(database: &Arc<Database>) -> Access<level::Manager> {
@@ -284,13 +284,13 @@ fn manager(database: &Arc<Database>) -> Access<level::Manager> {
 }
 
 fn write<T>(
-    notes: &Notes,
+    databases: &Databases,
     access: &Access<level::Manager>,
     change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
 ) -> T {
     let writing = access.downgrade::<level::Depositor>();
     let accesses = [&writing];
-    let mut transaction = notes.transaction(&accesses).expect("a transaction");
+    let mut transaction = databases.transaction(&accesses).expect("a transaction");
     let outcome = change(&mut transaction.writer(0)).expect("changed");
     transaction.commit().expect("committed");
     outcome
@@ -302,8 +302,8 @@ fn items(random: &SeededRandom) -> Vec<Item> {
     vec![Item::summary("Number", number), Item::text("Subject", format!("Document {}", random.below(1_000)))]
 }
 
-fn move_documents(notes: &Notes, random: &SeededRandom, access: &Access<level::Manager>, moved: &[NoteId]) {
-    write(notes, access, |writer| {
+fn move_documents(databases: &Databases, random: &SeededRandom, access: &Access<level::Manager>, moved: &[NoteId]) {
+    write(databases, access, |writer| {
         for note in moved {
             let sequence = writer.header(*note)?.expect("the document exists").sequence;
             writer.note_update(*note, sequence, &items(random), &[])?;
@@ -313,27 +313,27 @@ fn move_documents(notes: &Notes, random: &SeededRandom, access: &Access<level::M
 }
 
 /// Creates the documents and their view, and moves each document in the view `passes` times. Returns both.
-fn documents(notes: &Arc<Notes>, random: &SeededRandom, passes: u32) -> (Vec<NoteId>, NoteId) {
-    let access = database(notes, DOCUMENTS_PATH);
+fn documents(databases: &Arc<Databases>, random: &SeededRandom, passes: u32) -> (Vec<NoteId>, NoteId) {
+    let access = database(databases, DOCUMENTS_PATH);
     let column = |item: &str| Column { title: item.into(), item: item.into(), ..Column::default() };
     let number = Column { sort: Some(SortDirection::Ascending), ..column("Number") };
     let design = ViewDesign { columns: vec![number, column("Subject")], ..ViewDesign::default() };
     let view = ViewNote { title: "By Number".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
-    let view = write(notes, &access, |writer| writer.view_create(&view));
+    let view = write(databases, &access, |writer| writer.view_create(&view));
     let mut found = Vec::new();
     for _ in 0..DOCUMENTS {
-        found.push(write(notes, &access, |writer| writer.note_create(NewNote::document(items(random)))));
+        found.push(write(databases, &access, |writer| writer.note_create(NewNote::document(items(random)))));
         access.view_refresh(view, CHANGES_PER_TRANSACTION).expect("refreshed");
     }
     for _ in 0..passes {
         for moved in found.chunks(CHANGES_PER_TRANSACTION) {
-            move_documents(notes, random, &access, moved);
+            move_documents(databases, random, &access, moved);
             access.view_refresh(view, CHANGES_PER_TRANSACTION).expect("refreshed");
         }
     }
     // Both twins end with changes of single documents.
     for note in &found {
-        move_documents(notes, random, &access, &[*note]);
+        move_documents(databases, random, &access, &[*note]);
         access.view_refresh(view, CHANGES_PER_TRANSACTION).expect("refreshed");
     }
     (found, view)
@@ -341,15 +341,15 @@ fn documents(notes: &Arc<Notes>, random: &SeededRandom, passes: u32) -> (Vec<Not
 
 /// Creates a folder with `deleted` messages and those that stay, and deletes the former. Returns the latter and the
 /// folder.
-fn mailbox(notes: &Arc<Notes>, deleted: u32) -> (Vec<NoteId>, NoteId) {
-    let access = database(notes, MAILBOX_PATH);
-    let folder = write(notes, &access, |writer| writer.folder_create("Mailbox", &[]));
+fn mailbox(databases: &Arc<Databases>, deleted: u32) -> (Vec<NoteId>, NoteId) {
+    let access = database(databases, MAILBOX_PATH);
+    let folder = write(databases, &access, |writer| writer.folder_create("Mailbox", &[]));
     let mut found = Vec::new();
     let mut left = deleted + FOLDER_MESSAGES;
     while left > 0 {
         let count = left.min(CHANGES_PER_TRANSACTION as u32);
         left -= count;
-        write(notes, &access, |writer| {
+        write(databases, &access, |writer| {
             for _ in 0..count {
                 let new = NewNote::document(vec![Item::text("Subject", "passing")]);
                 found.push(writer.note_create(NewNote { folders: vec![folder], ..new })?);
@@ -359,7 +359,7 @@ fn mailbox(notes: &Arc<Notes>, deleted: u32) -> (Vec<NoteId>, NoteId) {
     }
     let kept = found.split_off(deleted as usize);
     for old in found.chunks(CHANGES_PER_TRANSACTION) {
-        write(notes, &access, |writer| old.iter().try_for_each(|note| writer.note_delete(*note).map(drop)));
+        write(databases, &access, |writer| old.iter().try_for_each(|note| writer.note_delete(*note).map(drop)));
     }
     (kept, NoteId(folder.0))
 }

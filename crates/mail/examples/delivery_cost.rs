@@ -12,7 +12,7 @@ use base::random::Random;
 use base::time::{Clock, Timestamp};
 use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{AddressResolver, DeliveryTarget, Envelope, LocalMailbox, Recipient, Router, RouterOptions};
-use notes::Notes;
+use notes::Databases;
 use store::{Store, StoreOptions};
 
 struct AcceptAllAddresses;
@@ -59,8 +59,8 @@ fn main() {
     let folder = std::env::temp_dir().join(format!("delivery-cost-{}", std::process::id()));
     let store = Arc::new(Store::open(&folder, &StoreOptions::default()).expect("the store opens"));
     let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
-    let notes = Notes::open(store, Arc::new(RealClock(Instant::now())), random);
-    let mail = MailStore::new(notes, MailOptions::default());
+    let databases = Databases::open(store, Arc::new(RealClock(Instant::now())), random);
+    let mail = MailStore::new(databases, MailOptions::default());
     let router =
         Router::open(mail.clone(), Arc::new(AcceptAllAddresses), RouterOptions::default()).expect("the queue opens");
     for user in 0..users {
@@ -87,7 +87,7 @@ fn main() {
                         ..Envelope::default()
                     };
                     let accepted = router.accept(&envelope, raw.as_bytes()).expect("it is taken");
-                    mail.notes().store().durable(accepted.ticket).wait().expect("it is durable");
+                    mail.databases().store().durable(accepted.ticket).wait().expect("it is durable");
                 }
             });
         }
@@ -97,7 +97,7 @@ fn main() {
     let count = messages as f64;
     println!("{messages} messages, {threads} threads, {users} users");
     println!("{:.0} messages/s, {:.0} us of processor time a message", count / wall, cpu / count * 1e6);
-    let (writes, syncs) = mail.notes().store().committer().counts();
+    let (writes, syncs) = mail.databases().store().committer().counts();
     println!("{writes} writes, {syncs} syncs");
     drop(router);
     let _ = std::fs::remove_dir_all(folder);

@@ -21,7 +21,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, Random};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, Identity, Notes, level};
+use notes::{Access, Databases, Identity, level};
 use search::{FullTextIndex, HitOrder, PageRequest, Query};
 use store::{Store, StoreOptions, SyncMode};
 
@@ -53,8 +53,8 @@ fn main() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
-    let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
-    let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+    let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
+    let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
     let random = SeededRandom::new(2);
     let (files, bytes) = fill(&mail, &random, messages, files);
     let options = search::FullTextOptions {
@@ -62,7 +62,7 @@ fn main() {
         threads,
         ..search::FullTextOptions::default()
     };
-    let search = FullTextIndex::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
+    let search = FullTextIndex::open(databases, &folder.path().join("full-text"), options).expect("the index opens");
     let mut figures = Figures::default();
     index_all(&search, &files, bytes, &mut figures);
     for (name, sort, phrase) in [

@@ -233,7 +233,7 @@ impl SubmissionService {
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does
     /// not block.
     pub fn check_capacity(&self, size_bytes: u64) -> Result<(), Refusal> {
-        let store = self.mail.notes().store();
+        let store = self.mail.databases().store();
         let fits = store.committer().poison_reason().is_none() && store.engine().check_space(size_bytes).is_ok();
         if fits && self.router.has_capacity() { Ok(()) } else { Err(Refusal::InsufficientStorage) }
     }
@@ -303,7 +303,7 @@ impl SubmissionService {
     }
 
     fn accepted_submission(&self, result: RequestResult) -> AcceptedSubmission {
-        let durable = self.mail.notes().store().durable(result.ticket);
+        let durable = self.mail.databases().store().durable(result.ticket);
         let hooks = Arc::clone(&self.hooks);
         let durable = async move { durable.await.map_err(|error| report_failure(hooks.as_ref(), error.into())) };
         AcceptedSubmission { id: result.id, durable: Box::pin(durable) }
@@ -432,7 +432,7 @@ impl SubmissionService {
     fn prepare(&self, origin: &Origin, envelope: &Envelope, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let text = normalize_line_ends(message);
         check_hops(&text, HOPS_MAX)?;
-        let now = self.mail.notes().clock().now();
+        let now = self.mail.databases().clock().now();
         let trace = received_field(&ReceivedField {
             helo: None,
             address: origin.ip(),
@@ -457,7 +457,7 @@ impl SubmissionService {
 
     fn new_id(&self) -> String {
         let mut bytes = [0; ID_BYTES];
-        self.mail.notes().random().fill(&mut bytes);
+        self.mail.databases().random().fill(&mut bytes);
         hex::lower(&bytes)
     }
 

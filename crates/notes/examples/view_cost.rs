@@ -33,7 +33,7 @@ use notes::view::note::ViewNote;
 use notes::view::read_entries::{EntriesRequest, EntryReader, EntryRow, ReadMask, StartPosition};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Total, ViewDesign};
-use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Notes, level};
+use notes::{Access, Acl, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewDatabase, NewNote, level};
 use store::{KeyRange, Store, StoreOptions, Table, Ticket};
 
 /// The allocator that the server uses.
@@ -122,7 +122,7 @@ fn views() -> Vec<ViewNote> {
 }
 
 struct Bench {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     random: SeededRandom,
     options: BuildOptions,
     results: Vec<(String, f64, &'static str)>,
@@ -149,7 +149,7 @@ impl Bench {
     /// Creates a database with its views, whose documents have bodies of `body_bytes` bytes.
     fn load_with(&mut self, path: &str, count: u32, body_bytes: usize) -> BenchDatabase {
         let acl = Acl::private(&Name::new("Ann/Acme"));
-        let database = self.notes.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
+        let database = self.databases.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
         let database: Arc<Database> = database.expect("a database");
         let access: Access<level::Manager> =
             database.authorize(&Arc::new(Identity::local_server("CN=bench/O=Acme"))).expect("the server itself");
@@ -158,7 +158,7 @@ impl Bench {
         let started = Instant::now();
         let mut made = 0;
         while made < count {
-            let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+            let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
             for _ in 0..(count - made).min(500) {
                 let mut new = NewNote::document(items(&self.random, u64::from(made)));
                 if body_bytes > 0 {
@@ -169,14 +169,14 @@ impl Bench {
             }
             transaction.commit().expect("committed");
         }
-        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
         let views = views().iter().map(|view| transaction.writer(0).view_create(view).expect("a view")).collect();
         let ticket = transaction.commit().expect("committed");
-        self.notes.store().durable(ticket).wait().expect("durable");
+        self.databases.store().durable(ticket).wait().expect("durable");
         eprintln!("{count} documents in {:.1} s", started.elapsed().as_secs_f64());
         // Compacts the engine here, so that its background work after the load does not count as view cost.
         let all = KeyRange::all();
-        Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
+        Table::ALL.iter().for_each(|table| self.databases.store().engine().compact(*table, &all).expect("compacted"));
         BenchDatabase { access, views, count }
     }
 
@@ -275,7 +275,7 @@ impl Bench {
         let writing = place.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
         let started = Instant::now();
-        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
         let mut writer = transaction.writer(0);
         let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
         writer.note_update(note, sequence, items, &[]).expect("saved");
@@ -339,7 +339,7 @@ impl Bench {
         acl.entries.push(notes::AclEntry::new("Bob/Acme", notes::AclLevel::Reader));
         let writing = place.access.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
         transaction.writer(0).acl_set(acl).expect("set");
         transaction.commit().expect("committed");
         let bob: Access<level::Reader> =
@@ -366,7 +366,7 @@ impl Bench {
                     place.access.view_refresh(*view, 100).expect("refreshed");
                 }
                 if waits == 1 {
-                    self.notes.store().durable(ticket).wait().expect("durable");
+                    self.databases.store().durable(ticket).wait().expect("durable");
                 }
                 samples[waits].add(started);
             }
@@ -445,9 +445,9 @@ fn main() {
     let count = plain.first().map_or(1_000_000, |count| count.parse().expect("a number of documents"));
     let folder = tempfile::tempdir().expect("a folder");
     let store = plain.get(1).map_or_else(|| folder.path().to_owned(), PathBuf::from);
-    let notes = open(&store.join("store"));
+    let databases = open(&store.join("store"));
     let options = BuildOptions { folder: store.join("sort"), memory: 64 << 20 };
-    let mut bench = Bench { notes, random: SeededRandom::new(7), options, results: Vec::new() };
+    let mut bench = Bench { databases, random: SeededRandom::new(7), options, results: Vec::new() };
     let small = bench.load("small.nsf", SMALL);
     let large = bench.load("large.nsf", count);
     for view in &small.views {
@@ -476,7 +476,7 @@ fn main() {
     }
 }
 
-fn open(folder: &Path) -> Arc<Notes> {
+fn open(folder: &Path) -> Arc<Databases> {
     let store = Arc::new(Store::open(folder, &StoreOptions::default()).expect("a store"));
-    Notes::open(store, Arc::new(MachineClock), Arc::new(SeededRandom::new(1)))
+    Databases::open(store, Arc::new(MachineClock), Arc::new(SeededRandom::new(1)))
 }

@@ -41,7 +41,7 @@ use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{NoteClass, NoteHeader};
 use crate::records;
-use crate::server_databases::Notes;
+use crate::server_databases::Databases;
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
 use crate::view::index::ViewIndex;
@@ -164,31 +164,39 @@ pub type FixupProgressCallback<'h> = dyn FnMut(FixupStage, u64) + 'h;
 const PROGRESS_INTERVAL_NOTES: u64 = 10_000;
 
 /// Checks the database at a path, even if it does not open. Changes nothing.
-pub fn check_at(notes: &Notes, path: &str, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
-    with_database_at(notes, path, |database| check_with_progress(database, on_progress))
+pub fn check_at(databases: &Databases, path: &str, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
+    with_database_at(databases, path, |database| check_with_progress(database, on_progress))
 }
 
 /// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
 /// database opens. Durable on return.
-pub fn repair_at(notes: &Notes, path: &str, on_progress: &mut FixupProgressCallback<'_>) -> Result<FixupReport> {
-    with_database_at(notes, path, |database| repair_with_progress(database, on_progress))
+pub fn repair_at(
+    databases: &Databases,
+    path: &str,
+    on_progress: &mut FixupProgressCallback<'_>,
+) -> Result<FixupReport> {
+    with_database_at(databases, path, |database| repair_with_progress(database, on_progress))
 }
 
 /// Runs `work` on the database at a path. A database that does not open is processed by one fixup at a time and has no
 /// other users: opening it fails until a repair is in the store.
 fn with_database_at(
-    notes: &Notes,
+    databases: &Databases,
     path: &str,
     work: impl FnOnce(&Database) -> Result<FixupReport>,
 ) -> Result<FixupReport> {
     let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
-    let opened = notes.database_open(path);
+    let opened = databases.database_open(path);
     if !does_not_open(&opened) {
         return work(opened?.as_ref());
     }
-    let _turn = notes.lock_fixup();
-    let opened = notes.database_open(path);
-    if does_not_open(&opened) { work(&database_records::open_damaged(notes, path)?) } else { work(opened?.as_ref()) }
+    let _turn = databases.lock_fixup();
+    let opened = databases.database_open(path);
+    if does_not_open(&opened) {
+        work(&database_records::open_damaged(databases, path)?)
+    } else {
+        work(opened?.as_ref())
+    }
 }
 
 /// Checks a database. Changes nothing.

@@ -85,7 +85,7 @@ pub use note::{Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, 
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};
 pub use public::PublicSnapshot;
 pub use save::{OnConflict, SaveOptions, SaveOutcome};
-pub use server_databases::Notes;
+pub use server_databases::Databases;
 pub use soft_deletion::{DeletedNote, DeletedPage, DeletionRecord};
 pub use transaction::Transaction;
 pub use writer::Writer;

@@ -26,7 +26,7 @@ use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
 use crate::note::{NoteFlags, NoteHeader, Summary};
 use crate::public;
 use crate::records;
-use crate::server_databases::Notes;
+use crate::server_databases::Databases;
 
 /// The progress of an upgrade, or of the plan for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +46,7 @@ pub struct UpgradeReport {
 /// A running upgrade of one database.
 #[must_use = "an upgrade advances only when its steps are run"]
 pub struct Upgrade<'u> {
-    notes: &'u Notes,
+    databases: &'u Databases,
     access: &'u Access<level::Manager>,
     /// The last note that was read.
     after: NoteId,
@@ -62,20 +62,20 @@ enum Mode {
 
 impl<'u> Upgrade<'u> {
     /// Creates an upgrade of a database to the present structure.
-    pub fn begin(notes: &'u Notes, access: &'u Access<level::Manager>) -> Self {
-        Self::new(notes, access, Mode::Rewrite)
+    pub fn begin(databases: &'u Databases, access: &'u Access<level::Manager>) -> Self {
+        Self::new(databases, access, Mode::Rewrite)
     }
 
     /// Creates a dry run that counts what an upgrade would rewrite and changes nothing.
-    pub fn plan(notes: &'u Notes, access: &'u Access<level::Manager>) -> Self {
-        Self::new(notes, access, Mode::Plan)
+    pub fn plan(databases: &'u Databases, access: &'u Access<level::Manager>) -> Self {
+        Self::new(databases, access, Mode::Plan)
     }
 
-    fn new(notes: &'u Notes, access: &'u Access<level::Manager>, mode: Mode) -> Self {
+    fn new(databases: &'u Databases, access: &'u Access<level::Manager>, mode: Mode) -> Self {
         let from = access.database().record().ods;
         assert!(from <= OdsVersion::CURRENT, "a database with a newer structure cannot be opened");
         let report = UpgradeReport { from, to: OdsVersion::CURRENT, notes: 0, rewritten: 0, complete: false };
-        Self { notes, access, after: NoteId(0), report, mode }
+        Self { databases, access, after: NoteId(0), report, mode }
     }
 
     /// Reads the next notes, rewrites those in an older format, and returns the progress. The changes are durable on
@@ -86,7 +86,7 @@ impl<'u> Upgrade<'u> {
         if !self.report.complete {
             let is_last = self.rewrite_batch()?;
             if is_last && self.mode == Mode::Rewrite {
-                self.notes.database_ods_set(self.access, OdsVersion::CURRENT)?;
+                self.databases.database_ods_set(self.access, OdsVersion::CURRENT)?;
             }
             self.report.complete = is_last;
         }

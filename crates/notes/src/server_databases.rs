@@ -1,6 +1,6 @@
 //! The databases of a server: creation, opening, renaming and deletion.
 //!
-//! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
+//! An open database stays in memory until it is deleted or [`Databases::close_idle`] finds it unused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::records;
 use crate::transaction::Transaction;
 
 /// All databases of a server.
-pub struct Notes {
+pub struct Databases {
     services: DatabaseServices,
     /// The open databases, by path in lower case. The mutex also guards changes of the catalog.
     open: Mutex<HashMap<String, Arc<Database>>>,
@@ -34,7 +34,7 @@ pub struct Notes {
     fixup: Mutex<()>,
 }
 
-impl Notes {
+impl Databases {
     /// Opens the databases of a store.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {

@@ -71,7 +71,7 @@ impl CallContext {
             Some(Key::ReplicaId(id)) => self.path_of_replica(&id)?,
             None => return Err(Error::invalid("no database specified")),
         };
-        Ok(self.services.notes.database_open(&path)?)
+        Ok(self.services.databases.database_open(&path)?)
     }
 
     /// Opens the database named in a request. Returns an error if the caller does not have the access level `L`.
@@ -103,13 +103,13 @@ impl CallContext {
     ) -> Result<CallOutcome<R>> {
         let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
-        let mut transaction = self.services.notes.transaction(&accesses)?;
+        let mut transaction = self.services.databases.transaction(&accesses)?;
         let reply = change(&mut transaction.writer(0))?;
         Ok(CallOutcome::when_durable(reply, transaction.commit()?))
     }
 
     fn path_of_replica(&self, id: &str) -> Result<String> {
-        let databases = self.services.notes.database_list()?;
+        let databases = self.services.databases.database_list()?;
         let found = databases.into_iter().find(|record| record.replica_id.to_text().eq_ignore_ascii_case(id));
         let found = found.ok_or_else(|| notes::Error::not_found(format!("a database with the replica id {id:?}")))?;
         Ok(found.path)

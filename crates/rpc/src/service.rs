@@ -13,7 +13,7 @@ use directory::Directory;
 use futures_util::Stream;
 use http::{Request, Response};
 use mail::submission::SubmissionService;
-use notes::Notes;
+use notes::Databases;
 use proto::v1;
 use sasl::Mechanism;
 use store::Ticket;
@@ -59,7 +59,7 @@ pub type FullTextProvider = Box<dyn Fn() -> search::Result<Option<Arc<search::Fu
 /// The services that this crate uses.
 pub struct Services {
     /// The databases.
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     /// The directory of people and groups.
     pub directory: Arc<Directory>,
     /// The service that checks logins.
@@ -131,7 +131,7 @@ impl Service {
             Error::Unavailable
         })??;
         if let Some(ticket) = done.ticket {
-            self.services.notes.store().durable(ticket).await.map_err(notes::Error::from)?;
+            self.services.databases.store().durable(ticket).await.map_err(notes::Error::from)?;
         }
         Ok(done.reply)
     }

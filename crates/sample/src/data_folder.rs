@@ -78,12 +78,12 @@ impl Sample {
 pub fn database_with_view(instance: &Instance, refresh: Refresh, options: DatabaseOptions) -> Arc<Database> {
     let acl = Acl::open_to_all(AclLevel::Manager);
     let new = NewDatabase { options, ..NewDatabase::new(DATABASE, "Documents", DatabaseKind::Standard, acl) };
-    let database = instance.notes.database_create(&new).expect("the path is free");
+    let database = instance.databases.database_create(&new).expect("the path is free");
     let design = ViewDesign { refresh, ..ViewDesign::default() };
     let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
     let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
     let accesses = [&access];
-    let mut transaction = instance.notes.transaction(&accesses).expect("a transaction");
+    let mut transaction = instance.databases.transaction(&accesses).expect("a transaction");
     transaction.writer(0).view_create(&view).expect("a view");
     transaction.writer(0).note_create(NewNote::document(vec![Item::text("Form", "Memo")])).expect("a document");
     transaction.commit().expect("it is committed");

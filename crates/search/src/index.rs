@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use base::sync::{Mutex, MutexGuard, RwLock};
 use base::{DbNumber, Modseq, NoteId};
-use notes::{Access, DatabaseSnapshot, Identity, NoteHeader, Notes, level};
+use notes::{Access, DatabaseSnapshot, Databases, Identity, NoteHeader, level};
 use store::Ticket;
 use tantivy::directory::MmapDirectory;
 use tantivy::merge_policy::LogMergePolicy;
@@ -60,7 +60,7 @@ impl Default for FullTextOptions {
 
 /// The full-text index of a server.
 pub struct FullTextIndex {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     /// The identity of the server itself, for reading changes that a reader may not see.
     server_identity: Arc<Identity>,
     schema: Schema,
@@ -148,7 +148,7 @@ const FOLDER: &str = "index-4";
 impl FullTextIndex {
     /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is
     /// recreated.
-    pub fn open(notes: Arc<Notes>, folder: &Path, options: FullTextOptions) -> Result<Self> {
+    pub fn open(databases: Arc<Databases>, folder: &Path, options: FullTextOptions) -> Result<Self> {
         let schema = Schema::new();
         let (index, was_renewed) = open_index(folder, &schema)?;
         register_tokenizers(&index);
@@ -158,7 +158,7 @@ impl FullTextIndex {
         let published = RwLock::new(Arc::new(CommittedState { searcher, applied }));
         let itself = Arc::new(Identity::local_server(""));
         Ok(Self {
-            notes,
+            databases,
             server_identity: itself,
             schema,
             index,
@@ -325,7 +325,7 @@ impl FullTextIndex {
         }
         // If the store loses its last writes and the index has them, later changes with the same modseqs would wrongly
         // count as applied.
-        self.notes.store().durable(writing.ticket).wait()?;
+        self.databases.store().durable(writing.ticket).wait()?;
         let changed = std::mem::take(&mut writing.applied);
         let writer = self.writer(writing)?;
         for (database, applied) in &changed {

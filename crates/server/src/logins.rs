@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
         let access = admin::people::open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists");
-        sample.instance.notes.database_delete(&access).expect("it can be deleted");
+        sample.instance.databases.database_delete(&access).expect("it can be deleted");
         assert!(logins.mail_file("ann").expect("it is made again").snapshot().is_ok());
         assert_eq!(logins.mail_file("eve").err(), Some(LoginError::AccountDisabled));
         assert_eq!(logins.mail_file("nobody").err(), Some(LoginError::InvalidCredentials));

@@ -66,7 +66,7 @@ fn collect_blobs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Resu
 }
 
 fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
-    let databases = instance.notes.database_list()?;
+    let databases = instance.databases.database_list()?;
     let total = Some(databases.len() as u64);
     let mut removed = 0;
     let mut failed = None;
@@ -91,7 +91,7 @@ fn purge_stubs(instance: &Instance, report: &mut ProgressCallback<'_>) -> Result
 
 /// Removes the expired deletions of one database and returns their number.
 fn purge_database(instance: &Instance, path: &str) -> notes::Result<usize> {
-    let database = instance.notes.database_open(path)?;
+    let database = instance.databases.database_open(path)?;
     let mut removed = 0;
     loop {
         let count = notes::soft_deletion::purge_deleted(&database)? + notes::purge::purge(&database)?;
@@ -103,7 +103,7 @@ fn purge_database(instance: &Instance, path: &str) -> notes::Result<usize> {
 }
 
 fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
-    let closed = instance.notes.close_idle();
+    let closed = instance.databases.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} idle databases")))
 }
 
@@ -121,7 +121,7 @@ mod tests {
             assert!(summary.is_none() || task.name == "idle databases", "{}: {summary:?}", task.name);
             assert!(!task.pause.is_zero());
         }
-        assert!(sample.instance.notes.open_count() < 6, "unused databases are closed");
+        assert!(sample.instance.databases.open_count() < 6, "unused databases are closed");
     }
 
     #[test]

@@ -243,7 +243,7 @@ impl Server {
         let keys = &self.instance.config.full_text;
         let indexer = FullTextIndexer::new(
             Arc::clone(&instance.full_text),
-            Arc::clone(&instance.notes),
+            Arc::clone(&instance.databases),
             Arc::clone(&instance.clock),
         );
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())

@@ -180,7 +180,7 @@ impl ServerStatistics {
             "1 if changes are refused because a sync failed or the disk is full, otherwise 0.",
             u32::from(refused),
         )?;
-        out.gauge("databases_open", "Open databases.", self.instance.notes.open_count())?;
+        out.gauge("databases_open", "Open databases.", self.instance.databases.open_count())?;
         engine_metrics::write(out, &self.instance.store.engine().metrics())
     }
 

@@ -78,7 +78,7 @@ impl ViewUpdater {
     #[must_use]
     pub fn new(instance: &Instance) -> Self {
         Self {
-            follower: instance.notes.subscribe(),
+            follower: instance.databases.subscribe(),
             queues: Mutex::default(),
             wake: Notify::new(),
             counters: ViewUpdateCounters::default(),
@@ -186,7 +186,7 @@ impl ViewUpdater {
 
     /// Updates the views of a database that are due according to their designs.
     fn update_database(&self, number: DbNumber, instance: &Instance, stop: &dyn Fn() -> bool) -> notes::Result<()> {
-        let Some(database) = instance.notes.database_open_number(number)? else { return Ok(()) };
+        let Some(database) = instance.databases.database_open_number(number)? else { return Ok(()) };
         if database.record().options.no_view_updates {
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl ViewUpdater {
         instance: &Instance,
         stop: &dyn Fn() -> bool,
     ) -> notes::Result<()> {
-        let Some(database) = instance.notes.database_open_number(number)? else { return Ok(()) };
+        let Some(database) = instance.databases.database_open_number(number)? else { return Ok(()) };
         let access = authorize_server(&database)?;
         let views = access.read()?.views()?;
         if let Some(info) = views.iter().find(|info| info.note == view) {
@@ -437,7 +437,7 @@ mod tests {
         perform_due_requests(&updater, instance);
         let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
         let accesses = [&access];
-        let mut transaction = instance.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = instance.databases.transaction(&accesses).expect("a transaction");
         transaction.writer(0).note_create(NewNote::document(Vec::new())).expect("a document");
         transaction.commit().expect("committed");
         clock.advance(Duration::from_secs(3_600));

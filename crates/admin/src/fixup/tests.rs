@@ -179,7 +179,7 @@ fn lost_mailboxes_are_restored_with_their_names() {
         }
     }
     instance.store.commit(&batch).expect("written");
-    execute(&instance.notes, &FixupRequest::default(), &mut |_| ControlFlow::Continue(())).expect("it is mended");
+    execute(&instance.databases, &FixupRequest::default(), &mut |_| ControlFlow::Continue(())).expect("it is mended");
     let mut after = names(&file);
     after.sort_unstable();
     let mut expected = before;

@@ -16,7 +16,7 @@ const PATH: &str = "table.nsf";
 fn with_table() -> Sample {
     let sample = Sample::new();
     let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.instance.notes.database_create(&new).expect("made");
+    sample.instance.databases.database_create(&new).expect("made");
     sample
 }
 
@@ -506,7 +506,7 @@ fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut Tabl
     let sample = with_table();
     let access: Access<level::Depositor> = open(&sample.instance, PATH).expect("the server has access").downgrade();
     let accesses = [&access];
-    let mut transaction = sample.instance.notes.transaction(&accesses).expect("it begins");
+    let mut transaction = sample.instance.databases.transaction(&accesses).expect("it begins");
     for items in documents {
         transaction.writer(0).note_create(NewNote::document(items)).expect("made");
     }
@@ -754,7 +754,7 @@ fn import_warns_of_unknown_form() {
     assert_eq!(warnings("Nope"), json!([]), "there are no forms");
     let access = open(&sample.instance, PATH).expect("the server has access");
     let template = TemplateCatalog::of_data_folder(&sample.instance.data).find_or_error("log").expect("there");
-    template.apply(&sample.instance.notes, &access).expect("applied");
+    template.apply(&sample.instance.databases, &access).expect("applied");
     let warning = warnings("Event").to_string();
     assert!(!warning.contains("has no form"), "{warning}");
     let warning = warnings("Nope")[0].as_str().expect("a text").to_owned();
@@ -780,7 +780,7 @@ fn import_warns_of_columns_that_no_view_shows() {
     let template =
         TemplateCatalog::of_data_folder(&sample.instance.data).find_or_error("discussion").expect("supplied");
     template
-        .apply(&sample.instance.notes, &open(&sample.instance, PATH).expect("the server has access"))
+        .apply(&sample.instance.databases, &open(&sample.instance, PATH).expect("the server has access"))
         .expect("applied");
 
     let of_title = "--map 'Title=Subject' makes column \"Title\" the item Subject, which views show.";

@@ -51,7 +51,7 @@ const ENTRIES: [Entry; 9] = [
 
 /// Creates the database unless it exists.
 pub(super) fn create(instance: &Instance) -> Result<(), DemoError> {
-    if instance.notes.database_open(PATH).is_ok() {
+    if instance.databases.database_open(PATH).is_ok() {
         return Ok(());
     }
     let template = TemplateCatalog::of_data_folder(&instance.data).find_or_error("discussion")?;
@@ -64,7 +64,7 @@ pub(super) fn create(instance: &Instance) -> Result<(), DemoError> {
     let mut new = NewDatabase::new(PATH, "The team's discussion", DatabaseKind::Standard, acl);
     new.options.full_text = FullTextSchedule::Immediate;
     let database = instance.directory.database_create(&new)?;
-    template.apply(&instance.notes, &authorize_server(&database)?)?;
+    template.apply(&instance.databases, &authorize_server(&database)?)?;
     let mut unids: Vec<Unid> = Vec::new();
     for (author, above, category, subject, body) in ENTRIES {
         let person = instance.directory.person(PEOPLE[author].0)?;
@@ -80,7 +80,7 @@ pub(super) fn create(instance: &Instance) -> Result<(), DemoError> {
         }
         let parent = above.and_then(|above| unids.get(above).copied());
         let new = NewNote { unid: Some(unid), parent, tracks_editors: true, ..NewNote::document(items) };
-        let mut transaction = instance.notes.transaction(&accesses)?;
+        let mut transaction = instance.databases.transaction(&accesses)?;
         transaction.writer(0).note_create(new)?;
         transaction.commit()?;
         unids.push(unid);
@@ -100,7 +100,7 @@ mod tests {
     fn only_the_team_has_access_to_the_discussion() {
         let sample = Sample::new();
         super::super::set_up(&sample.instance).expect("a sound folder");
-        let database = sample.instance.notes.database_open(PATH).expect("the database exists");
+        let database = sample.instance.databases.database_open(PATH).expect("the database exists");
         let bob = sample.instance.directory.person("bob@demo.test").expect("a lookup").expect("the user exists");
         let bob: Access<level::Editor> =
             database.authorize(&sample.instance.directory.identity(&bob).expect("known")).expect("he is of the team");
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
         let writing = bob.downgrade::<level::Depositor>();
         let accesses = [&writing];
-        let mut transaction = sample.instance.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = sample.instance.databases.transaction(&accesses).expect("a transaction");
         transaction.writer(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");
         let stranger = Arc::new(Identity::person("CN=Somebody/O=Elsewhere"));
         assert!(database.authorize::<level::Reader>(&stranger).is_err());

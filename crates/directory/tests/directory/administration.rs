@@ -118,7 +118,7 @@ fn new_user_does_not_inherit_an_existing_mail_file() {
     let world = World::new(ACME);
     let acl = notes::Acl::open_to_all(notes::AclLevel::NoAccess);
     let former = notes::NewDatabase::new("mail/carl.nsf", "Carl", notes::DatabaseKind::Mail, acl);
-    world.notes.database_create(&former).expect("free");
+    world.databases.database_create(&former).expect("free");
     let carl = world.directory.user_add(&NewUser::new("carl@acme.test")).expect("free");
     assert_eq!(carl.mail_file, "mail/carl-2.nsf");
     let adopted = NewUser { mail_file: Some("mail/carl.nsf".into()), ..NewUser::new("carl2@acme.test") };

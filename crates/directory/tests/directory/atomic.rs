@@ -15,7 +15,7 @@ const ACME: &str = "domain acme.test
 
 fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
     let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
-    let database = world.notes.database_create(&new).expect("it is new");
+    let database = world.databases.database_create(&new).expect("it is new");
     database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server has access")
 }
 
@@ -29,8 +29,8 @@ fn rename_moves_mail_file_and_owner_atomically() {
     let world = world.crash();
     let ann = world.directory.person("ann").expect("readable").expect("exists");
     assert_eq!(ann.mail_file, "mail/moved.nsf");
-    assert!(world.notes.database_exists("mail/moved.nsf").expect("readable"));
-    assert!(!world.notes.database_exists("mail/ann.nsf").expect("readable"));
+    assert!(world.databases.database_exists("mail/moved.nsf").expect("readable"));
+    assert!(!world.databases.database_exists("mail/ann.nsf").expect("readable"));
     let holder = |path| world.directory.mail_file_holder(path).expect("readable").map(|person| person.note);
     assert_eq!((holder("MAIL/moved.nsf"), holder("mail/ann.nsf")), (Some(ann.note), None));
 }
@@ -43,7 +43,7 @@ fn rename_to_a_taken_path_changes_nothing() {
     assert_eq!(refused, "mail file mail/bob.nsf is already taken by user bob@acme.test");
     assert!(error_text(world.directory.mail_file_rename(&access, "../x")).contains("database path"));
     assert_eq!(access.database().path(), "mail/ann.nsf");
-    assert!(world.notes.database_exists("mail/ann.nsf").expect("readable"));
+    assert!(world.databases.database_exists("mail/ann.nsf").expect("readable"));
     let other = mail_file(&world, "plans.nsf");
     assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("it is free").is_none());
     assert_eq!(other.database().path(), "plans/2026.nsf");
@@ -58,7 +58,7 @@ fn path_of_an_uncreated_mail_file_is_reserved() {
     let new = |path| NewDatabase::new(path, path, DatabaseKind::Standard, Acl::open_to_all(AclLevel::NoAccess));
     assert_eq!(error_text(world.directory.database_create(&new("mail/bob.nsf"))), taken);
     assert_eq!(plans.database().path(), "plans.nsf");
-    assert!(!world.notes.database_exists("mail/bob.nsf").expect("readable"));
+    assert!(!world.databases.database_exists("mail/bob.nsf").expect("readable"));
     world.directory.database_create(&new("mail/carl.nsf")).expect("it is free");
 }
 

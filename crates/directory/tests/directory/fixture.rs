@@ -14,7 +14,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
 use directory::{Directory, DirectoryOptions, DomainChange, Error, GroupKind, NewGroup, NewUser, PersonChange};
-use notes::Notes;
+use notes::Databases;
 use store::Store;
 use store::memory::MemoryEngine;
 
@@ -22,7 +22,7 @@ use store::memory::MemoryEngine;
 pub struct World {
     pub engine: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     pub directory: Directory,
     /// Number of server starts, used as the seed so that no two starts draw the same random numbers.
     starts: u64,
@@ -69,10 +69,10 @@ impl World {
         let clock = Arc::new(SimClock::new());
         let store = Store::with_engine(engine.clone(), &store::StoreOptions::default()).expect("the engine is sound");
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(starts));
-        let notes = Notes::open(Arc::new(store), clock.clone(), random);
+        let databases = Databases::open(Arc::new(store), clock.clone(), random);
         let time: Arc<dyn Clock> = clock.clone();
-        let directory = Directory::open(&notes, options, &time).expect("the store is sound");
-        Self { engine, clock, notes, directory, starts }
+        let directory = Directory::open(&databases, options, &time).expect("the store is sound");
+        Self { engine, clock, databases, directory, starts }
     }
 
     /// Closes the directory abruptly, as a power failure would, and opens the remaining state.

@@ -22,7 +22,7 @@ fn change_directly(world: &World, change: impl FnOnce(&mut notes::Writer<'_, '_>
     let identity = Arc::new(Identity::local_server("replicator/Acme"));
     let access: Access<level::Depositor> = world.directory.database().authorize(&identity).expect("a server may");
     let accesses = [&access];
-    let mut transaction = world.notes.transaction(&accesses).expect("possible");
+    let mut transaction = world.databases.transaction(&accesses).expect("possible");
     change(&mut transaction.writer(0));
     transaction.commit().expect("possible");
 }
@@ -156,7 +156,7 @@ fn rebuilt_index_is_equal() {
 /// Flips a bit in a record in the middle of the directory's part of a table.
 fn damage(world: &World, table: Table) {
     let range = KeyRange::prefix(&world.directory.database().number().to_key());
-    let mut cursor = world.notes.store().scan(table, &range, Direction::Forward).expect("readable");
+    let mut cursor = world.databases.store().scan(table, &range, Direction::Forward).expect("readable");
     let mut keys = Vec::new();
     while let Some((key, _)) = cursor.next().expect("sound") {
         keys.push(key.to_vec());
@@ -189,14 +189,14 @@ fn repair_restores_missing_entries() {
     let prefix = world.directory.database().number().to_key();
     let mut batch = Batch::new();
     let mut cursor =
-        world.notes.store().scan(Table::View, &KeyRange::prefix(&prefix), Direction::Forward).expect("readable");
+        world.databases.store().scan(Table::View, &KeyRange::prefix(&prefix), Direction::Forward).expect("readable");
     while let Some((key, _)) = cursor.next().expect("sound") {
         if key.windows(3).any(|part| part == b"ann") {
             batch.delete(Table::View, key);
         }
     }
     drop(cursor);
-    world.notes.store().commit(&batch).expect("written");
+    world.databases.store().commit(&batch).expect("written");
     assert_eq!(note_of(&world, "ann@acme.test"), None);
     let database = world.directory.database();
     assert!(matches!(fixup::check(database).expect("it runs").findings[..], [FixupFinding::ViewIndex { .. }]));

@@ -10,8 +10,8 @@ use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullTextSchedule, Identity, Item, ItemValue,
-    Marks, NewDatabase, NewNote, NoteClass, Notes, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, FolderDesign, FullTextSchedule, Identity, Item,
+    ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer, level,
 };
 use store::Ticket;
 
@@ -70,7 +70,7 @@ impl Default for MailOptions {
 
 /// All mail files of a server.
 pub struct MailStore {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     options: MailOptions,
     heads: HeadCache,
 }
@@ -78,14 +78,14 @@ pub struct MailStore {
 impl MailStore {
     /// Creates the mail layer on top of the databases of a server.
     #[must_use]
-    pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
-        Arc::new(Self { notes, options, heads: HeadCache::default() })
+    pub fn new(databases: Arc<Databases>, options: MailOptions) -> Arc<Self> {
+        Arc::new(Self { databases, options, heads: HeadCache::default() })
     }
 
     /// Returns the databases.
     #[must_use]
-    pub fn notes(&self) -> &Arc<Notes> {
-        &self.notes
+    pub fn databases(&self) -> &Arc<Databases> {
+        &self.databases
     }
 
     pub(crate) fn head_cache(&self) -> &HeadCache {
@@ -105,7 +105,7 @@ impl MailStore {
             options: DatabaseOptions { quota_bytes, full_text: self.options.full_text, ..DatabaseOptions::default() },
             ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner))
         };
-        let database = self.notes.database_create(&new)?;
+        let database = self.databases.database_create(&new)?;
         self.create_missing_parts(&database)
     }
 
@@ -120,7 +120,7 @@ impl MailStore {
 
     /// Opens a mail file with the rights of one identity.
     pub fn open(self: &Arc<Self>, path: &str, identity: &Arc<Identity>) -> Result<MailFile> {
-        let database = self.notes.database_open(path)?;
+        let database = self.databases.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(identity)?;
         self.create_missing_parts(&database)?;
         Ok(MailFile { mail: Arc::clone(self), depositor: access.downgrade(), access })
@@ -152,7 +152,7 @@ impl MailStore {
         let itself = Arc::new(Identity::local_server(""));
         let access: Access<level::Depositor> = database.authorize(&itself)?;
         let accesses = [&access];
-        let mut transaction = self.notes.transaction(&accesses)?;
+        let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
         if !writer.folders()?.is_empty() {
             return Ok(());
@@ -166,7 +166,7 @@ impl MailStore {
             writer.folder_create(name, &attributes)?;
         }
         let ticket = transaction.commit()?;
-        Ok(self.notes.store().durable(ticket).wait()?)
+        Ok(self.databases.store().durable(ticket).wait()?)
     }
 }
 
@@ -174,15 +174,15 @@ impl MailStore {
 ///
 /// The repair recreates the folders without names: it knows their messages but not their names. A missing inbox is
 /// created, because mail would be refused without one. Other databases are left alone.
-pub fn restore_default_folders(notes: &Notes, path: &str) -> Result<()> {
-    let database = notes.database_open(path)?;
+pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> {
+    let database = databases.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
         return Ok(());
     }
     let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
     for (number, (name, special)) in (PROFILE_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
         let view = ViewId(number);
-        change_folders_if_needed(notes, &itself, |writer, folders| {
+        change_folders_if_needed(databases, &itself, |writer, folders| {
             if folders.iter().any(|folder| folder.title == name) {
                 return Ok(false);
             }
@@ -195,7 +195,7 @@ pub fn restore_default_folders(notes: &Notes, path: &str) -> Result<()> {
             }
             Ok(name == "INBOX")
         })?;
-        change_folders_if_needed(notes, &itself, |writer, folders| {
+        change_folders_if_needed(databases, &itself, |writer, folders| {
             let folder = folders.iter().find(|folder| folder.view == view && folder.title == name);
             let is_without = folder.is_some_and(|folder| folder.attribute(SPECIAL_USE_ITEM).is_none());
             let Some(special) = special.filter(|_| is_without) else { return Ok(false) };
@@ -208,17 +208,17 @@ pub fn restore_default_folders(notes: &Notes, path: &str) -> Result<()> {
 
 /// Changes folders in a separate transaction, unless `change` returns `false`. The change is durable on return.
 fn change_folders_if_needed(
-    notes: &Notes,
+    databases: &Databases,
     itself: &Access<level::Depositor>,
     change: impl FnOnce(&mut Writer<'_, '_>, &[FolderDesign]) -> Result<bool>,
 ) -> Result<()> {
     let accesses = [itself];
-    let mut transaction = notes.transaction(&accesses)?;
+    let mut transaction = databases.transaction(&accesses)?;
     let mut writer = transaction.writer(0);
     let folders = writer.folders()?;
     if change(&mut writer, &folders)? {
         let ticket = transaction.commit()?;
-        notes.store().durable(ticket).wait()?;
+        databases.store().durable(ticket).wait()?;
     }
     Ok(())
 }
@@ -328,7 +328,7 @@ impl MailFile {
 
     /// Returns a handle to wait until a change is durable.
     pub fn durable(&self, ticket: Ticket) -> store::DurableFuture {
-        self.mail.notes.store().durable(ticket)
+        self.mail.databases.store().durable(ticket)
     }
 
     /// Returns the usage and the quota of the mail file.
@@ -557,7 +557,7 @@ impl MailFile {
         change: impl FnOnce(&mut Writer<'_, '_>) -> Result<T>,
     ) -> Result<(T, Ticket)> {
         let accesses = [access];
-        let mut transaction = self.mail.notes.transaction(&accesses)?;
+        let mut transaction = self.mail.databases.transaction(&accesses)?;
         let outcome = change(&mut transaction.writer(0))?;
         let ticket = transaction.commit()?;
         Ok((outcome, ticket))

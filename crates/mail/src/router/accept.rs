@@ -221,7 +221,7 @@ impl Router {
         raw: &[u8],
     ) -> Result<AcceptOutcome> {
         assert_eq!(targets.len(), envelope.recipients.len(), "every recipient has its targets");
-        let now = self.mail.notes().clock().now();
+        let now = self.mail.databases().clock().now();
         let header = Envelope {
             id: envelope.id.clone(),
             reverse_path: envelope.reverse_path.clone(),
@@ -337,7 +337,7 @@ impl Router {
         if needs_box {
             accesses.push(&self.boxes[box_index].depositor);
         }
-        let mut transaction = self.mail.notes().transaction(&accesses)?;
+        let mut transaction = self.mail.databases().transaction(&accesses)?;
         let mut entries = Vec::new();
         for (index, places) in places.iter().enumerate() {
             let (before, rest) = routed_messages.split_at_mut(index);
@@ -620,8 +620,8 @@ fn open_queue_database(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
     let path = if number == 1 { "mail.box".to_owned() } else { format!("mail{number}.box") };
     let acl = Acl::open_to_all(AclLevel::Depositor);
     let new = NewDatabase::new(&path, "Router's queue", DatabaseKind::MailBox, acl);
-    let database = match mail.notes().database_create(&new) {
-        Err(notes::Error::Exists { .. }) => mail.notes().database_open(&path)?,
+    let database = match mail.databases().database_create(&new) {
+        Err(notes::Error::Exists { .. }) => mail.databases().database_open(&path)?,
         other => other?,
     };
     let itself = Arc::new(Identity::local_server(""));

@@ -263,13 +263,13 @@ impl Router {
         if !self.write_pending_outcomes() {
             return Vec::new();
         }
-        self.queue.take_jobs(self.mail.notes().clock().now(), jobs_max, take)
+        self.queue.take_jobs(self.mail.databases().clock().now(), jobs_max, take)
     }
 
     /// Returns a handle to wait for before a job's message is sent elsewhere. Until then a crash can lose the message,
     /// and its sender would send it again.
     pub fn durable(&self, job: &DeliveryJob) -> DurableFuture {
-        self.mail.notes().store().durable(job.ticket)
+        self.mail.databases().store().durable(job.ticket)
     }
 
     /// Returns the content of a queued message.
@@ -307,14 +307,14 @@ impl Router {
             }
             outcome = self.finish_local(job);
         }
-        let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
+        let later = self.mail.databases().clock().now().after(self.options.schedule.retry_first);
         self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, AttemptResult::Final);
         outcome
     }
 
     /// Writes outcomes of jobs that could not be written before. Returns `true` if the store accepts writes.
     fn write_pending_outcomes(&self) -> bool {
-        if self.mail.notes().store().committer().poison_reason().is_some() {
+        if self.mail.databases().store().committer().poison_reason().is_some() {
             return false;
         }
         let unwritten = std::mem::take(&mut self.queue.lock().pending_outcomes);
@@ -350,7 +350,7 @@ impl Router {
 
     /// Makes every pending recipient of a message due now.
     pub fn retry(&self, key: QueueKey) -> Result<Ticket> {
-        let now = self.mail.notes().clock().now();
+        let now = self.mail.databases().clock().now();
         self.change(key, |queued| queued.next_attempt = now.min(queued.next_attempt))
     }
 
@@ -361,7 +361,7 @@ impl Router {
 
     /// Makes the held and dead recipients of a message due now.
     pub fn release(&self, key: QueueKey) -> Result<Ticket> {
-        let now = self.mail.notes().clock().now();
+        let now = self.mail.databases().clock().now();
         self.change(key, |queued| {
             queued.state = RecipientState::Pending;
             queued.next_attempt = now;
@@ -373,14 +373,14 @@ impl Router {
         let _turn = self.queue.lock_message(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
-        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
+        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.databases().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
         let _turn = self.queue.lock_message(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
-        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.notes().clock().now())
+        self.commit_routed(&mut [], vec![QueueUpdate { key, entry }], self.mail.databases().clock().now())
     }
 
     fn require(&self, key: QueueKey) -> Result<QueueEntry> {
@@ -447,7 +447,7 @@ impl Router {
         mut routed_messages: Vec<RoutedMessage<'_>>,
     ) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
-        let now = self.mail.notes().clock().now();
+        let now = self.mail.databases().clock().now();
         let _turn = self.queue.lock_message(job.key);
         let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
         let mut relayed = Vec::new();
@@ -496,7 +496,7 @@ impl Router {
     fn attempt_result(&self, outcomes: &[TransferOutcome]) -> AttemptResult {
         let is_temporary = |outcome: &TransferOutcome| matches!(outcome, TransferOutcome::Temporary { .. });
         if outcomes.iter().all(is_temporary) {
-            AttemptResult::Failed(self.mail.notes().clock().now())
+            AttemptResult::Failed(self.mail.databases().clock().now())
         } else {
             AttemptResult::Final
         }

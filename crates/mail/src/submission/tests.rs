@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
 use directory::{Directory, GroupKind, NewGroup, NewUser, PersonChange};
-use notes::{Access, Identity, Notes, level};
+use notes::{Access, Databases, Identity, level};
 use store::Store;
 use store::memory::MemoryEngine;
 
@@ -63,12 +63,12 @@ impl World {
         let store = Store::with_engine(engine.clone(), &store::StoreOptions::default()).expect("the engine is sound");
         let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
-        let notes = Notes::open(Arc::new(store), Arc::clone(&clock), random);
+        let databases = Databases::open(Arc::new(store), Arc::clone(&clock), random);
         let directory =
-            Directory::open(&notes, directory::DirectoryOptions::new("hub/Acme"), &clock).expect("a new store");
+            Directory::open(&databases, directory::DirectoryOptions::new("hub/Acme"), &clock).expect("a new store");
         let directory = Arc::new(directory);
         add_people(&directory).expect("the directory is empty");
-        let mail = MailStore::new(notes, MailOptions::default());
+        let mail = MailStore::new(databases, MailOptions::default());
         let resolver = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), resolver, RouterOptions::default()).expect("a new store");
         let records = Arc::new(Records::default());
@@ -225,7 +225,7 @@ fn a_full_mailbox_is_refused_before_the_message_arrives() {
     let manager: Access<level::Manager> =
         file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server is a manager");
     let options = notes::DatabaseOptions { quota_bytes: Some(1_000), ..file.database().record().options };
-    world.mail.notes().database_options_set(&manager, "bob", options).expect("it can be lowered");
+    world.mail.databases().database_options_set(&manager, "bob", options).expect("it can be lowered");
     assert_eq!(world.service.resolve("bob@acme.test").err(), Some(Refusal::MailboxFull));
 }
 

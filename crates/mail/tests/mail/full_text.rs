@@ -6,7 +6,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, Identity, Notes, level};
+use notes::{Access, Databases, Identity, level};
 use search::extract::IsolatedReader;
 use search::{FullTextIndex, PageRequest, Query};
 use store::memory::MemoryEngine;
@@ -33,8 +33,8 @@ impl World {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
-        let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-        let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+        let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
+        let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
         mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None)
             .expect("the mail file is created");
         let file =
@@ -49,8 +49,8 @@ impl World {
             thread_bytes: 16 << 20,
             ..search::FullTextOptions::default()
         };
-        let search = FullTextIndex::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
-        let database = notes.database_open("mail/ann.nsf").expect("it exists");
+        let search = FullTextIndex::open(Arc::clone(&databases), folder.path(), options).expect("the index opens");
+        let database = databases.database_open("mail/ann.nsf").expect("it exists");
         let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may read");
         let progress = search.update(&access, 1_000, &|| false).expect("an update");
         assert!(progress.complete && progress.damaged == 0);

@@ -8,7 +8,7 @@ use mail::import_export::import::{is_progress_record_full, remove_all_progress, 
 use mail::import_export::mbox::{MboxReader, MboxWriter};
 use mail::import_export::{FileQuirks, ImportOptions, ImportReport, ImportedMessage, Importer};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
-use notes::Notes;
+use notes::Databases;
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -16,8 +16,8 @@ fn file() -> MailFile {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
-    let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-    let mail = MailStore::new(notes, MailOptions::default());
+    let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
+    let mail = MailStore::new(databases, MailOptions::default());
     mail.create("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is created");
     mail.open_as_server("mail/ann.nsf").expect("the server may open it")
 }

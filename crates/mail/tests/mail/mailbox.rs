@@ -6,7 +6,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::MimeSource;
-use notes::{Marks, Notes};
+use notes::{Databases, Marks};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -14,8 +14,8 @@ fn mail() -> Arc<MailStore> {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
-    let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
-    MailStore::new(notes, MailOptions::default())
+    let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
+    MailStore::new(databases, MailOptions::default())
 }
 
 fn ann(mail: &Arc<MailStore>) -> MailFile {
@@ -66,7 +66,7 @@ fn appended_message_is_read_back_byte_for_byte() {
     assert_eq!(message.header(), b"Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n");
     assert_eq!(entry.size, raw.len() as u64);
     assert_eq!(
-        mail.notes().store().blobs().length(mail.notes().store().as_ref(), &message_blob(&file)).unwrap(),
+        mail.databases().store().blobs().length(mail.databases().store().as_ref(), &message_blob(&file)).unwrap(),
         Some(200 * 57)
     );
 }
@@ -95,11 +95,11 @@ fn changed_items_replace_the_cached_header() {
 
 /// Replaces the items of a message's note by those of another message.
 fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
-    let database = mail.notes().database_open("mail/ann.nsf").unwrap();
+    let database = mail.databases().database_open("mail/ann.nsf").unwrap();
     let itself = Arc::new(notes::Identity::local_server(""));
     let access: notes::Access<notes::level::Depositor> = database.authorize(&itself).unwrap();
     let accesses = [&access];
-    let mut transaction = mail.notes().transaction(&accesses).unwrap();
+    let mut transaction = mail.databases().transaction(&accesses).unwrap();
     let mut writer = transaction.writer(0);
     let new = mail::message::PreparedMessage::new(raw, 4_096).note(&mut writer).unwrap();
     writer.note_update(note, 1, &new.items, &new.blobs).unwrap();

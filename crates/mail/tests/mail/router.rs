@@ -12,7 +12,7 @@ use mail::router::{
     AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router,
     RouterOptions, TransferOutcome,
 };
-use notes::{Access, Identity, Notes, level};
+use notes::{Access, Databases, Identity, level};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -64,8 +64,8 @@ fn build(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, sync: SyncMode, router
     let options = StoreOptions { sync, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
-    let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
-    let mail = MailStore::new(notes, MailOptions::default());
+    let databases = Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
+    let mail = MailStore::new(databases, MailOptions::default());
     let router = Router::open(mail.clone(), Arc::new(Acme), router).expect("the queue opens");
     World { clock, mail, router, memory }
 }
@@ -148,7 +148,7 @@ fn queue_keeps_a_bounded_number_of_stubs() {
         world.send("bob@acme.test", &["x@one.test"]);
         assert_eq!(world.finish_all(&delivered), 1);
     }
-    let queue = world.mail.notes().database_open("mail.box").unwrap();
+    let queue = world.mail.databases().database_open("mail.box").unwrap();
     let itself: Access<level::Reader> = queue.authorize(&Arc::new(Identity::local_server(""))).unwrap();
     let reading = itself.read().unwrap();
     assert_eq!(reading.counters().notes, 3, "the ACL, the message that waits, and its state");

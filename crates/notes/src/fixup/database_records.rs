@@ -1,6 +1,6 @@
 //! The records that a database keeps about itself: counters, access control list, keywords.
 //!
-//! Without them a database does not open ([`Notes::database_open`]). For a fixup, it is opened with substitutes:
+//! Without them a database does not open ([`Databases::database_open`]). For a fixup, it is opened with substitutes:
 //!
 //! - Counters: values above the greatest note id and modseq in the tables, with a safety distance, because lost records
 //!   may have had greater ones.
@@ -30,12 +30,12 @@ use crate::keys;
 use crate::keyword::Keywords;
 use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
 use crate::records;
-use crate::server_databases::Notes;
+use crate::server_databases::Databases;
 
 /// Opens a database, with substitutes for those of its own records that cannot be read.
-pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
-    let record = notes.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
-    let reader = notes.store().as_ref();
+pub(super) fn open_damaged(databases: &Databases, path: &str) -> Result<Database> {
+    let record = databases.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
+    let reader = databases.store().as_ref();
     let number = record.number;
     let mut losses = LostRecords::default();
     let counters = match salvage::split_damage(records::load_counters(reader, number))? {
@@ -46,7 +46,7 @@ pub(super) fn open_damaged(notes: &Notes, path: &str) -> Result<Database> {
         }
     };
     let private = substitute_acl(&record);
-    let mut database = Database::new(notes.services(), record, counters, private);
+    let mut database = Database::new(databases.services(), record, counters, private);
     match salvage::split_damage(records::load_acl(reader, &database))? {
         Ok(acl) => database.set_acl(acl),
         Err(_) => losses.acl = true,

@@ -121,7 +121,7 @@ fn acl_changes_are_recorded() {
     assert_eq!(database.modseq(), before, "an unchanged ACL changes nothing");
     set(&world, &database, &|acl| acl.roles.extend(["[A]".to_owned()]));
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     let history_lines = |count| {
         let history = reader(&database, BOB).unwrap().read().unwrap().acl_history(count).unwrap();
         let line = |change: &notes::AclHistoryEntry| format!("{} {}", change.by, change.differences[0]);
@@ -146,7 +146,7 @@ fn revoked_access_ends_immediately() {
     world.write(&database, ANN, |writer| writer.acl_set(Acl::private(&base::Name::new(ANN)))).unwrap();
     assert!(matches!(access.read(), Err(notes::Error::AccessDenied { .. })));
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     assert!(reader(&database, BOB).is_err());
     assert_eq!(subject(&database, ANN, note.unwrap()), Some("x".into()));
 }

@@ -112,7 +112,7 @@ impl Scenario {
 
     /// Returns the keys of a table.
     fn keys(&self, table: Table) -> BTreeSet<Vec<u8>> {
-        let store = self.world.notes.store();
+        let store = self.world.databases.store();
         let mut cursor = store.scan(table, &KeyRange::all(), Direction::Forward).expect("a table");
         let mut keys = BTreeSet::new();
         while let Some((key, _)) = cursor.next().expect("a record") {

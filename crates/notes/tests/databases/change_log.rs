@@ -43,7 +43,7 @@ impl Scenario {
         if seed.is_multiple_of(2) {
             let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann may");
             let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
-            world.notes.database_options_set(&access, "", options).expect("Ann may");
+            world.databases.database_options_set(&access, "", options).expect("Ann may");
         }
         let folders = folders.expect("Ann may");
         Self { world, database, folders, notes: Vec::new(), dice: SeededRandom::new(seed) }
@@ -130,7 +130,8 @@ impl Scenario {
     /// Returns the entries of the change log in the table.
     fn stored(&self) -> Vec<ChangeEntry> {
         let range = KeyRange::prefix(&self.database.number().to_key());
-        let mut cursor = self.world.notes.store().scan(Table::ByModseq, &range, Direction::Forward).expect("a table");
+        let mut cursor =
+            self.world.databases.store().scan(Table::ByModseq, &range, Direction::Forward).expect("a table");
         let mut entries = Vec::new();
         while let Some((key, value)) = cursor.next().expect("sound") {
             entries.push(change_log::decode(key, value).expect("sound"));

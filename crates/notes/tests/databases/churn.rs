@@ -11,7 +11,8 @@ use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Item, ItemValue, Marks, NewDatabase, NewNote, Notes, level,
+    Access, Acl, Database, DatabaseKind, DatabaseSnapshot, Databases, Item, ItemValue, Marks, NewDatabase, NewNote,
+    level,
 };
 use store::rocks::tombstones_passed;
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
@@ -28,7 +29,7 @@ const LISTED_MAX: usize = 100;
 /// A database with one folder in a store on disk.
 struct Fixture {
     _folder: tempfile::TempDir,
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     database: Arc<Database>,
     mailbox: ViewId,
     /// The messages in the mailbox, by rising UID.
@@ -40,11 +41,11 @@ impl Fixture {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = StoreOptions { sync: SyncMode::Off, ..StoreOptions::default() };
         let store = Arc::new(Store::open(folder.path(), &options).expect("a new store"));
-        let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
+        let databases = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
         let acl = Acl::private(&Name::new(ANN));
         let new = NewDatabase::new("mail.nsf", "Mail", DatabaseKind::Standard, acl);
-        let database = notes.database_create(&new).expect("created");
-        let mut fixture = Self { _folder: folder, notes, database, mailbox: ViewId(0), alive: Vec::new() };
+        let database = databases.database_create(&new).expect("created");
+        let mut fixture = Self { _folder: folder, databases, database, mailbox: ViewId(0), alive: Vec::new() };
         fixture.mailbox = fixture.write(|writer| writer.folder_create("Mailbox", &[]));
         (0..messages).for_each(|_| fixture.append());
         fixture
@@ -53,7 +54,7 @@ impl Fixture {
     fn write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> T {
         let access: Access<level::Depositor> = self.database.authorize(&identity(ANN)).expect("Ann may write");
         let accesses = [&access];
-        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
         let outcome = change(&mut transaction.writer(0)).expect("changed");
         transaction.commit().expect("committed");
         outcome
@@ -165,8 +166,8 @@ fn last_changes_are_read_without_the_engine() {
     }
     assert_eq!(fixture.read_changes(since), 0, "a scan would step over the earlier changes of the notes");
     // The same store, opened again: nothing is in memory.
-    let store = Arc::clone(fixture.notes.store());
-    let reopened = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(2)));
+    let store = Arc::clone(fixture.databases.store());
+    let reopened = Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(2)));
     fixture.database = reopened.database_open("mail.nsf").expect("it exists");
     assert!(fixture.read_changes(since) > 0, "the changes before the opening are scanned");
 }
@@ -214,7 +215,7 @@ fn view_reads_cost_only_present_rows_after_moves() {
 impl Fixture {
     fn compact(&self) {
         let all = KeyRange::all();
-        Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
+        Table::ALL.iter().for_each(|table| self.databases.store().engine().compact(*table, &all).expect("compacted"));
     }
 
     fn reader(&self) -> Access<level::Reader> {

@@ -19,8 +19,8 @@ use event_listener::Listener;
 use notes::catalog::DatabaseOptions;
 use notes::change_log::NoteChange;
 use notes::{
-    Access, Acl, Database, DatabaseKind, Error, Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Notes, Writer,
-    fixup, level,
+    Access, Acl, Database, DatabaseKind, Databases, Error, Identity, Item, ItemValue, Marks, NewDatabase, NewNote,
+    Writer, fixup, level,
 };
 use store::memory::MemoryEngine;
 use store::{Direction, KeyRange, Store, StoreOptions, SyncMode, Table, TableReader};
@@ -35,7 +35,7 @@ fn rounds(count: u64) -> u64 {
 struct World {
     memory: Arc<MemoryEngine>,
     clock: Arc<SimClock>,
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
 }
 
 impl World {
@@ -48,16 +48,16 @@ impl World {
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Store::with_engine(engine, &StoreOptions { sync, ..StoreOptions::default() })
             .expect("a store in memory opens");
-        let notes = Notes::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
-        Self { memory, clock, notes }
+        let databases = Databases::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
+        Self { memory, clock, databases }
     }
 
     fn database(&self, path: &str) -> Arc<Database> {
-        self.notes.database_create(&new_database(path)).expect("the database is created")
+        self.databases.database_create(&new_database(path)).expect("the database is created")
     }
 
     fn store(&self) -> &Arc<Store> {
-        self.notes.store()
+        self.databases.store()
     }
 }
 
@@ -70,16 +70,16 @@ fn access<L: notes::Level>(database: &Arc<Database>) -> Access<L> {
 }
 
 fn write<T>(
-    notes: &Notes,
+    databases: &Databases,
     database: &Arc<Database>,
     change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
 ) -> notes::Result<T> {
     let access = access::<level::Depositor>(database);
     let accesses = [&access];
-    let mut transaction = notes.transaction(&accesses)?;
+    let mut transaction = databases.transaction(&accesses)?;
     let outcome = change(&mut transaction.writer(0))?;
     let ticket = transaction.commit()?;
-    notes.store().durable(ticket).wait()?;
+    databases.store().durable(ticket).wait()?;
     Ok(outcome)
 }
 
@@ -102,12 +102,12 @@ fn assert_sound(database: &Database) {
 const NOTE: NoteId = NoteId(2);
 
 /// Moves an amount from the first of some databases to the others, in one transaction.
-fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Result<()> {
-    let accesses: Vec<_> = databases.iter().map(|database| access::<level::Depositor>(database)).collect();
+fn shift(databases: &Databases, changed: &[&Arc<Database>], amount: i64) -> notes::Result<()> {
+    let accesses: Vec<_> = changed.iter().map(|database| access::<level::Depositor>(database)).collect();
     let accesses: Vec<&Access<_>> = accesses.iter().collect();
-    let mut transaction = notes.transaction(&accesses)?;
-    let others = databases.len() as i64 - 1;
-    for index in 0..databases.len() {
+    let mut transaction = databases.transaction(&accesses)?;
+    let others = changed.len() as i64 - 1;
+    for index in 0..changed.len() {
         let mut writer = transaction.writer(index);
         let note = writer.note(NOTE)?.expect("the note was created at the start");
         let more = if index == 0 { -amount * others } else { amount };
@@ -133,7 +133,7 @@ fn overlapping_transactions_finish_and_are_atomic() {
     let world = World::new(SyncMode::Group);
     let databases: Vec<_> = (0..5).map(|index| world.database(&format!("d{index}.nsf"))).collect();
     for database in &databases {
-        write(&world.notes, database, |writer| writer.note_create(NewNote::document(number(100)))).unwrap();
+        write(&world.databases, database, |writer| writer.note_create(NewNote::document(number(100)))).unwrap();
     }
     let done = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn overlapping_transactions_finish_and_are_atomic() {
                         chosen.swap(index, other);
                     }
                     chosen.truncate(2 + random.below(3) as usize);
-                    shift(&world.notes, &chosen, random.below(10) as i64).unwrap();
+                    shift(&world.databases, &chosen, random.below(10) as i64).unwrap();
                 }
                 done.fetch_add(1, Ordering::SeqCst);
             });
@@ -167,7 +167,7 @@ fn overlapping_transactions_finish_and_are_atomic() {
 fn first_of_concurrent_saves_wins() {
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
-    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
+    write(&world.databases, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
     let saved = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -175,7 +175,8 @@ fn first_of_concurrent_saves_wins() {
                 for _ in 0..rounds(200) {
                     let read = access::<level::Reader>(&database).read().unwrap().note(NOTE).unwrap().expect("there");
                     let more = number(number_of(&read) + 1);
-                    match write(&world.notes, &database, |w| w.note_update(NOTE, read.header.sequence, &more, &[])) {
+                    match write(&world.databases, &database, |w| w.note_update(NOTE, read.header.sequence, &more, &[]))
+                    {
                         Ok(_) => drop(saved.fetch_add(1, Ordering::SeqCst)),
                         Err(Error::Conflict { .. }) => {}
                         Err(other) => panic!("{other}"),
@@ -281,7 +282,7 @@ fn random_change(
 fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
-    let create = |name| write(&world.notes, &database, |writer| writer.folder_create(name, &[])).unwrap();
+    let create = |name| write(&world.databases, &database, |writer| writer.folder_create(name, &[])).unwrap();
     let folders = [create("A"), create("B")];
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -292,7 +293,7 @@ fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
                 scope.spawn(move || {
                     let random = SeededRandom::new(thread);
                     for _ in 0..rounds(300) {
-                        write(&world.notes, database, |writer| random_change(writer, &random, folders, thread))
+                        write(&world.databases, database, |writer| random_change(writer, &random, folders, thread))
                             .unwrap();
                     }
                 })
@@ -337,7 +338,7 @@ fn visible_snapshot_is_durable_only_with_its_ticket() {
     world.memory.faults().hold_syncs();
     let depositor = self::access::<level::Depositor>(&database);
     let accesses = [&depositor];
-    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    let mut transaction = world.databases.transaction(&accesses).unwrap();
     transaction.writer(0).note_create(NewNote::document(number(1))).unwrap();
     transaction.commit().unwrap();
     let reading = access.read().unwrap();
@@ -360,7 +361,7 @@ fn poll_to_end<F: Future>(mut future: std::pin::Pin<&mut F>) -> F::Output {
 
 fn reopened(world: &World) -> Arc<Database> {
     let left = World::over(Arc::new(world.memory.crash_losing_all()), SyncMode::Each);
-    left.notes.database_open("d.nsf").expect("a crash leaves the database")
+    left.databases.database_open("d.nsf").expect("a crash leaves the database")
 }
 
 #[test]
@@ -373,8 +374,10 @@ fn state_with_durable_ticket_survives_a_crash() {
             .map(|_| {
                 scope.spawn(|| {
                     for value in 0..rounds(100) as i64 {
-                        write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(value))))
-                            .unwrap();
+                        write(&world.databases, &database, |writer| {
+                            writer.note_create(NewNote::document(number(value)))
+                        })
+                        .unwrap();
                     }
                 })
             })
@@ -414,7 +417,7 @@ fn listening_before_reading_misses_no_change() {
     let rounds = rounds(200);
     let world = World::new(SyncMode::Group);
     let database = world.database("d.nsf");
-    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
+    write(&world.databases, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
     thread::scope(|scope| {
         for player in 0..PLAYERS {
             let world = &world;
@@ -423,7 +426,7 @@ fn listening_before_reading_misses_no_change() {
                 for _ in 0..rounds {
                     // Each thread waits for the one before; one lost wake-up stops all.
                     let found = wait_for(database, |number| number % PLAYERS == player);
-                    write(&world.notes, database, |writer| {
+                    write(&world.databases, database, |writer| {
                         let sequence = writer.note(NOTE)?.expect("there").header.sequence;
                         writer.note_update(NOTE, sequence, &number(found + 1), &[])
                     })
@@ -473,7 +476,7 @@ fn blob_is_not_collected_while_it_is_added_again() {
 
 /// Creates a note with a blob, reads the blob, and deletes the note.
 fn create_and_delete(world: &World, database: &Arc<Database>, content: &[u8]) {
-    let (note, blob) = write(&world.notes, database, |writer| {
+    let (note, blob) = write(&world.databases, database, |writer| {
         let blob = writer.blob_put(content)?;
         let new = NewNote { blobs: vec![blob], ..NewNote::document(number(1)) };
         Ok((writer.note_create(new)?, blob))
@@ -481,7 +484,7 @@ fn create_and_delete(world: &World, database: &Arc<Database>, content: &[u8]) {
     .unwrap();
     let access = access::<level::Reader>(database);
     assert_eq!(access.read().unwrap().blob(note, &blob).unwrap(), content);
-    write(&world.notes, database, |writer| writer.note_delete(note)).unwrap();
+    write(&world.databases, database, |writer| writer.note_delete(note)).unwrap();
 }
 
 /// Returns `true` for the error that is expected if a database may be deleted at any time.
@@ -491,10 +494,10 @@ fn is_not_found(error: &Error) -> bool {
 
 /// Uses a database that other threads create and delete meanwhile.
 fn use_briefly(world: &World, path: &str) -> notes::Result<()> {
-    let database = world.notes.database_open(path)?;
+    let database = world.databases.database_open(path)?;
     let who = Arc::new(Identity::person(OWNER));
     let access: Access<level::Reader> = database.authorize(&who)?;
-    write(&world.notes, &database, |writer| {
+    write(&world.databases, &database, |writer| {
         let blob = writer.blob_put(&[7; 5_000])?;
         let new = NewNote { blobs: vec![blob], ..NewNote::document(number(1)) };
         writer.note_create(new)
@@ -521,13 +524,13 @@ fn databases_can_be_created_and_deleted_while_in_use() {
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..rounds(200) {
-                        match world.notes.database_create(&new_database("d.nsf")) {
+                        match world.databases.database_create(&new_database("d.nsf")) {
                             Ok(_) | Err(Error::Exists { .. }) => {}
                             Err(other) => panic!("{other}"),
                         }
-                        let deleted = world.notes.database_open("d.nsf").and_then(|database| {
+                        let deleted = world.databases.database_open("d.nsf").and_then(|database| {
                             let manager = database.authorize(&Arc::new(Identity::person(OWNER)))?;
-                            world.notes.database_delete(&manager)
+                            world.databases.database_delete(&manager)
                         });
                         assert!(deleted.as_ref().err().is_none_or(is_not_found), "{deleted:?}");
                     }
@@ -539,14 +542,14 @@ fn databases_can_be_created_and_deleted_while_in_use() {
                 while !stop.load(Ordering::SeqCst) {
                     let used = use_briefly(&world, "d.nsf");
                     assert!(used.as_ref().err().is_none_or(is_not_found), "{used:?}");
-                    world.notes.close_idle();
+                    world.databases.close_idle();
                 }
             });
         }
         creators.into_iter().for_each(|creator| creator.join().unwrap());
         stop.store(true, Ordering::SeqCst);
     });
-    assert_eq!(world.notes.database_list().unwrap(), []);
+    assert_eq!(world.databases.database_list().unwrap(), []);
     for table in [Table::Summary, Table::Body, Table::Unid, Table::ByModseq, Table::View, Table::Tree, Table::Meta] {
         let mut cursor = world.store().scan(table, &KeyRange::all(), Direction::Forward).unwrap();
         assert_eq!(cursor.next().unwrap(), None, "{table:?} has something left");
@@ -559,15 +562,15 @@ fn databases_can_be_created_and_deleted_while_in_use() {
 fn deleted_database_is_inaccessible_to_open_managers() {
     let world = World::new(SyncMode::Each);
     let manager = access::<level::Manager>(&world.database("d.nsf"));
-    world.notes.database_delete(&manager).unwrap();
+    world.databases.database_delete(&manager).unwrap();
     let next = world.database("d.nsf");
     let refused = [
-        world.notes.database_rename(&manager, "e.nsf"),
-        world.notes.database_options_set(&manager, "Ghost", DatabaseOptions::default()),
-        world.notes.database_delete(&manager),
+        world.databases.database_rename(&manager, "e.nsf"),
+        world.databases.database_options_set(&manager, "Ghost", DatabaseOptions::default()),
+        world.databases.database_delete(&manager),
     ];
     assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_not_found)), "{refused:?}");
-    let listed: Vec<String> = world.notes.database_list().unwrap().into_iter().map(|record| record.title).collect();
+    let listed: Vec<String> = world.databases.database_list().unwrap().into_iter().map(|record| record.title).collect();
     assert_eq!(listed, ["Shared"], "the next database is untouched");
     assert_sound(&next);
 }
@@ -576,20 +579,20 @@ fn deleted_database_is_inaccessible_to_open_managers() {
 fn database_stays_usable_after_a_failed_deletion() {
     let world = World::new(SyncMode::Each);
     let database = world.database("d.nsf");
-    write(&world.notes, &database, |writer| {
+    write(&world.databases, &database, |writer| {
         let blobs = vec![writer.blob_put(&[1; 5_000])?];
         writer.note_create(NewNote { blobs, ..NewNote::document(number(1)) })
     })
     .unwrap();
     world.memory.faults().set_capacity(0);
     let manager = access::<level::Manager>(&database);
-    let refused = world.notes.database_delete(&manager);
+    let refused = world.databases.database_delete(&manager);
     assert!(matches!(refused, Err(Error::Store(store::Error::Full(_)))), "{refused:?}");
     world.memory.faults().free_disk();
-    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(2)))).unwrap();
-    assert_sound(&world.notes.database_open("d.nsf").unwrap());
-    world.notes.database_delete(&manager).unwrap();
-    assert!(world.notes.database_open("d.nsf").is_err());
+    write(&world.databases, &database, |writer| writer.note_create(NewNote::document(number(2)))).unwrap();
+    assert_sound(&world.databases.database_open("d.nsf").unwrap());
+    world.databases.database_delete(&manager).unwrap();
+    assert!(world.databases.database_open("d.nsf").is_err());
 }
 
 #[test]
@@ -598,7 +601,7 @@ fn readers_get_an_error_after_a_store_failure() {
         let world = World::new(sync);
         let database = world.database("d.nsf");
         world.memory.faults().fail_next_sync();
-        let failed = write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(1))));
+        let failed = write(&world.databases, &database, |writer| writer.note_create(NewNote::document(number(1))));
         assert!(matches!(failed, Err(Error::Store(store::Error::Poisoned(_)))), "{failed:?}");
         let access = access::<level::Reader>(&database);
         let outcome = access.read().and_then(|reading| Ok(world.store().durable(reading.ticket()).wait()?));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, Name, NoteId};
 use notes::fixup::{FixupFinding, check, repair_at};
-use notes::{Acl, Database, DatabaseKind, Item, ItemValue, Marks, NewDatabase, NewNote, Notes};
+use notes::{Acl, Database, DatabaseKind, Databases, Item, ItemValue, Marks, NewDatabase, NewNote};
 use store::{KeyRange, Store, StoreOptions, SyncMode, Table};
 
 use crate::fixture::{identity, reader};
@@ -25,7 +25,7 @@ const PATHS: [&str; 2] = ["docs.nsf", "more.nsf"];
 /// The folder of each database.
 const FOLDER: NoteId = NoteId(2);
 
-fn open(folder: &Path) -> store::Result<Arc<Notes>> {
+fn open(folder: &Path) -> store::Result<Arc<Databases>> {
     let options = StoreOptions {
         sync: SyncMode::Each,
         cache_bytes: 1 << 20,
@@ -36,7 +36,7 @@ fn open(folder: &Path) -> store::Result<Arc<Notes>> {
         ..StoreOptions::default()
     };
     let store = Arc::new(Store::open(folder, &options)?);
-    Ok(Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(5))))
+    Ok(Databases::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(5))))
 }
 
 fn sorted_files(folder: &Path) -> Vec<PathBuf> {
@@ -46,9 +46,9 @@ fn sorted_files(folder: &Path) -> Vec<PathBuf> {
 
 /// Creates a store with two databases. Returns its old files with their tables, and the new files.
 fn filled(folder: &Path) -> (BTreeMap<PathBuf, Table>, Vec<PathBuf>) {
-    let notes = open(folder).unwrap();
-    PATHS.iter().for_each(|path| fill(&notes, path));
-    let store = notes.store();
+    let databases = open(folder).unwrap();
+    PATHS.iter().for_each(|path| fill(&databases, path));
+    let store = databases.store();
     store.flush().unwrap();
     let mut files = BTreeMap::new();
     for table in Table::ALL {
@@ -58,10 +58,10 @@ fn filled(folder: &Path) -> (BTreeMap<PathBuf, Table>, Vec<PathBuf>) {
     }
     let before = sorted_files(folder);
     for path in PATHS {
-        let database = notes.database_open(path).unwrap();
+        let database = databases.database_open(path).unwrap();
         let access = database.authorize(&identity(ANN)).unwrap();
         let accesses = [&access];
-        let mut transaction = notes.transaction(&accesses).unwrap();
+        let mut transaction = databases.transaction(&accesses).unwrap();
         for note in (10..NOTES).step_by(20) {
             transaction.writer(0).marks_set(NoteId(note), Marks::SEEN, &[]).unwrap();
         }
@@ -72,13 +72,13 @@ fn filled(folder: &Path) -> (BTreeMap<PathBuf, Table>, Vec<PathBuf>) {
     (files, young)
 }
 
-fn fill(notes: &Notes, path: &str) {
+fn fill(databases: &Databases, path: &str) {
     let acl = Acl::private(&Name::new(ANN));
     let new = NewDatabase { owner: Name::new(ANN), ..NewDatabase::new(path, "Documents", DatabaseKind::Standard, acl) };
-    let database = notes.database_create(&new).unwrap();
+    let database = databases.database_create(&new).unwrap();
     let access = database.authorize(&identity(ANN)).unwrap();
     let accesses = [&access];
-    let mut transaction = notes.transaction(&accesses).unwrap();
+    let mut transaction = databases.transaction(&accesses).unwrap();
     let mut writer = transaction.writer(0);
     let folder_id = writer.folder_create("F", &[]).unwrap();
     let mut parent = None;
@@ -141,10 +141,10 @@ enum Outcome {
 
 /// Repairs both databases and adds the documents reported as lost to `reported`. Returns the number of findings, or
 /// `None` if the catalog is damaged, which the repair does not cover.
-fn repair_both(notes: &Notes, reported: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
+fn repair_both(databases: &Databases, reported: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
     let mut found = 0;
     for path in PATHS {
-        let findings = match repair_at(notes, path, &mut |_, _| {}) {
+        let findings = match repair_at(databases, path, &mut |_, _| {}) {
             Ok(report) => report.findings,
             Err(notes::Error::Store(store::Error::Damaged { table: Table::Catalog, .. })) => return None,
             Err(error) => panic!("{error}"),
@@ -161,9 +161,9 @@ fn repair_both(notes: &Notes, reported: &mut BTreeSet<(&'static str, NoteId)>) -
 
 /// Removes damaged blocks from the files, as `doublet fixup` does. Returns `None` if a file cannot be opened, because
 /// the engine does not name that file.
-fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
+fn repair_files(folder: &Path, mut databases: Arc<Databases>) -> Option<Arc<Databases>> {
     loop {
-        let engine = notes.store().engine();
+        let engine = databases.store().engine();
         let damage = engine.verify(&mut |_| ()).unwrap();
         let table_of = |error: &store::Error| match error {
             store::Error::Damaged { table, .. } => *table,
@@ -171,16 +171,16 @@ fn repair_files(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
         };
         let tables: BTreeSet<Table> = damage.iter().map(table_of).collect();
         if tables.is_empty() {
-            return Some(notes);
+            return Some(databases);
         }
         let files: Vec<_> = tables.iter().flat_map(|table| engine.salvage(*table, &damage).unwrap()).collect();
         if files.is_empty() {
             assert!(damage.iter().all(|error| !error.to_string().contains(".sst")), "{damage:?}");
             return None;
         }
-        drop(notes);
+        drop(databases);
         store::rocks::remove_files(folder, &files).unwrap();
-        notes = open(folder).unwrap();
+        databases = open(folder).unwrap();
     }
 }
 
@@ -191,20 +191,20 @@ fn flip_and_repair(folder: &Path, flips: &[(&Path, usize)]) -> Outcome {
         bytes[*offset] ^= 0x10;
         fs::write(&victim, bytes).unwrap();
     }
-    let Ok(notes) = open(folder) else { return Outcome::Refused };
+    let Ok(databases) = open(folder) else { return Outcome::Refused };
     let mut reported = BTreeSet::new();
-    match repair_both(&notes, &mut reported) {
+    match repair_both(&databases, &mut reported) {
         None => return Outcome::Refused,
         Some(0) => return Outcome::Untouched,
         Some(_) => {}
     }
-    let Some(notes) = repair_files(folder, notes) else { return Outcome::Refused };
-    repair_both(&notes, &mut reported).unwrap();
-    drop(notes);
-    let notes = open(folder).unwrap();
+    let Some(databases) = repair_files(folder, databases) else { return Outcome::Refused };
+    repair_both(&databases, &mut reported).unwrap();
+    drop(databases);
+    let databases = open(folder).unwrap();
     let mut documents = 0;
     for path in PATHS {
-        let database = notes.database_open(path).unwrap();
+        let database = databases.database_open(path).unwrap();
         assert_eq!(check(&database).unwrap().findings, [], "{flips:?}");
         documents += read_all(&database);
         // Clients that follow the changes learn that some may be missing, and lost notes keep their attachments.

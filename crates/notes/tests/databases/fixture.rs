@@ -6,12 +6,12 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::Column;
-use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
+use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Databases, Identity, NewDatabase, Writer, level};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
 pub struct TestServer {
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     pub memory: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
     /// Number of restarts. It seeds the randomness, so that a restarted world does not repeat it.
@@ -27,8 +27,8 @@ impl TestServer {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
-        let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));
-        Self { notes, memory, clock, starts }
+        let databases = Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));
+        Self { databases, memory, clock, starts }
     }
 
     /// Returns the same databases after the loss of everything in memory.
@@ -44,7 +44,7 @@ impl TestServer {
             owner: Name::new("Ann/Acme"),
             ..NewDatabase::new("docs.nsf", "Documents", DatabaseKind::Standard, acl)
         };
-        self.notes.database_create(&new).expect("the database is created")
+        self.databases.database_create(&new).expect("the database is created")
     }
 
     /// Runs one transaction as a user.
@@ -56,7 +56,7 @@ impl TestServer {
     ) -> notes::Result<T> {
         let access: Access<level::Depositor> = database.authorize(&identity(who))?;
         let accesses = [&access];
-        let mut transaction = self.notes.transaction(&accesses)?;
+        let mut transaction = self.databases.transaction(&accesses)?;
         let outcome = change(&mut transaction.writer(0))?;
         transaction.commit()?;
         Ok(outcome)

@@ -43,12 +43,12 @@ fn filled() -> (TestServer, Arc<Database>) {
 fn damage(world: &TestServer, change: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new();
     change(&mut batch);
-    world.notes.store().commit(&batch).unwrap();
+    world.databases.store().commit(&batch).unwrap();
 }
 
 fn keys(world: &TestServer, database: &Database, table: Table) -> Vec<Vec<u8>> {
     let range = KeyRange::prefix(&database.number().to_key());
-    let mut cursor = world.notes.store().scan(table, &range, Direction::Forward).unwrap();
+    let mut cursor = world.databases.store().scan(table, &range, Direction::Forward).unwrap();
     let mut keys = Vec::new();
     while let Some((key, _)) = cursor.next().unwrap() {
         keys.push(key.to_vec());
@@ -69,7 +69,7 @@ fn derived_records_are_rebuilt() {
         assert!(repair(&database).unwrap().repaired);
         assert_sound(&database);
         assert_eq!(keys(&world, &database, table).len(), before.len(), "{table:?}");
-        assert_sound(&world.restarted().notes.database_open("docs.nsf").unwrap());
+        assert_sound(&world.restarted().databases.database_open("docs.nsf").unwrap());
     }
 }
 
@@ -86,7 +86,7 @@ fn wrong_counters_are_corrected() {
     let (world, database) = filled();
     let key = [&database.number().to_key()[..], b"c"].concat();
     let mut counters =
-        notes::counters::Counters::decode(&world.notes.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap();
+        notes::counters::Counters::decode(&world.databases.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap();
     counters.notes += 5;
     counters.bytes = 1;
     damage(&world, |batch| batch.put(Table::Meta, &key, &counters.encode()));
@@ -166,7 +166,7 @@ fn repair_and_check(world: &TestServer, database: &Arc<Database>) -> Vec<FixupFi
     assert!(repaired.repaired && repaired.findings == found, "{found:?}");
     assert_sound(database);
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     assert_sound(&database);
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
@@ -276,7 +276,7 @@ fn database_records_are_rewritten_from_memory() {
     let (world, database) = full_database();
     flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
     repair_and_check(&world, &database);
-    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    let database = world.restarted().databases.database_open("docs.nsf").unwrap();
     assert!(reader(&database, "Bob/Acme").is_ok() && reader(&database, "Carol/Acme").is_err());
 }
 
@@ -288,7 +288,7 @@ fn missing_keywords_are_rewritten_from_memory() {
     }
     damage(&world, |batch| batch.delete(Table::Meta, &[&database.number().to_key()[..], b"k"].concat()));
     assert_eq!(repair_and_check(&world, &database), [FixupFinding::Keywords { lost: 0 }]);
-    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    let database = world.restarted().databases.database_open("docs.nsf").unwrap();
     assert_eq!(database.keywords().names(), ["Work", "Home"], "also the one that no note has");
 }
 
@@ -308,16 +308,16 @@ fn unreadable_unread_marks_are_dropped() {
 fn reopened(world: &TestServer, change: impl FnOnce(&TestServer)) -> (TestServer, Vec<FixupFinding>) {
     let world = world.restarted();
     change(&world);
-    let refused = world.notes.database_open("docs.nsf").err();
+    let refused = world.databases.database_open("docs.nsf").err();
     let is_damage = matches!(refused, None | Some(notes::Error::Damaged { .. } | notes::Error::Store(_)));
     assert!(is_damage, "{refused:?}");
-    let found = check_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap().findings;
+    let found = check_at(&world.databases, "docs.nsf", &mut |_, _| {}).unwrap().findings;
     assert!(!found.is_empty() || refused.is_none());
-    let repaired = repair_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap();
+    let repaired = repair_at(&world.databases, "docs.nsf", &mut |_, _| {}).unwrap();
     assert_eq!((repaired.repaired, repaired.findings), (!found.is_empty(), found.clone()));
-    assert_sound(&world.notes.database_open("docs.nsf").unwrap());
+    assert_sound(&world.databases.database_open("docs.nsf").unwrap());
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     assert_sound(&database);
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
@@ -355,7 +355,7 @@ fn lost_counters_are_rebuilt_without_reusing_numbers() {
     for lose in ways_to_lose(Table::Meta, key) {
         let (world, found) = reopened(&world, lose);
         assert!(matches!(found[..], [FixupFinding::TableDamaged { table: "meta", .. }]), "{found:?}");
-        let database = world.notes.database_open("docs.nsf").unwrap();
+        let database = world.databases.database_open("docs.nsf").unwrap();
         assert!(database.modseq() > modseq);
         assert!(!reader(&database, ANN).unwrap().read().unwrap().is_complete_since(modseq));
         assert_eq!(reader(&database, ANN).unwrap().read().unwrap().counters().stubs, 1);
@@ -383,7 +383,7 @@ fn lost_keywords_are_replaced_by_placeholder_names() {
     world.write(&database, ANN, |writer| writer.marks_set(NoteId(4), Marks::SEEN, &["Home".into()])).unwrap();
     let key = [&database.number().to_key()[..], b"k"].concat();
     let short =
-        notes::Keywords::decode(&world.notes.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap().encode();
+        notes::Keywords::decode(&world.databases.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap().encode();
     let short = short[..short.len() - 1].to_vec();
     let cut: RecordLoss = {
         let key = key.clone();
@@ -395,7 +395,7 @@ fn lost_keywords_are_replaced_by_placeholder_names() {
         let (world, found) = reopened(&world, lose);
         let lost = expected.iter().filter(|name| name.starts_with("damaged")).count();
         assert_eq!(found, [FixupFinding::Keywords { lost }]);
-        let database = world.notes.database_open("docs.nsf").unwrap();
+        let database = world.databases.database_open("docs.nsf").unwrap();
         assert_eq!(database.keywords().names(), expected);
         let marked = world.write(&database, ANN, |writer| writer.marks_set(NoteId(5), Marks::SEEN, &["Home".into()]));
         marked.unwrap();
@@ -419,7 +419,7 @@ fn lost_acl_gives_access_to_the_owner_only() {
         let (world, found) = reopened(&world, lose);
         assert_eq!(found[0], FixupFinding::AccessControlLost { manager: base::Name::new(ANN) });
         assert!(!found[0].is_repairable() && found[0].to_string().contains("only Ann/Acme has access, as the manager"));
-        let database = world.notes.database_open("docs.nsf").unwrap();
+        let database = world.databases.database_open("docs.nsf").unwrap();
         assert!(reader(&database, "Bob/Acme").is_err() && reader(&database, "").is_err());
         assert!(database.authorize::<notes::level::Manager>(&identity(ANN)).is_ok());
     }
@@ -430,12 +430,12 @@ fn lost_acl_without_owner_gives_access_to_the_server() {
     let world = TestServer::new();
     let acl = notes::Acl::open_to_all(AclLevel::Editor);
     let new = notes::NewDatabase::new("all.nsf", "For all", notes::DatabaseKind::Standard, acl);
-    let number = world.notes.database_create(&new).unwrap().number();
+    let number = world.databases.database_create(&new).unwrap().number();
     let world = world.restarted();
     flip(&world, Table::Summary, &[[&number.to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
-    let found = repair_at(&world.notes, "all.nsf", &mut |_, _| {}).unwrap().findings;
+    let found = repair_at(&world.databases, "all.nsf", &mut |_, _| {}).unwrap().findings;
     assert_eq!(found, [FixupFinding::AccessControlLost { manager: base::Name::default() }]);
-    let database = world.notes.database_open("all.nsf").unwrap();
+    let database = world.databases.database_open("all.nsf").unwrap();
     assert!(reader(&database, ANN).is_err());
     assert!(database.authorize::<notes::level::Manager>(&crate::fixture::server()).is_ok());
 }
@@ -451,9 +451,9 @@ fn all_database_records_may_be_lost_together() {
     };
     let world = world.restarted();
     lose(&world);
-    assert!(world.notes.database_open("docs.nsf").is_err());
-    repair_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap();
-    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    assert!(world.databases.database_open("docs.nsf").is_err());
+    repair_at(&world.databases, "docs.nsf", &mut |_, _| {}).unwrap();
+    let database = world.restarted().databases.database_open("docs.nsf").unwrap();
     assert_sound(&database);
     assert_eq!(reader(&database, ANN).unwrap().read().unwrap().folders().unwrap().len(), 1);
 }
@@ -464,12 +464,12 @@ fn open_database_rewrites_its_acl() {
     let key = [&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat();
     damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
     assert_eq!(repair_and_check(&world, &database), [FixupFinding::AccessControl]);
-    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    let database = world.restarted().databases.database_open("docs.nsf").unwrap();
     assert!(reader(&database, "Bob/Acme").is_ok());
 }
 
 #[test]
 fn missing_database_is_not_reported_as_damage() {
     let world = TestServer::new();
-    assert!(matches!(check_at(&world.notes, "docs.nsf", &mut |_, _| {}), Err(notes::Error::NotFound { .. })));
+    assert!(matches!(check_at(&world.databases, "docs.nsf", &mut |_, _| {}), Err(notes::Error::NotFound { .. })));
 }

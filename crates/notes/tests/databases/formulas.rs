@@ -16,7 +16,7 @@ const BOB: &str = "Bob/Acme";
 
 /// Returns the subjects of the documents that a formula selects for a user, and the modseq that the search reached.
 fn search(world: &TestServer, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
-    let database = world.notes.database_open("docs.nsf").expect("the database exists");
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
     let access = reader(&database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let selection = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
@@ -69,7 +69,7 @@ fn search_continues_after_the_last_modseq() {
     let (found, reached) = search(&world, ANN, "SELECT Subject = \"two\"", Modseq(0));
     assert_eq!(found, ["two"]);
     assert_eq!(search(&world, ANN, "SELECT @All", reached), (vec![], reached));
-    let database = world.notes.database_open("docs.nsf").expect("the database exists");
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
     let more = NewNote::document(vec![Item::text("Subject", "five")]);
     world.write(&database, ANN, |writer| writer.note_create(more)).expect("created");
     assert_eq!(search(&world, ANN, "SELECT @All", reached).0, ["five"]);
@@ -78,7 +78,7 @@ fn search_continues_after_the_last_modseq() {
 #[test]
 fn columns_are_evaluated_from_items_and_formulas() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("the database exists");
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
     let column = |item: &str, formula: Option<&str>| Column {
         title: item.into(),
         item: item.into(),
@@ -93,7 +93,7 @@ fn columns_are_evaluated_from_items_and_formulas() {
     ];
     let design = ViewDesign { columns, ..ViewDesign::default() };
     let compiled = CompiledView::of_view("SELECT Subject = \"one\"", &design).expect("the design is valid");
-    let compiled = compiled.at(world.notes.clock().now(), &database.record(), "By subject");
+    let compiled = compiled.at(world.databases.clock().now(), &database.record(), "By subject");
     let access = reader(&database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let mut rows = Vec::new();
@@ -117,12 +117,12 @@ fn columns_are_evaluated_from_items_and_formulas() {
 #[test]
 fn times_of_day_are_stored_as_texts_in_order() {
     let world = world();
-    let database = world.notes.database_open("docs.nsf").expect("the database exists");
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
     let cell = |formula: &str| {
         let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
         let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
         let compiled = CompiledView::of_view("SELECT @All", &design).expect("the design is valid");
-        let compiled = compiled.at(world.notes.clock().now(), &database.record(), "Times");
+        let compiled = compiled.at(world.databases.clock().now(), &database.record(), "Times");
         let access = reader(&database, ANN).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let mut cells = Vec::new();

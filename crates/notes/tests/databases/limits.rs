@@ -23,7 +23,7 @@ fn create_and_reread(world: &TestServer, database: &Arc<Database>, new: NewNote)
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
     let restarted = world.restarted();
-    let again = restarted.notes.database_open("docs.nsf").expect("the database exists");
+    let again = restarted.databases.database_open("docs.nsf").expect("the database exists");
     let access = reader(&again, ANN).expect("Ann may");
     let reading = access.read().expect("a snapshot");
     reading.note(note).expect("the note is sound").expect("the note exists")
@@ -105,7 +105,7 @@ fn keywords_per_database_and_their_length_are_limited() {
         let created = other.write(&database, ANN, |writer| writer.note_create(new(name)));
         assert!(matches!(created, Err(Error::Invalid { .. })));
     }
-    let restarted = other.restarted().notes.database_open("docs.nsf").expect("the database exists");
+    let restarted = other.restarted().databases.database_open("docs.nsf").expect("the database exists");
     assert_eq!(restarted.keywords().names(), [longest]);
 }
 
@@ -182,7 +182,7 @@ fn titles_and_options_are_validated_on_every_change() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
-    let set = |title: &str, options| world.notes.database_options_set(&access, title, options);
+    let set = |title: &str, options| world.databases.database_options_set(&access, title, options);
     let longest = "x".repeat(DATABASE_TITLE_BYTES_MAX);
     set(&longest, DatabaseOptions::default()).expect("it is short enough");
     let too_long = set(&format!("{longest}x"), DatabaseOptions::default());
@@ -192,7 +192,7 @@ fn titles_and_options_are_validated_on_every_change() {
     assert!(matches!(set("Later", daily(24)), Err(Error::Invalid { .. })));
     let never = DatabaseOptions { keep_deleted_hours: Some(0), ..DatabaseOptions::default() };
     assert!(matches!(set("Later", never), Err(Error::Invalid { .. })), "zero would read back as no retention");
-    let record = world.restarted().notes.database_open("docs.nsf").expect("it can be read").record();
+    let record = world.restarted().databases.database_open("docs.nsf").expect("it can be read").record();
     assert_eq!((record.title.as_str(), record.options), ("Last", daily(23)));
 }
 
@@ -242,7 +242,7 @@ fn only_the_server_may_close_a_response_cycle() {
     }
     let access: Access<level::Depositor> = database.authorize(&server()).unwrap();
     let accesses = [&access];
-    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    let mut transaction = world.databases.transaction(&accesses).unwrap();
     transaction.writer(0).note_create(answer(one, other)).unwrap();
     transaction.writer(0).note_create(answer(other, one)).expect("the server stores documents of other servers");
     transaction.commit().unwrap();

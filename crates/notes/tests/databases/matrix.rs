@@ -169,7 +169,7 @@ impl Case {
         let write = || {
             let access: Access<level::Depositor> = self.database.authorize(&self.who)?;
             let accesses = [&access];
-            let mut transaction = self.world.notes.transaction(&accesses)?;
+            let mut transaction = self.world.databases.transaction(&accesses)?;
             let outcome = change(&mut transaction.writer(0))?;
             transaction.commit()?;
             Ok::<_, notes::Error>(outcome)
@@ -254,11 +254,11 @@ impl Case {
     fn delete_softly(&self) {
         let access: Access<level::Manager> = self.database.authorize(&identity(ANN)).expect("Ann manages it");
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
-        self.world.notes.database_options_set(&access, "", options).expect("Ann may");
+        self.world.databases.database_options_set(&access, "", options).expect("Ann may");
         let itself = crate::fixture::server();
         let access: Access<level::Depositor> = self.database.authorize(&itself).expect("the server has access");
         let accesses = [&access];
-        let mut transaction = self.world.notes.transaction(&accesses).expect("the store works");
+        let mut transaction = self.world.databases.transaction(&accesses).expect("the store works");
         assert!(transaction.writer(0).note_delete(self.note).expect("the server may delete"));
         transaction.commit().expect("the store works");
     }
@@ -465,7 +465,7 @@ const READING: &[Row] = &[
 ];
 
 const WRITING: &[Row] = &[
-    ("Notes::transaction", Enter, |c| c.write(|_| Ok(true))),
+    ("Databases::transaction", Enter, |c| c.write(|_| Ok(true))),
     ("Writer::note", Seen, |c| c.write(|w| Ok(w.note(c.note)?.is_some()))),
     ("Writer::folder_entry", Note(Reader), |c| c.write(|w| Ok(w.folder_entry(c.folder, Uid(2))?.is_some()))),
     ("Writer::folder_read", Note(Reader), |c| c.write(|w| Ok(w.folder_read(c.folder)?.totals()?.count == 3))),
@@ -563,16 +563,16 @@ const WRITING: &[Row] = &[
     }),
     ("Writer::profile_delete", From(AclLevel::Editor), |c| c.write(|w| w.profile_delete("Old", None))),
     ("Writer::acl_set", From(Manager), |c| c.write(|w| w.acl_set(Acl::open_to_all(AclLevel::Reader)).map(|()| true))),
-    ("Notes::database_rename", From(Manager), |c| {
-        c.manage(|access| c.world.notes.database_rename(access, "other.nsf"))
+    ("Databases::database_rename", From(Manager), |c| {
+        c.manage(|access| c.world.databases.database_rename(access, "other.nsf"))
     }),
-    ("Notes::database_rename_with", From(Manager), |c| {
-        c.manage(|access| c.world.notes.database_rename_with(access, "docs.nsf", |_| Ok::<_, notes::Error>(())))
+    ("Databases::database_rename_with", From(Manager), |c| {
+        c.manage(|access| c.world.databases.database_rename_with(access, "docs.nsf", |_| Ok::<_, notes::Error>(())))
     }),
-    ("Notes::database_options_set", From(Manager), |c| {
-        c.manage(|access| c.world.notes.database_options_set(access, "Title", DatabaseOptions::default()))
+    ("Databases::database_options_set", From(Manager), |c| {
+        c.manage(|access| c.world.databases.database_options_set(access, "Title", DatabaseOptions::default()))
     }),
-    ("Notes::database_delete", From(Manager), |c| c.manage(|access| c.world.notes.database_delete(access))),
+    ("Databases::database_delete", From(Manager), |c| c.manage(|access| c.world.databases.database_delete(access))),
 ];
 
 /// Returns the items of the note with another subject. Fails if the caller may not read the note: a caller who may
@@ -597,7 +597,7 @@ fn every_operation_requires_its_level_and_readers() {
             let case = Case::new(level, exposure, who);
             let expected = needs.is_met(level, exposure, who);
             assert_eq!(operation(&case), expected, "{name}, {level}, {exposure:?}, {who:?}");
-            if case.world.notes.database_open("docs.nsf").is_ok() {
+            if case.world.databases.database_open("docs.nsf").is_ok() {
                 assert_sound(&case.database);
             }
         }
@@ -659,7 +659,7 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("FolderReader", &["impl<'r> FolderReader<'r>"]),
     ("Writer", &["impl Writer<'_, '_>"]),
     ("Transaction", &["impl<'t> Transaction<'t>"]),
-    ("Notes", &["impl Notes"]),
+    ("Databases", &["impl Databases"]),
     ("Access", &["impl<L: Level> Access<L>", "impl<L: AtLeast<level::", "impl<L: crate::access::AtLeast<level::"]),
 ];
 
@@ -675,8 +675,8 @@ const EXEMPT_METHODS: &[&str] = &[
     // for quotas.
     "DatabaseSnapshot::modseq DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
     // Used by the server itself, without an identity.
-    "Notes::open Notes::store Notes::clock Notes::random Notes::subscribe Notes::close_idle Notes::open_count",
-    "Notes::database_create Notes::database_open Notes::database_open_number Notes::database_list Notes::database_exists",
+    "Databases::open Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
+    "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",
     // Rows are missing for these methods, which were added while the matrix was written.
     "DatabaseSnapshot::design_notes Writer::view_create_with",
 ];

@@ -103,7 +103,7 @@ impl Model {
 }
 
 fn header_of(world: &TestServer, note: NoteId) -> notes::NoteHeader {
-    let database = world.notes.database_open("docs.nsf").unwrap();
+    let database = world.databases.database_open("docs.nsf").unwrap();
     let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap();
     header.expect("the model has it")
 }
@@ -113,7 +113,7 @@ fn items(text: u8) -> Vec<Item> {
 }
 
 fn apply(world: &TestServer, model: &mut Model, step: &Step) {
-    let database = world.notes.database_open("docs.nsf").unwrap();
+    let database = world.databases.database_open("docs.nsf").unwrap();
     let write = |change: &mut dyn FnMut(&mut notes::Writer<'_, '_>) -> notes::Result<()>| {
         world.write(&database, ANN, |writer| change(writer)).unwrap();
     };
@@ -202,11 +202,11 @@ fn apply(world: &TestServer, model: &mut Model, step: &Step) {
 fn keep_deleted(world: &TestServer, database: &std::sync::Arc<notes::Database>) {
     let access: notes::Access<notes::level::Manager> = database.authorize(&crate::fixture::identity(ANN)).unwrap();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(1), ..notes::DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "", options).unwrap();
+    world.databases.database_options_set(&access, "", options).unwrap();
 }
 
 fn compare(world: &TestServer, model: &Model) {
-    let database = world.notes.database_open("docs.nsf").unwrap();
+    let database = world.databases.database_open("docs.nsf").unwrap();
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     for (note, known) in &model.notes {

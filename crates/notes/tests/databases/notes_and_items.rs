@@ -191,7 +191,7 @@ fn unread_marks_are_kept_for_each_user() {
     world.write(&database, "Bob/Acme", |writer| writer.mark_unread_by(&bob, &[one])).unwrap();
     world.write(&database, ANN, |writer| writer.mark_read(&[one])).unwrap();
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     let read = |who| {
         let access = reader(&database, who).unwrap();
         let reading = access.read().unwrap();
@@ -235,7 +235,7 @@ fn unread_marks_of_other_users_cannot_be_changed() {
     assert!(matches!(access.read().unwrap().is_read_by(&ann, open), Err(notes::Error::ServerOnly { .. })));
     let itself = database.authorize(&server()).unwrap();
     let accesses = [&itself];
-    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    let mut transaction = world.databases.transaction(&accesses).unwrap();
     transaction.writer(0).mark_read_by(&ann, &[open]).unwrap();
     transaction.writer(0).mark_unread_by(&bob, &[open]).unwrap();
     transaction.commit().unwrap();
@@ -248,17 +248,17 @@ fn transaction_over_several_databases_is_atomic() {
     let one = world.database(&[]);
     let acl = notes::Acl::private(&Name::new(ANN));
     let new = notes::NewDatabase::new("two.nsf", "Two", notes::DatabaseKind::Standard, acl);
-    let two = world.notes.database_create(&new).unwrap();
+    let two = world.databases.database_create(&new).unwrap();
     let who = crate::fixture::identity(ANN);
     let first = one.authorize(&who).unwrap();
     let second = two.authorize(&who).unwrap();
     let before = (one.modseq(), two.modseq());
     let accesses = [&second, &first];
-    let mut dropped = world.notes.transaction(&accesses).unwrap();
+    let mut dropped = world.databases.transaction(&accesses).unwrap();
     dropped.writer(0).note_create(NewNote::document(Vec::new())).unwrap();
     drop(dropped);
     assert_eq!((one.modseq(), two.modseq()), before);
-    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    let mut transaction = world.databases.transaction(&accesses).unwrap();
     transaction.writer(0).note_create(NewNote::document(Vec::new())).unwrap();
     transaction.writer(1).note_create(NewNote::document(Vec::new())).unwrap();
     transaction.commit().unwrap();

@@ -29,7 +29,7 @@ type Contents = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 fn contents(world: &TestServer) -> Contents {
     let mut found = Contents::new();
     for table in Table::ALL {
-        let store = world.notes.store();
+        let store = world.databases.store();
         let mut cursor = store.scan(table, &KeyRange::all(), Direction::Forward).expect("a scan");
         while let Some((key, value)) = cursor.next().expect("a sound store") {
             found.insert((table, key.to_vec()), value.to_vec());
@@ -39,7 +39,7 @@ fn contents(world: &TestServer) -> Contents {
 }
 
 fn commit(world: &TestServer, batch: &Batch) {
-    let store = world.notes.store();
+    let store = world.databases.store();
     store.durable(store.commit(batch).expect("it is written")).wait().expect("it is durable");
 }
 
@@ -56,7 +56,7 @@ fn old_world() -> (TestServer, Contents) {
     acl.entries.push(AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new(BOB, AclLevel::NoAccess) });
     let record = database.record();
     let options = notes::DatabaseOptions { keep_deleted_hours: Some(9), ..record.options };
-    world.notes.database_options_set(&manager(&database), "Documents", options).expect("Ann may");
+    world.databases.database_options_set(&manager(&database), "Documents", options).expect("Ann may");
     let created = world.write(&database, ANN, |writer| {
         writer.acl_set(acl)?;
         for number in 0..DOCUMENTS {
@@ -121,23 +121,23 @@ fn run(mut upgrade: Upgrade<'_>) -> UpgradeReport {
 #[test]
 fn older_database_opens_and_is_upgraded() {
     let (world, wanted) = old_world();
-    let database = world.notes.database_open(PATH).expect("the oldest structure is read");
+    let database = world.databases.database_open(PATH).expect("the oldest structure is read");
     assert_eq!(database.record().ods, OdsVersion::OLDEST);
     assert_eq!(seen_by_bob(&database), 0, "old headers do not mark public documents");
     let access = manager(&database);
     let before = contents(&world);
-    let planned = run(Upgrade::plan(&world.notes, &access));
+    let planned = run(Upgrade::plan(&world.databases, &access));
     assert_eq!(contents(&world), before, "a plan changes nothing");
     assert_eq!((planned.from, planned.to), (OdsVersion::OLDEST, OdsVersion::CURRENT));
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
-    assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "the upgrade matches the plan");
+    assert_eq!(run(Upgrade::begin(&world.databases, &access)), planned, "the upgrade matches the plan");
     assert_eq!((database.record().ods, database.modseq()), (OdsVersion::CURRENT, modseq));
     assert!(contents(&world) == wanted, "only the formats have changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
     let (written, _) = world.memory.sequences();
-    let again = run(Upgrade::begin(&world.notes, &access));
+    let again = run(Upgrade::begin(&world.databases, &access));
     assert_eq!((again.from, again.notes, world.memory.sequences().0), (OdsVersion::CURRENT, 0, written));
 }
 
@@ -147,9 +147,9 @@ fn interrupted_upgrade_is_restarted() {
     let steps = u64::try_from((DOCUMENTS + 1).div_ceil(500)).expect("few");
     for done in 0..=steps {
         let world = world.restarted();
-        let database = world.notes.database_open(PATH).expect("it opens");
+        let database = world.databases.database_open(PATH).expect("it opens");
         let access = manager(&database);
-        let mut upgrade = Upgrade::begin(&world.notes, &access);
+        let mut upgrade = Upgrade::begin(&world.databases, &access);
         for _ in 0..done {
             upgrade.step().expect("a step");
         }
@@ -157,11 +157,11 @@ fn interrupted_upgrade_is_restarted() {
         let last = upgrade.step();
         assert_eq!(last.is_ok(), done == steps, "{done}: a step that is not durable fails");
         let world = world.restarted();
-        let database = world.notes.database_open(PATH).expect("it opens again");
+        let database = world.databases.database_open(PATH).expect("it opens again");
         let expected = if done == steps { OdsVersion::CURRENT } else { OdsVersion::OLDEST };
         assert_eq!(database.record().ods, expected, "{done}");
         let access = manager(&database);
-        let report = run(Upgrade::begin(&world.notes, &access));
+        let report = run(Upgrade::begin(&world.databases, &access));
         let left =
             if done == steps { 0 } else { OLD_NOTES - (1 + done * 500 / 4).min(OLD_NOTES) + u64::from(done == 0) };
         assert_eq!(report.rewritten, left, "{done}: upgraded notes are skipped");
@@ -172,9 +172,9 @@ fn interrupted_upgrade_is_restarted() {
 #[test]
 fn database_stays_usable_during_an_upgrade() {
     let (world, _) = old_world();
-    let database = world.notes.database_open(PATH).expect("it opens");
+    let database = world.databases.database_open(PATH).expect("it opens");
     let access = manager(&database);
-    let mut upgrade = Upgrade::begin(&world.notes, &access);
+    let mut upgrade = Upgrade::begin(&world.databases, &access);
     assert!(!upgrade.step().expect("a step").complete);
     let note = NoteId(1_002);
     let changed = world.write(&database, ANN, |writer| {
@@ -195,13 +195,13 @@ fn database_stays_usable_during_an_upgrade() {
 #[test]
 fn unreadable_note_stops_the_upgrade_and_is_named() {
     let (world, _) = old_world();
-    let database = world.notes.database_open(PATH).expect("it opens");
+    let database = world.databases.database_open(PATH).expect("it opens");
     let key = [&database.number().to_key()[..], &7_u32.to_be_bytes(), &[0]].concat();
     let mut batch = Batch::new();
     batch.put(Table::Summary, &key, &[9]);
     commit(&world, &batch);
     let access = manager(&database);
-    let message = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
+    let message = Upgrade::begin(&world.databases, &access).step().expect_err("it is damaged").to_string();
     assert_eq!(message, "damaged header of note 7 in docs.nsf");
     assert_eq!(database.record().ods, OdsVersion::OLDEST);
 }
@@ -209,7 +209,7 @@ fn unreadable_note_stops_the_upgrade_and_is_named() {
 #[test]
 fn newer_database_is_refused_unchanged() {
     let (world, _) = old_world();
-    let mut record = world.notes.database_list().expect("a catalog").remove(0);
+    let mut record = world.databases.database_list().expect("a catalog").remove(0);
     record.ods = OdsVersion(OdsVersion::CURRENT.0 + 1);
     let mut batch = Batch::new();
     let appended = [record.encode(), b"what this program knows nothing of".to_vec()].concat();
@@ -224,13 +224,13 @@ fn newer_database_is_refused_unchanged() {
         assert!(matches!(error, notes::Error::NewerOds { .. }) && !error.is_damage());
         assert_eq!(error.to_string(), expected);
     };
-    check(world.notes.database_open(PATH).map(drop));
-    check(world.notes.database_open_number(record.number).map(drop));
-    check(fixup::check_at(&world.notes, PATH, &mut |_, _| {}).map(drop));
-    check(fixup::repair_at(&world.notes, PATH, &mut |_, _| {}).map(drop));
+    check(world.databases.database_open(PATH).map(drop));
+    check(world.databases.database_open_number(record.number).map(drop));
+    check(fixup::check_at(&world.databases, PATH, &mut |_, _| {}).map(drop));
+    check(fixup::repair_at(&world.databases, PATH, &mut |_, _| {}).map(drop));
     let new = notes::NewDatabase::new(PATH, "", notes::DatabaseKind::Standard, Acl::default());
-    let taken = world.notes.database_create(&new).map(drop);
+    let taken = world.databases.database_create(&new).map(drop);
     assert!(matches!(taken, Err(notes::Error::Exists { .. })), "the path is taken");
-    assert_eq!(world.notes.database_list().expect("a catalog"), [record], "it is listed");
+    assert_eq!(world.databases.database_list().expect("a catalog"), [record], "it is listed");
     assert!(contents(&world) == before, "nothing has changed");
 }

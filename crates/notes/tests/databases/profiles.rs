@@ -29,7 +29,7 @@ fn profile_is_unique_and_found_by_name() {
     });
     assert!(twice.is_ok(), "{twice:?}");
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     let access = reader(&database, ANN).unwrap();
     let text = |name: &str, user| {
         let note = access.read().unwrap().profile(name, user).unwrap()?;

@@ -18,17 +18,17 @@ fn new(path: &str) -> NewDatabase {
 #[test]
 fn paths_ignore_case_and_are_unique() {
     let world = TestServer::new();
-    world.notes.database_create(&new("mail/Ann.nsf")).unwrap();
-    assert!(world.notes.database_open("MAIL/ANN.NSF").is_ok());
-    assert!(matches!(world.notes.database_create(&new("mail/ann.nsf")), Err(notes::Error::Exists { .. })));
-    assert!(matches!(world.notes.database_open("mail/bob.nsf"), Err(notes::Error::NotFound { .. })));
+    world.databases.database_create(&new("mail/Ann.nsf")).unwrap();
+    assert!(world.databases.database_open("MAIL/ANN.NSF").is_ok());
+    assert!(matches!(world.databases.database_create(&new("mail/ann.nsf")), Err(notes::Error::Exists { .. })));
+    assert!(matches!(world.databases.database_open("mail/bob.nsf"), Err(notes::Error::NotFound { .. })));
 }
 
 #[test]
 fn paths_that_leave_the_data_folder_are_refused() {
     let world = TestServer::new();
     for path in ["", "/etc", "../x.nsf", "a//b.nsf", "a/./b.nsf", "a\\b.nsf", "a\0b", &"x".repeat(600)] {
-        assert!(matches!(world.notes.database_create(&new(path)), Err(notes::Error::Invalid { .. })), "{path:?}");
+        assert!(matches!(world.databases.database_create(&new(path)), Err(notes::Error::Invalid { .. })), "{path:?}");
     }
 }
 
@@ -40,9 +40,9 @@ fn databases_survive_a_restart() {
         writer.note_create(NewNote::document(vec![Item::text("Subject", "kept")]))
     });
     let again = world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     assert_eq!(subject(&database, "Ann/Acme", note.unwrap()), Some("kept".into()));
-    assert_eq!(again.notes.database_list().unwrap().len(), 1);
+    assert_eq!(again.databases.database_list().unwrap().len(), 1);
     assert_sound(&database);
 }
 
@@ -51,10 +51,10 @@ fn a_renamed_database_keeps_its_contents() {
     let world = TestServer::new();
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
-    world.notes.database_rename(&access, "archive/docs.nsf").unwrap();
-    assert!(world.notes.database_open("docs.nsf").is_err());
+    world.databases.database_rename(&access, "archive/docs.nsf").unwrap();
+    assert!(world.databases.database_open("docs.nsf").is_err());
     let again = world.restarted();
-    let record = again.notes.database_open("archive/docs.nsf").unwrap().record();
+    let record = again.databases.database_open("archive/docs.nsf").unwrap().record();
     assert_eq!((record.path.as_str(), record.number), ("archive/docs.nsf", database.number()));
 }
 
@@ -64,8 +64,8 @@ fn title_and_options_survive_a_restart() {
     let database = world.database(&[]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
     let options = DatabaseOptions { quota_bytes: Some(5), ..DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "Other", options).unwrap();
-    let record = world.restarted().notes.database_open("docs.nsf").unwrap().record();
+    world.databases.database_options_set(&access, "Other", options).unwrap();
+    let record = world.restarted().databases.database_open("docs.nsf").unwrap().record();
     assert_eq!((record.title.as_str(), record.options), ("Other", options));
 }
 
@@ -105,15 +105,15 @@ fn records_of_all_versions_are_read() {
 #[test]
 fn followers_are_notified_of_every_change() {
     let world = TestServer::new();
-    let follower = world.notes.subscribe();
+    let follower = world.databases.subscribe();
     let database = world.database(&[]);
     assert_eq!((follower.take(), follower.take()), (vec![database.number()], vec![]));
     world.write(&database, "Ann/Acme", |writer| writer.note_create(NewNote::document(vec![]))).unwrap();
     assert_eq!(follower.take(), [database.number()]);
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
-    world.notes.database_options_set(&access, "Other", DatabaseOptions::default()).unwrap();
+    world.databases.database_options_set(&access, "Other", DatabaseOptions::default()).unwrap();
     assert_eq!(follower.take(), [database.number()]);
-    world.notes.database_delete(&access).unwrap();
+    world.databases.database_delete(&access).unwrap();
     assert_eq!(follower.take(), [database.number()]);
 }
 
@@ -135,13 +135,13 @@ fn deletion_removes_all_records_and_retires_the_number() {
     assert!(matches!(bob, Err(notes::Error::AccessDenied { .. })));
     let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
     let old_reader = reader(&database, "Ann/Acme").unwrap();
-    world.notes.database_delete(&access).unwrap();
-    assert!(world.notes.database_open("docs.nsf").is_err());
+    world.databases.database_delete(&access).unwrap();
+    assert!(world.databases.database_open("docs.nsf").is_err());
     assert!(old_reader.read().is_err(), "an open access ends with the database");
     for table in Table::ALL {
         let range = KeyRange::prefix(&database.number().to_key());
         let left =
-            world.notes.store().scan(table, &range, store::Direction::Forward).unwrap().next().unwrap().is_some();
+            world.databases.store().scan(table, &range, store::Direction::Forward).unwrap().next().unwrap().is_some();
         assert!(!left, "{table:?} still has keys of the database");
     }
     assert!(world.database(&[]).number() > database.number(), "numbers are never used twice");

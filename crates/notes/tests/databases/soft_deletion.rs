@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn set_retention(world: &TestServer, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "Documents", options).expect("Ann may");
+    world.databases.database_options_set(&access, "Documents", options).expect("Ann may");
 }
 
 struct Case {
@@ -139,7 +139,7 @@ fn soft_deleted_document_is_hidden_and_restored_unchanged() {
     assert!(case.write(ANN, |writer| writer.note_update(case.note, 2, &[], &[])).is_err());
 
     let again = case.world.restarted();
-    let database = again.notes.database_open("docs.nsf").unwrap();
+    let database = again.databases.database_open("docs.nsf").unwrap();
     assert_eq!(database.record().options.keep_deleted_hours, Some(2));
     drop(again);
 
@@ -320,7 +320,7 @@ fn repair_rebuilds_the_list_of_restorable_documents() {
     let mut batch = store::Batch::new();
     batch.delete(store::Table::Meta, &key(case.note));
     batch.put(store::Table::Meta, &key(NoteId(999)), b"\x01");
-    case.world.notes.store().commit(&batch).expect("the store works");
+    case.world.databases.store().commit(&batch).expect("the store works");
     let found = notes::fixup::check(&case.database).expect("the check runs").findings;
     let expected = [case.note, NoteId(999)].map(|note| notes::fixup::FixupFinding::SoftDeletedList { note });
     assert_eq!(found, expected);

@@ -169,7 +169,7 @@ impl ViewFixture {
     fn try_write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> notes::Result<T> {
         let access: Access<level::Depositor> = self.database.authorize(&server()).expect("the server has access");
         let accesses = [&access];
-        let mut transaction = self.world.notes.transaction(&accesses).expect("a transaction");
+        let mut transaction = self.world.databases.transaction(&accesses).expect("a transaction");
         let outcome = change(&mut transaction.writer(0))?;
         transaction.commit().expect("committed");
         Ok(outcome)
@@ -284,7 +284,7 @@ impl ViewFixture {
     /// Restarts with the loss of everything in memory. The index is on the disk or late.
     fn restart(&mut self) {
         self.world = self.world.restarted();
-        self.database = self.world.notes.database_open("docs.nsf").expect("the database exists");
+        self.database = self.world.databases.database_open("docs.nsf").expect("the database exists");
     }
 
     /// Returns the rows of an order as text, with the counts of categories, as a user sees them.

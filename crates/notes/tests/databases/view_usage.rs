@@ -453,7 +453,7 @@ fn columns_with_titles_follow_renames() {
     assert_ne!(first, second);
     let manager: notes::Access<notes::level::Manager> =
         database.authorize(&crate::fixture::identity(ANN)).expect("Ann is the manager");
-    world.notes.database_options_set(&manager, "Papers", database.record().options).expect("renamed");
+    world.databases.database_options_set(&manager, "Papers", database.record().options).expect("renamed");
     let [(text, third), (_, still)] = notes.map(first_value);
     assert_eq!((text.as_str(), still), ("Names of Papers", plain));
     assert_eq!(notes.map(first_value).map(|(_, index)| index), [third, plain], "indexes are rebuilt only if needed");
@@ -463,7 +463,7 @@ fn columns_with_titles_follow_renames() {
 /// Returns the size of the rows of all views of a world, in bytes.
 fn row_bytes(world: &TestServer) -> usize {
     use store::{Direction, KeyRange, Table, TableReader};
-    let store = world.notes.store();
+    let store = world.databases.store();
     let mut cursor = store.scan(Table::View, &KeyRange::all(), Direction::Forward).expect("a scan");
     let mut bytes = 0;
     while let Some((_, value)) = cursor.next().expect("sound") {
@@ -647,7 +647,7 @@ fn permanent_deletion_after_soft_deletion_leaves_the_view_unchanged() {
     let (world, database) = world();
     let access = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: Some(2), ..DatabaseOptions::default() };
-    world.notes.database_options_set(&access, "Documents", options).expect("Ann may");
+    world.databases.database_options_set(&access, "Documents", options).expect("Ann may");
     world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
     let whole = request(StartPosition::Beginning, Navigator::Next, 100);
     let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
@@ -721,7 +721,7 @@ fn fixup_detects_and_rebuilds_a_damaged_index() {
         let whole = request(StartPosition::Beginning, Navigator::Next, 100);
         read(&database, BOB, "By Customer", &whole).expect("a view");
         assert_sound(&database);
-        let store = world.notes.store();
+        let store = world.databases.store();
         let mut cursor = store.scan(table, &KeyRange::all(), Direction::Backward).expect("a scan");
         let (key, value) = cursor.next().expect("sound").expect("an index has rows");
         let mut batch = store::Batch::new();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{Access, Acl, AclEntry, AclLevel, AuthenticationMethod, Identity, Notes};
+use notes::{Access, Acl, AclEntry, AclLevel, AuthenticationMethod, Databases, Identity};
 use pop3::backend::Accounts;
 use pop3::{ListenerServices, serve};
 use sasl::sim::{CLIENT_FINAL, CLIENT_FIRST, ExampleScram, PROOF, SERVER_FINAL, SERVER_FIRST};
@@ -69,8 +69,8 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
-    let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
-    let mail = MailStore::new(notes, MailOptions::default());
+    let databases = Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
+    let mail = MailStore::new(databases, MailOptions::default());
     mail.create_if_missing("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is created");
     let certificate = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(certificate.cert.pem().as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
@@ -658,7 +658,7 @@ fn set_acl_level(world: &World, level: AclLevel) {
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry::new("ann@acme.test", level));
     let accesses = [&access];
-    let mut transaction = world.mail.notes().transaction(&accesses).expect("the store works");
+    let mut transaction = world.mail.databases().transaction(&accesses).expect("the store works");
     transaction.writer(0).acl_set(acl).expect("the server may change the ACL");
     transaction.commit().expect("the store works");
 }

@@ -24,7 +24,7 @@ pub(crate) fn list(
     let prefix = request.prefix.to_lowercase();
     let after = request.after.to_lowercase();
     let mut reply = v1::ListDatabasesReply::default();
-    let records = context.services.notes.database_list()?;
+    let records = context.services.databases.database_list()?;
     let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
     let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
     for (looked_at, record) in records.enumerate() {
@@ -33,7 +33,7 @@ pub(crate) fn list(
         }
         reply.next.clone_from(&record.path);
         // A database that was deleted in the meantime or cannot be opened is not listed.
-        let Ok(database) = context.services.notes.database_open(&record.path) else { continue };
+        let Ok(database) = context.services.databases.database_open(&record.path) else { continue };
         let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
         reply.databases.push(v1::DatabaseEntry {
             path: record.path,

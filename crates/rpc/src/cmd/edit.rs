@@ -157,7 +157,7 @@ pub(crate) fn delete(
     };
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = context.services.notes.transaction(&accesses)?;
+    let mut transaction = context.services.databases.transaction(&accesses)?;
     let mut writer = transaction.writer(0);
     let Some(note) = note else {
         let ticket = writer.last_ticket();

@@ -82,7 +82,7 @@ pub(crate) fn open(context: &CallContext, request: v1::OpenNoteRequest) -> Resul
     }
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = context.services.notes.transaction(&accesses)?;
+    let mut transaction = context.services.databases.transaction(&accesses)?;
     transaction.writer(0).mark_read(&[note])?;
     let ticket = transaction.commit()?;
     if let Some(header) = &mut reply.header {

@@ -56,7 +56,7 @@ pub(crate) fn delete(
     let user = owner(context, &*access.grant()?, &request.user)?;
     let lower = access.downgrade::<level::Depositor>();
     let accesses = [&lower];
-    let mut transaction = context.services.notes.transaction(&accesses)?;
+    let mut transaction = context.services.databases.transaction(&accesses)?;
     let mut writer = transaction.writer(0);
     if !writer.profile_delete(&request.profile, user.as_ref())? {
         let ticket = writer.last_ticket();

@@ -24,7 +24,7 @@ use mail::submission::{
     DirectoryResolver, Origin, Refusal, SenderPolicy, SubmissionHooks, SubmissionOptions, SubmissionService,
 };
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseOptions, Identity, NewDatabase, Notes, level,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, NewDatabase, level,
 };
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
@@ -73,22 +73,22 @@ impl TestServer {
         let clock = Arc::new(SimClock::new());
         let ticks: Arc<dyn Clock> = Arc::clone(&clock) as _;
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(1));
-        let notes = Notes::open(Arc::new(store), Arc::clone(&ticks), Arc::clone(&random));
+        let databases = Databases::open(Arc::new(store), Arc::clone(&ticks), Arc::clone(&random));
         let directory =
-            Directory::open(&notes, directory::DirectoryOptions::new("hub/Acme"), &ticks).expect("a new store");
+            Directory::open(&databases, directory::DirectoryOptions::new("hub/Acme"), &ticks).expect("a new store");
         let directory = Arc::new(directory);
         add_people(&directory).expect("the directory is empty");
-        create_plan(&notes);
-        let mail = MailStore::new(Arc::clone(&notes), MailOptions::default());
+        create_plan(&databases);
+        let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
         let submissions = submissions(&directory, &mail);
         let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
         let pool = WorkerPool::new(&pool, Arc::clone(&ticks)).expect("two threads start");
         let accounts = Arc::new(TestAccounts::default());
         let indexes = Arc::new(TestIndexer::default());
-        let creator = TestCreator { notes: Arc::clone(&notes) };
+        let creator = TestCreator { databases: Arc::clone(&databases) };
         let shutdown = Shutdown::new();
         let services = Services {
-            notes,
+            databases,
             directory: Arc::clone(&directory),
             accounts: Arc::clone(&accounts) as _,
             full_text: Box::new(|| Ok(None)),
@@ -148,7 +148,7 @@ impl TestServer {
         acl.entries.push(entry);
         let lower = access.downgrade::<level::Depositor>();
         let accesses = [&lower];
-        let mut transaction = self.mail.notes().transaction(&accesses).expect("the plan can be changed");
+        let mut transaction = self.mail.databases().transaction(&accesses).expect("the plan can be changed");
         transaction.writer(0).acl_set(acl).expect("a manager remains");
         transaction.commit().expect("the store is in memory");
     }
@@ -158,13 +158,13 @@ impl TestServer {
         let access = self.manage_plan();
         let record = access.database().record();
         let options = DatabaseOptions { keep_deleted_hours: Some(48), ..record.options };
-        let outcome = self.mail.notes().database_options_set(&access, &record.title, options);
+        let outcome = self.mail.databases().database_options_set(&access, &record.title, options);
         outcome.expect("the options are valid");
     }
 
     /// Returns the server's own access to the plan.
     fn manage_plan(&self) -> Access<level::Manager> {
-        let plan = self.mail.notes().database_open(PLAN).expect("the plan exists");
+        let plan = self.mail.databases().database_open(PLAN).expect("the plan exists");
         plan.authorize(&Arc::new(Identity::local_server("CN=hub/O=Acme")))
             .expect("no access list applies to the server")
     }
@@ -179,12 +179,12 @@ fn add_people(directory: &Directory) -> directory::Result<()> {
     Ok(())
 }
 
-fn create_plan(notes: &Arc<Notes>) {
+fn create_plan(databases: &Arc<Databases>) {
     let mut acl = Acl::private(&Name::new(&canonical("ann")));
     acl.entries.push(AclEntry::new(canonical("bob").as_str(), AclLevel::Author));
     acl.max_internet_access = AclLevel::Manager;
     let new = NewDatabase::new(PLAN, "The plan", DatabaseKind::Standard, acl);
-    notes.database_create(&new).expect("there is no such database yet");
+    databases.database_create(&new).expect("there is no such database yet");
 }
 
 fn submissions(directory: &Arc<Directory>, mail: &Arc<MailStore>) -> Arc<SubmissionService> {
@@ -310,7 +310,7 @@ impl ViewIndexer for TestIndexer {
 
 /// Creates databases for ann, without templates except `empty`.
 pub struct TestCreator {
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
 }
 
 impl DatabaseCreator for TestCreator {
@@ -334,7 +334,7 @@ impl DatabaseCreator for TestCreator {
             ("" | "empty", _) => {
                 let acl = Acl { max_internet_access: AclLevel::Manager, ..Acl::private(&creator.name) };
                 let new = NewDatabase::new(path, title, DatabaseKind::Standard, acl);
-                let created = self.notes.database_create(&new);
+                let created = self.databases.database_create(&new);
                 created.map_err(|error| CreateDatabaseError::Directory(directory::Error::Notes(error)))
             }
             _ => Err(CreateDatabaseError::NoTemplate),

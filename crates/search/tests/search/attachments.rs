@@ -65,7 +65,7 @@ fn world_with_pdf() -> (Fixture, tempfile::TempDir) {
         thread_bytes: 16 << 20,
         ..FullTextOptions::default()
     };
-    world.search = FullTextIndex::open(Arc::clone(&world.notes), folder.path(), options).expect("the index opens");
+    world.search = FullTextIndex::open(Arc::clone(&world.databases), folder.path(), options).expect("the index opens");
     (world, folder)
 }
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Notes,
-    Writer, level,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Databases, Identity, Item, ItemValue, NewDatabase,
+    NewNote, Writer, level,
 };
 use search::{FullTextIndex, HitOrder, PageRequest, Query, QueryResult};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
 pub struct Fixture {
-    pub notes: Arc<Notes>,
+    pub databases: Arc<Databases>,
     pub search: FullTextIndex,
     pub clock: Arc<SimClock>,
     pub folder: tempfile::TempDir,
@@ -28,17 +28,17 @@ impl Fixture {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(11)), &options).expect("a store in memory opens"));
-        let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(1)));
-        let search = open(&notes, folder.path());
-        Self { notes, search, clock, folder }
+        let databases = Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(1)));
+        let search = open(&databases, folder.path());
+        Self { databases, search, clock, folder }
     }
 
     /// Reopens the index as after a restart. Uncommitted changes are lost.
     pub fn reopen(&mut self) {
         let elsewhere = tempfile::tempdir().expect("a folder");
         // Dropping the old index releases the lock of its writer.
-        self.search = open(&self.notes, elsewhere.path());
-        self.search = open(&self.notes, self.folder.path());
+        self.search = open(&self.databases, elsewhere.path());
+        self.search = open(&self.databases, self.folder.path());
     }
 
     /// Creates a database that Ann manages and in which the other users have the given levels.
@@ -49,7 +49,7 @@ impl Fixture {
             owner: Name::new("Ann/Acme"),
             ..NewDatabase::new(path, "Documents", DatabaseKind::Standard, acl)
         };
-        self.notes.database_create(&new).expect("the database is made")
+        self.databases.database_create(&new).expect("the database is made")
     }
 
     /// Runs one transaction as the server.
@@ -60,7 +60,7 @@ impl Fixture {
     ) -> T {
         let access: Access<level::Depositor> = database.authorize(&server()).expect("the server has access");
         let accesses = [&access];
-        let mut transaction = self.notes.transaction(&accesses).expect("a transaction begins");
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction begins");
         let outcome = change(&mut transaction.writer(0)).expect("the change is made");
         transaction.commit().expect("the change is committed");
         self.clock.advance(Duration::from_secs(1));
@@ -129,9 +129,9 @@ impl Fixture {
     }
 }
 
-pub fn open(notes: &Arc<Notes>, folder: &Path) -> FullTextIndex {
+pub fn open(databases: &Arc<Databases>, folder: &Path) -> FullTextIndex {
     let options = search::FullTextOptions { thread_bytes: 16 << 20, ..search::FullTextOptions::default() };
-    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(databases), folder, options).expect("the index opens")
 }
 
 pub fn header(database: &Arc<Database>, note: NoteId) -> notes::NoteHeader {

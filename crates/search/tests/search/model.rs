@@ -12,8 +12,8 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
 use notes::{
-    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Item, ItemValue, Marks, NewDatabase,
-    NewNote, Notes, level,
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Item, ItemValue, Marks,
+    NewDatabase, NewNote, level,
 };
 use proptest::prelude::*;
 use search::{FullTextIndex, HitOrder, PageRequest, Query};
@@ -149,7 +149,7 @@ impl TestQuery {
 struct Model {
     memory: Arc<MemoryEngine>,
     clock: Arc<SimClock>,
-    notes: Arc<Notes>,
+    databases: Arc<Databases>,
     search: FullTextIndex,
     folder: tempfile::TempDir,
     starts: u64,
@@ -159,17 +159,17 @@ impl Model {
     fn new() -> Self {
         let memory = Arc::new(MemoryEngine::new(3));
         let clock = Arc::new(SimClock::new());
-        let notes = notes_over(&memory, &clock, 0);
+        let databases = databases_over(&memory, &clock, 0);
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Reader));
-        notes.database_create(&NewDatabase::new("docs.nsf", "", DatabaseKind::Standard, acl)).expect("it is made");
+        databases.database_create(&NewDatabase::new("docs.nsf", "", DatabaseKind::Standard, acl)).expect("it is made");
         let folder = tempfile::tempdir().expect("a folder");
-        let search = open(&notes, folder.path());
-        Self { memory, clock, notes, search, folder, starts: 0 }
+        let search = open(&databases, folder.path());
+        Self { memory, clock, databases, search, folder, starts: 0 }
     }
 
     fn database(&self) -> Arc<Database> {
-        self.notes.database_open("docs.nsf").expect("it exists")
+        self.databases.database_open("docs.nsf").expect("it exists")
     }
 
     fn apply(&mut self, step: &Step) {
@@ -205,7 +205,7 @@ impl Model {
     fn write(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<()>) {
         let access: Access<level::Depositor> = self.database().authorize(&server()).expect("the server has access");
         let accesses = [&access];
-        let mut transaction = self.notes.transaction(&accesses).expect("it begins");
+        let mut transaction = self.databases.transaction(&accesses).expect("it begins");
         change(&mut transaction.writer(0)).expect("the change is made");
         // The write is not awaited until it is durable.
         transaction.commit().expect("it is committed");
@@ -233,8 +233,8 @@ impl Model {
         self.memory = Arc::new(self.memory.crash_losing_all());
         // The random sequence continues instead of starting again.
         self.starts += 1;
-        self.notes = notes_over(&self.memory, &self.clock, self.starts);
-        self.search = open(&self.notes, after.path());
+        self.databases = databases_over(&self.memory, &self.clock, self.starts);
+        self.search = open(&self.databases, after.path());
         assert!(!self.search.was_recreated(), "a crash leaves an index that can be used");
         self.folder = after;
     }
@@ -314,11 +314,11 @@ impl Document {
     }
 }
 
-fn notes_over(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
+fn databases_over(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, starts: u64) -> Arc<Databases> {
     let options = StoreOptions { sync: SyncMode::Group, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
-    Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)))
+    Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)))
 }
 
 fn text(words: &[usize]) -> String {

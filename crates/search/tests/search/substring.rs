@@ -44,7 +44,7 @@ fn world() -> Fixture {
         ..search::FullTextOptions::default()
     };
     let folder = world.folder.path().join("texts");
-    world.search = FullTextIndex::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");
+    world.search = FullTextIndex::open(Arc::clone(&world.databases), &folder, options).expect("the index opens");
     world
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use notes::{Item, Marks, Notes};
+use notes::{Databases, Item, Marks};
 use search::FullTextIndex;
 
 use crate::fixture::{Fixture, open, server};
@@ -62,10 +62,10 @@ fn uncommitted_changes_are_applied_again() {
     assert_eq!(world.index(&database), 0);
 }
 
-fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> FullTextIndex {
+fn open_with(databases: &Arc<Databases>, folder: &Path, waiting_bytes: usize) -> FullTextIndex {
     let options =
         search::FullTextOptions { thread_bytes: 16 << 20, waiting_bytes, ..search::FullTextOptions::default() };
-    FullTextIndex::open(Arc::clone(notes), folder, options).expect("the index opens")
+    FullTextIndex::open(Arc::clone(databases), folder, options).expect("the index opens")
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn waiting_text_beyond_the_limit_is_committed() {
             world.document(&database, "word", &"more ".repeat(200));
         }
         let elsewhere = tempfile::tempdir().expect("a folder");
-        let search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
+        let search = open_with(&world.databases, elsewhere.path(), waiting_bytes);
         let access = database.authorize(&server()).expect("the server has access");
         let update = || search.update(&access, 1_000, &|| false).expect("an update");
         let mut steps = vec![update().indexed];
@@ -104,7 +104,7 @@ fn missed_purge_is_recovered_by_the_next_update() {
     for (limit, waiting_bytes) in [(1, usize::MAX), (2, usize::MAX), (1_000, usize::MAX), (1_000, 1)] {
         let mut world = Fixture::new();
         let elsewhere = tempfile::tempdir().expect("a folder");
-        world.search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
+        world.search = open_with(&world.databases, elsewhere.path(), waiting_bytes);
         let database = world.database("docs.nsf", &[]);
         let notes: Vec<_> = (0..6).map(|number| world.document(&database, "word", &format!("n{number}"))).collect();
         world.index(&database);
@@ -148,7 +148,7 @@ fn unreadable_index_is_recreated() {
     let database = world.database("docs.nsf", &[]);
     let note = world.document(&database, "word", "");
     world.index(&database);
-    let Fixture { notes, search, folder, clock } = world;
+    let Fixture { databases, search, folder, clock } = world;
     drop(search);
     for damage in ["meta.json", "a segment", "another format"] {
         let own = folder.path().join("index-4");
@@ -164,10 +164,10 @@ fn unreadable_index_is_recreated() {
                 }
             }
         }
-        let search = open(&notes, folder.path());
+        let search = open(&databases, folder.path());
         assert!(search.was_recreated(), "{damage}");
         let anew = Fixture {
-            notes: notes.clone(),
+            databases: databases.clone(),
             search,
             folder: tempfile::tempdir().expect("a folder"),
             clock: clock.clone(),

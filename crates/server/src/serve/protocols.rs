@@ -166,7 +166,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
         },
     };
     let services = rpc::service::Services {
-        notes: Arc::clone(&instance.notes),
+        databases: Arc::clone(&instance.databases),
         directory: Arc::clone(&instance.directory),
         accounts: Arc::clone(logins) as Arc<dyn rpc::backend::Accounts>,
         full_text: {

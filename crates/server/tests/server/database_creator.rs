@@ -50,7 +50,7 @@ fn creators_are_users_groups_and_wildcards() {
             let path = format!("{who}s.nsf");
             let expected = if may { format!("created {path}") } else { "not allowed".to_owned() };
             assert_eq!(outcome(&creator, &user(&instance, who), &path, "", ""), expected, "{creators:?}");
-            assert_eq!(instance.notes.database_open(&path).is_ok(), may, "{creators:?}");
+            assert_eq!(instance.databases.database_open(&path).is_ok(), may, "{creators:?}");
         }
     }
 }
@@ -84,7 +84,7 @@ fn paths_titles_and_templates_are_checked() {
     check("docs.nsf", "", "", "created docs.nsf");
     check("docs.nsf", "", "", "docs.nsf");
     check("names.nsf", "", "", "names.nsf");
-    assert!(instance.notes.database_open("mail/dora.nsf").is_err());
+    assert!(instance.databases.database_open("mail/dora.nsf").is_err());
 }
 
 #[test]

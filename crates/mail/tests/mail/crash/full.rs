@@ -84,9 +84,9 @@ fn deleted_mail_file_is_recreated_on_delivery() {
     let world = World::new(2, SyncTiming::Each);
     send(&world, "tiny@acme.test", 1, 4_000);
     let content = send(&world, "tiny@acme.test", 2, 4_000);
-    let database = world.notes().database_open("mail/tiny.nsf").unwrap();
+    let database = world.databases().database_open("mail/tiny.nsf").unwrap();
     let itself = std::sync::Arc::new(notes::Identity::local_server(""));
-    world.notes().database_delete(&database.authorize(&itself).unwrap()).unwrap();
+    world.databases().database_delete(&database.authorize(&itself).unwrap()).unwrap();
     world.clock.advance(Duration::from_hours(1));
     deliver(&world);
     let state = read_state(&world);

@@ -12,8 +12,8 @@ use super::world::{GRACE, World};
 /// Asserts that every database is sound, and that the queue's databases contain the queue and nothing else.
 pub fn assert_databases_consistent(world: &World) {
     let mut documents = 0;
-    for record in world.notes().database_list().expect("the catalog can be read") {
-        let database = world.notes().database_open(&record.path).expect("a database in the catalog can be opened");
+    for record in world.databases().database_list().expect("the catalog can be read") {
+        let database = world.databases().database_open(&record.path).expect("a database in the catalog can be opened");
         let report = fixup::check(&database).expect("a check runs");
         assert_eq!(report.findings, [], "{} is sound", record.path);
         if record.kind == DatabaseKind::MailBox {
@@ -24,7 +24,7 @@ pub fn assert_databases_consistent(world: &World) {
 }
 
 fn count_documents(world: &World, path: &str) -> usize {
-    let database = world.notes().database_open(path).expect("it was just opened");
+    let database = world.databases().database_open(path).expect("it was just opened");
     let itself = Arc::new(Identity::local_server(""));
     let access: Access<level::Reader> = database.authorize(&itself).expect("the server may read");
     let reading = access.read().expect("a snapshot");
@@ -47,8 +47,8 @@ pub fn assert_blobs(world: &World) {
     let report = blobs.report(store.as_ref()).expect("the reference table can be read");
     assert_eq!((report.missing_count, report.orphaned_count), (0, 0), "missing and left over: {report:?}");
     let mut uses = Vec::new();
-    for record in world.notes().database_list().expect("the catalog can be read") {
-        let database = world.notes().database_open(&record.path).expect("it can be opened");
+    for record in world.databases().database_list().expect("the catalog can be read") {
+        let database = world.databases().database_open(&record.path).expect("it can be opened");
         fixup::blob_uses(&database, &mut |owner, blob| uses.push((owner, blob))).expect("summaries can be read");
     }
     assert_eq!(report.references as usize, uses.len(), "references and uses");

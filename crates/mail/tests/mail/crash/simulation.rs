@@ -95,17 +95,17 @@ impl Operation {
             Self::File { path, operation } => operation.perform(world, path, &before.files[path]),
             Self::Queue(operation) => operation.perform(world),
             Self::Purge { path } => {
-                let database = world.notes().database_open(path)?;
+                let database = world.databases().database_open(path)?;
                 Ok(notes::purge::purge(&database).map(drop)?)
             }
             Self::Collect { budget } => {
                 Ok(world.store().blobs().collect(world.store(), world.now(), *budget).map(drop)?)
             }
             Self::DeleteFile { path } => {
-                let database = world.notes().database_open(path)?;
+                let database = world.databases().database_open(path)?;
                 let itself = Arc::new(Identity::local_server(""));
                 let access: Access<level::Manager> = database.authorize(&itself)?;
-                Ok(world.notes().database_delete(&access)?)
+                Ok(world.databases().database_delete(&access)?)
             }
         }
     }

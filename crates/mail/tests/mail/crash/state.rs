@@ -83,7 +83,7 @@ impl File {
 /// Reads the current state. Files in `known` that no transaction has changed since are reused.
 pub fn observe(world: &World, known: &State) -> mail::Result<State> {
     let mut state = State::default();
-    for record in world.notes().database_list()?.into_iter().filter(|record| record.kind == DatabaseKind::Mail) {
+    for record in world.databases().database_list()?.into_iter().filter(|record| record.kind == DatabaseKind::Mail) {
         let file = world.mail.open_as_server(&record.path)?;
         let path = record.path.to_lowercase();
         let old = known.files.get(&path).filter(|old| old.number == record.number);

@@ -11,7 +11,7 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
 use mail::router::{AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
-use notes::Notes;
+use notes::Databases;
 use store::blob::BlobOptions;
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
@@ -73,12 +73,12 @@ impl World {
         Self::open(memory, Arc::clone(&self.clock), self.syncing).expect("what a crash leaves can be opened")
     }
 
-    pub fn notes(&self) -> &Arc<Notes> {
-        self.mail.notes()
+    pub fn databases(&self) -> &Arc<Databases> {
+        self.mail.databases()
     }
 
     pub fn store(&self) -> &Arc<Store> {
-        self.notes().store()
+        self.databases().store()
     }
 
     pub fn now(&self) -> base::Timestamp {
@@ -137,8 +137,8 @@ fn open_mail(
     let options = StoreOptions { sync: syncing.mode(), blobs, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::with_engine(engine, &options)?);
-    let notes = Notes::open(store, clock, Arc::new(random));
-    Ok(MailStore::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
+    let databases = Databases::open(store, clock, Arc::new(random));
+    Ok(MailStore::new(databases, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
 }
 
 /// Number of members of the group `crowd`. It exceeds the limit of one transaction.

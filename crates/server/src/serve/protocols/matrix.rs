@@ -385,7 +385,7 @@ async fn delivery_and_submission_ignore_the_acl_of_the_mail_file() {
             let mut acl = notes::Acl::open_to_all(level);
             acl.max_internet_access = level;
             let accesses = [&access];
-            let mut transaction = world.server.instance.notes.transaction(&accesses).expect("the store works");
+            let mut transaction = world.server.instance.databases.transaction(&accesses).expect("the store works");
             transaction.writer(0).acl_set(acl).expect("the server has access");
             transaction.commit().expect("the store works");
         }
