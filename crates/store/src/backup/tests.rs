@@ -260,7 +260,7 @@ fn errors_name_the_next_step() {
     fs::write(&manifest, b"doubletb\x01").expect("written");
     check_refused(verify(&target, None, &mut |_| {}), "use another backup");
     fs::remove_file(&manifest).expect("removed");
-    check_refused(verify(&target, None, &mut |_| {}), "run `backup` again");
+    check_refused(verify(&target, None, &mut |_| {}), "run `doublet backup` again");
 }
 
 #[test]
