@@ -44,8 +44,8 @@ impl Connection {
 
     /// Returns an error if there are lines that have not been consumed.
     pub fn check_all_consumed(&self) -> Result<(), String> {
-        let said: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
+        let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
+        if lines.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", lines.join("\n  "))) }
     }
 
     /// Processes bytes from the client.

@@ -76,10 +76,10 @@ fn scram_that_is_switched_off_is_not_offered() {
         connection.receive(format!("{line}\r\n").as_bytes());
         connection.lines.drain(..).collect::<Vec<String>>()
     };
-    let said = ask("a CAPABILITY");
-    assert!(said[0].ends_with(" STARTTLS AUTH=PLAIN AUTH=LOGIN"), "{said:?}");
-    let said = ask("b AUTHENTICATE SCRAM-SHA-256 eA==");
-    assert_eq!(said, ["b NO [CANNOT] this authentication mechanism is not available"]);
-    let said = ask("c AUTHENTICATE PLAIN AGFsaWNlAHNlY3JldA==");
-    assert!(said[0].starts_with("c OK "), "{said:?}");
+    let replies = ask("a CAPABILITY");
+    assert!(replies[0].ends_with(" STARTTLS AUTH=PLAIN AUTH=LOGIN"), "{replies:?}");
+    let replies = ask("b AUTHENTICATE SCRAM-SHA-256 eA==");
+    assert_eq!(replies, ["b NO [CANNOT] this authentication mechanism is not available"]);
+    let replies = ask("c AUTHENTICATE PLAIN AGFsaWNlAHNlY3JldA==");
+    assert!(replies[0].starts_with("c OK "), "{replies:?}");
 }

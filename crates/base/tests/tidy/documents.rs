@@ -8,14 +8,16 @@
 //! - The commands and options of `doublet ...`, in backticks or in an indented block, are words of the command line's
 //!   sources.
 //! - No page names a path of an individual machine.
+//! - Pages and the files of `proto/` use none of the banned words ([`language`]).
 
 use std::collections::BTreeSet;
 
 use crate::ratchet::Finding;
 use crate::repository;
+use crate::sources::language;
 
 /// The rules of this file.
-pub const RULES: &[&str] = &["link", "path", "target", "command", "machine"];
+pub const RULES: &[&str] = &["link", "path", "target", "command", "machine", "word"];
 
 const OUR_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", "conformance/", "fuzz/", "packaging/", ".ci/"];
 const MACHINE_FOLDERS: &[&str] = &["/root/", "/work/", "/home/"];
@@ -36,7 +38,11 @@ pub fn findings() -> Vec<Finding> {
     let sources = COMMAND_LINE.iter().flat_map(|folder| repository::files(folder, &["rs"]));
     let words = sources.flat_map(|path| words(&repository::read(&path))).collect();
     let known = Known { targets: targets(&repository::read("Makefile")), words };
-    repository::files(".", &["md"]).iter().flat_map(|path| page(path, &repository::read(path), &known)).collect()
+    let pages = repository::files(".", &["md"]);
+    let mut findings: Vec<_> = pages.iter().flat_map(|path| page(path, &repository::read(path), &known)).collect();
+    let texts = pages.into_iter().chain(repository::files("proto/", &["proto"]));
+    findings.extend(texts.flat_map(|path| language::words(&path, &repository::read(&path))));
+    findings
 }
 
 fn page(path: &str, text: &str, known: &Known) -> Vec<Finding> {

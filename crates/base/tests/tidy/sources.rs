@@ -14,7 +14,7 @@
 //! `#[cfg(test)]`. Build scripts (`build.rs`) are treated like test code, because they are not part of the product.
 
 mod banned_calls;
-mod language;
+pub mod language;
 mod shape;
 
 use syn::spanned::Spanned;

@@ -2,12 +2,12 @@
 //!
 //! - *Verb*: the doc comment of a function begins with a verb of `verbs.txt` in the third person ("Returns",
 //!   "Creates").
-//! - *Word*: comments and pages use none of the [`BANNED_WORDS`], which a stranger would not search for.
+//! - *Word*: comments, texts and pages use none of the [`BANNED_WORDS`], which a stranger would not search for.
 //! - *Width*: a comment ends within 120 columns.
 //! - *Page*: a Markdown page that a comment names exists.
 //! - *Parameters*: a function has at most five parameters; the members of a tuple count.
 //! - *Tuple*: one `let` does not bind several unrelated values, as in `let (a, b) = (x, y)`.
-//! - *Name*: no variable, field or function of product code has one of the [`BANNED_NAME_WORDS`] in its name.
+//! - *Name*: no variable, field or function has one of the [`BANNED_NAME_WORDS`] in its name.
 
 use syn::visit::{self, Visit};
 
@@ -43,13 +43,31 @@ const PAGE_FOLDERS: &[&str] = &["", "docs/", "packaging/"];
 pub fn findings(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     comments(source, &mut findings);
+    // The list of the words is in this folder.
+    if !source.path.contains("/tidy/") {
+        findings.extend(words(&source.path, &source.text));
+    }
     let mut visitor = Visitor { source, findings: &mut findings };
     visitor.visit_file(&source.syntax);
     findings
 }
 
+/// Returns a finding for each word of a source or page that [`BANNED_WORDS`] lists.
+pub fn words(path: &str, text: &str) -> Vec<Finding> {
+    let finding = |line: &str| {
+        let place = format!("{path}::{}", first_words(line));
+        let of_line = banned_words(line).into_iter();
+        of_line
+            .map(|(word, replacement)| {
+                Finding::new("word", place.clone(), format!("{word:?} is dialect: {replacement}"))
+            })
+            .collect::<Vec<_>>()
+    };
+    text.lines().flat_map(finding).collect()
+}
+
 /// Returns the words of a text that [`BANNED_WORDS`] lists, each with its replacement.
-pub fn banned_words(text: &str) -> Vec<(&'static str, &'static str)> {
+fn banned_words(text: &str) -> Vec<(&'static str, &'static str)> {
     let text = text.to_lowercase();
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let is_used = |word: &str| {
@@ -67,10 +85,6 @@ fn comments(source: &Source, findings: &mut Vec<Finding>) {
         if columns > COMMENT_COLUMNS_MAX && !is_verbatim(comment) {
             let place = format!("{}::{}", source.path, first_words(comment));
             findings.push(Finding::sized("width", place, columns, "a comment ends within 120 columns"));
-        }
-        for (word, replacement) in banned_words(comment) {
-            let place = format!("{}::{}", source.path, first_words(comment));
-            findings.push(Finding::new("word", place, format!("{word:?} is dialect: {replacement}")));
         }
         for page in pages(comment).filter(|page| !is_page(&source.path, page)) {
             findings.push(Finding::new("page", format!("{}::{page}", source.path), "there is no such page"));
@@ -107,7 +121,7 @@ struct Visitor<'a> {
 impl Visitor<'_> {
     fn name(&mut self, name: &syn::Ident) {
         let name = name.to_string();
-        if !self.source.test && name.split('_').any(|word| BANNED_NAME_WORDS.contains(&word)) {
+        if name.split('_').any(|word| BANNED_NAME_WORDS.contains(&word)) {
             let place = format!("{}::{name}", self.source.path);
             self.findings.push(Finding::new("name", place, "name the value: the reply, the request, the error"));
         }
