@@ -112,10 +112,7 @@ impl CollectionWriter<'_> {
         Ok(())
     }
 
-    /// Removes levels while the root has only one node below it and that node fits into the root.
-    ///
-    /// Near that size a level can come and go with a single block. A block comes or goes once in a hundred changes, so
-    /// this is rare enough.
+    /// Removes levels while the root has only one node below it and that node is small.
     ///
     /// A root on level 0 buffers nothing, so the buffered changes are applied then. After that, a block may have to be
     /// split or merged once more.
@@ -124,7 +121,7 @@ impl CollectionWriter<'_> {
             let wanted = NodeRef::of(self.node(ROOT), 0);
             self.load(wanted)?;
             let node = self.node(wanted.number).clone();
-            if node.len() > 2 && node.bytes().len() > self.node_sizes.root_bytes_max as usize {
+            if node.len() > 2 && node.bytes().len() > self.node_sizes.root_bytes_max as usize / 2 {
                 break;
             }
             self.free(wanted.number);
