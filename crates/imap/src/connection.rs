@@ -14,6 +14,7 @@
 
 use std::future::Future;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,16 +179,24 @@ impl Connection {
         }
     }
 
+    /// Passes the session the next line, if it was received. Breaks with the session's action, or with `None` if the
+    /// line is refused and the connection must end.
+    async fn take_line(&mut self) -> io::Result<ControlFlow<Option<ConnectionAction>>> {
+        match self.work.decoder.decode_line() {
+            Some(Ok(line)) => self.run_task(WorkerTask::Answer(line)).await.map(Some).map(ControlFlow::Break),
+            Some(Err(_)) => {
+                self.work.session.refuse_line(&mut self.work.out);
+                Ok(ControlFlow::Break(None))
+            }
+            None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
     /// Passes the session the line that it asked for. Returns `None` if the connection must end.
     async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<ConnectionAction>> {
         loop {
-            match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
-                Some(Err(_)) => {
-                    self.work.session.refuse_line(&mut self.work.out);
-                    return Ok(None);
-                }
-                None => {}
+            if let ControlFlow::Break(outcome) = self.take_line().await? {
+                return Ok(outcome);
             }
             self.flush().await?;
             if let Err(silence) = self.read(shutdown, std::future::pending()).await? {
@@ -201,13 +210,8 @@ impl Connection {
     /// must end.
     async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<ConnectionAction>> {
         loop {
-            match self.work.decoder.decode_line() {
-                Some(Ok(line)) => return self.run_task(WorkerTask::Answer(line)).await.map(Some),
-                Some(Err(_)) => {
-                    self.work.session.refuse_line(&mut self.work.out);
-                    return Ok(None);
-                }
-                None => {}
+            if let ControlFlow::Break(outcome) = self.take_line().await? {
+                return Ok(outcome);
             }
             let listener = self.work.session.listen();
             if !self.work.session.has_nothing_to_report() {
