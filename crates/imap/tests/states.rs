@@ -1,6 +1,7 @@
 //! Every verb in the states in which it is not permitted: it is refused before it has an effect.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use imap::codec::{PermittedState, VERBS};
 use wire::Peer;
@@ -116,4 +117,15 @@ fn uid_prefix_is_limited_to_message_commands() {
         let answer = answer(&["LOGIN alice secret", "SELECT INBOX", &format!("UID {name}")]);
         assert_eq!(answer.starts_with("OK "), exists, "{name}: {answer}");
     }
+}
+
+#[test]
+fn login_ends_if_the_mail_file_cannot_be_opened() {
+    let world = TestServer::new();
+    let mut connection = Connection::new(&world, Peer::local());
+    connection.receive(b"a1 LOGIN erin secret\r\na2 LOGIN alice secret\r\n");
+    let replies: Vec<String> = connection.lines.drain(..).filter(|line| line.starts_with('a')).collect();
+    assert_eq!(replies[0], "a1 NO [UNAVAILABLE] cannot authenticate now, try again later");
+    assert!(replies[1].starts_with("a2 OK"), "{}", replies[1]);
+    assert_eq!(world.ended_logins.load(Ordering::Relaxed), 1);
 }

@@ -1,7 +1,7 @@
 //! A server without sockets: accounts, mail files in memory, and a clock that only tests advance.
 //!
-//! The accounts are `alice`, `bob` and `carol` (with a quota of 10 KiB), all with the password `secret`, and `dora`,
-//! which is disabled. SCRAM-SHA-256 plays the example of RFC 7677 for `alice`.
+//! The accounts are `alice`, `bob` and `carol` (with a quota of 10 KiB), all with the password `secret`; `dora`,
+//! who is disabled; and `erin`, who has no mail file. SCRAM-SHA-256 plays the example of RFC 7677 for `alice`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct TestServer {
     pub context_without_index: Arc<SessionContext>,
     /// Number of times that sessions requested the index.
     pub index_uses: Arc<AtomicUsize>,
+    /// Number of logins that ended because the mail file could not be opened.
+    pub ended_logins: Arc<AtomicUsize>,
     mail: Arc<MailStore>,
     index: Arc<FullTextIndex>,
     _index_folder: tempfile::TempDir,
@@ -51,7 +53,8 @@ impl TestServer {
         let folder = tempfile::tempdir().expect("a folder for the index");
         let index = Arc::new(open_index(&databases, folder.path()));
         let mail = MailStore::new(databases, MailOptions::default());
-        let accounts = MemoryAccounts { mail: Arc::clone(&mail) };
+        let ended_logins = Arc::new(AtomicUsize::new(0));
+        let accounts = MemoryAccounts { mail: Arc::clone(&mail), ended_logins: Arc::clone(&ended_logins) };
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
         }
@@ -68,7 +71,7 @@ impl TestServer {
         });
         let context_without_index = Arc::new(context());
         let context = Arc::new(context().with_full_text(full_text));
-        Self { clock, context, context_without_index, index_uses, mail, index, _index_folder: folder }
+        Self { clock, context, context_without_index, index_uses, ended_logins, mail, index, _index_folder: folder }
     }
 
     /// Returns the full-text index.
@@ -108,6 +111,7 @@ fn open_index(databases: &Arc<Databases>, folder: &Path) -> FullTextIndex {
 
 struct MemoryAccounts {
     mail: Arc<MailStore>,
+    ended_logins: Arc<AtomicUsize>,
 }
 
 impl MemoryAccounts {
@@ -127,13 +131,17 @@ impl Credentials for MemoryAccounts {
         match (login.as_str(), request.password(), request.authorization_id()) {
             ("dora", "secret", _) => Err(LoginError::AccountDisabled),
             ("alice" | "bob" | "carol", "secret", Some(_)) => Err(LoginError::NotAuthorized),
-            ("alice" | "bob" | "carol", "secret", None) => Ok(Login::new(login)),
+            ("alice" | "bob" | "carol" | "erin", "secret", None) => Ok(Login::new(login)),
             _ => Err(LoginError::InvalidCredentials),
         }
     }
 
     fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
         Ok(ExampleScram::begin(first, Login::new("alice")))
+    }
+
+    fn end_login(&self, _: &LoginOrigin) {
+        self.ended_logins.fetch_add(1, Ordering::Relaxed);
     }
 }
 

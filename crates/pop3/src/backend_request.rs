@@ -90,13 +90,16 @@ impl BackendRequest {
     pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> DurableResponse {
         match self {
             Self::Password(request) => {
-                open(accounts, accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request))
+                match accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request) {
+                    Ok(login) => open(accounts, peer, &login),
+                    Err(error) => BackendResponse::Refused(error).into(),
+                }
             }
             Self::Check(check) => match check.run(accounts) {
-                sasl::ExchangeStep::Done { login, .. } => open(accounts, Ok(login)),
+                sasl::ExchangeStep::Done { login, .. } => open(accounts, peer, &login),
                 step => BackendResponse::Exchange(step).into(),
             },
-            Self::Open(login) => open(accounts, Ok(login)),
+            Self::Open(login) => open(accounts, peer, &login),
             Self::Read(file, note, lines) => into_response(read(&file, note, lines)),
             Self::Remove(file, folder, uids) => into_response(remove(&file, folder, uids)),
         }
@@ -107,12 +110,16 @@ fn into_response(done: mail::Result<DurableResponse>) -> DurableResponse {
     done.unwrap_or_else(|error| BackendResponse::Failed(error.to_string()).into())
 }
 
-/// Opens the inbox of a login, if it succeeded.
-fn open(accounts: &dyn Accounts, login: Result<Login, LoginError>) -> DurableResponse {
-    match login.and_then(|login| accounts.open(&login.authorization)) {
+/// Opens the inbox of a login. If that fails, the connection is no longer logged in.
+fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse {
+    let opened = match accounts.open(&login.authorization) {
         Ok(file) => into_response(list(Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
+    };
+    if !matches!(opened.response, BackendResponse::Opened(_)) {
+        accounts.end_login(&peer.login_origin(LoginProtocol::Pop3));
     }
+    opened
 }
 
 fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {

@@ -59,6 +59,10 @@ pub trait Credentials: Send + Sync {
     fn check_certificate(&self, _origin: &LoginOrigin, _request: &CertificateRequest) -> Result<Login, LoginError> {
         Err(LoginError::MechanismNotOffered)
     }
+
+    /// Ends a login that succeeded but could not be used, because the protocol could not open what it needs for a
+    /// session. The connection is then not logged in.
+    fn end_login(&self, _origin: &LoginOrigin) {}
 }
 
 /// The server's side of a SCRAM exchange that waits for the client's proof: the keys and the arithmetic of RFC 5802 §3.

@@ -158,6 +158,10 @@ impl Credentials for Logins {
         let gate = Arc::clone(&self.gate);
         Ok((Box::new(ScramCheck { gate, origin: *origin, first: first.clone(), exchange }), server_first))
     }
+
+    fn end_login(&self, origin: &LoginOrigin) {
+        self.gate.sessions.unregister_login(origin.connection);
+    }
 }
 
 impl ScramServer for ScramCheck {
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn unconfirmed_login_is_unregistered() {
+    fn unconfirmed_and_ended_logins_are_unregistered() {
         let sample = Sample::new();
         let sessions = Arc::new(SessionRegistry::default());
         let session = sessions.register();
@@ -319,6 +323,9 @@ mod tests {
         assert_eq!(sessions.logged_in_count(), 0);
         register().confirm();
         assert_eq!(sessions.logged_in_count(), 1);
+        let logins = Logins::new(&sample.instance, Arc::clone(&sessions));
+        logins.end_login(&LoginOrigin { connection: session.number(), ..LoginOrigin::local(LoginProtocol::Imap) });
+        assert_eq!(sessions.logged_in_count(), 0);
     }
 
     #[test]

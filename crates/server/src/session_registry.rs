@@ -119,7 +119,7 @@ impl SessionRegistry {
         stands
     }
 
-    /// Removes the login of a connection whose exchange failed after the proof.
+    /// Removes the login of a connection whose exchange failed after the proof, or whose mail file cannot be opened.
     pub fn unregister_login(&self, connection: u64) {
         if let Some(entry) = self.lock().get_mut(&connection) {
             entry.account = None;

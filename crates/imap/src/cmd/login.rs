@@ -24,7 +24,10 @@ pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
             session.account = Some(Account { login, file: Arc::new(file) });
             TaggedReply::ok("logged in").with_code(capability::capability_code(session)).into()
         }
-        Err(error) => refuse_login(session, error),
+        Err(error) => {
+            session.context.accounts.end_login(&session.peer.login_origin(LoginProtocol::Imap));
+            refuse_login(session, error)
+        }
     }
 }
 

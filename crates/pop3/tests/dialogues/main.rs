@@ -8,6 +8,7 @@
 mod debug_log;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
@@ -27,10 +28,12 @@ use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, T
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
-/// Accounts of two users: ann, whose password is `sesame`, and bob, whose account is disabled. SCRAM-SHA-256 plays the
-/// example of RFC 7677 for ann.
+/// Accounts of three users with the password `sesame`: ann, bob, whose account is disabled, and eve, who has no mail
+/// file. SCRAM-SHA-256 plays the example of RFC 7677 for ann.
 struct MemoryAccounts {
     mail: Arc<MailStore>,
+    /// Number of logins that ended because the mail file could not be opened.
+    ended_logins: Arc<AtomicUsize>,
 }
 
 impl Credentials for MemoryAccounts {
@@ -38,6 +41,7 @@ impl Credentials for MemoryAccounts {
         match (request.authentication_id(), request.password(), request.authorization_id()) {
             ("ann@acme.test", "sesame", None) => Ok(Login::new("ann@acme.test")),
             ("ann@acme.test", "sesame", Some(_)) => Err(LoginError::NotAuthorized),
+            ("eve@acme.test", "sesame", None) => Ok(Login::new("eve@acme.test")),
             ("bob@acme.test", "sesame", _) => Err(LoginError::AccountDisabled),
             _ => Err(LoginError::InvalidCredentials),
         }
@@ -46,10 +50,17 @@ impl Credentials for MemoryAccounts {
     fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
         Ok(ExampleScram::begin(first, Login::new("ann@acme.test")))
     }
+
+    fn end_login(&self, _: &LoginOrigin) {
+        self.ended_logins.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Accounts for MemoryAccounts {
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+        if login == "eve@acme.test" {
+            return Err(LoginError::Unavailable);
+        }
         let identity = Arc::new(Identity::person(login).authenticated(AuthenticationMethod::Password));
         self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
     }
@@ -57,6 +68,7 @@ impl Accounts for MemoryAccounts {
 
 struct World {
     mail: Arc<MailStore>,
+    ended_logins: Arc<AtomicUsize>,
     service: Arc<ListenerServices>,
 }
 
@@ -75,8 +87,9 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
     let certificate = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(certificate.cert.pem().as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
         .expect("a pair");
+    let ended_logins = Arc::new(AtomicUsize::new(0));
     let mut service = ListenerServices {
-        accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail) }),
+        accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), ended_logins: Arc::clone(&ended_logins) }),
         pool: WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
@@ -85,7 +98,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
         shutdown: Shutdown::new(),
     };
     change(&mut service);
-    let world = World { mail, service: Arc::new(service) };
+    let world = World { mail, ended_logins, service: Arc::new(service) };
     letters.iter().for_each(|letter| world.post(letter));
     world
 }
@@ -454,6 +467,27 @@ async fn failed_logins_reveal_no_user_and_end_the_session() {
          S: -ERR [AUTH] the account is disabled
          END";
     check(&world, Peer::local(), dialogue).await;
+}
+
+#[tokio::test]
+async fn login_ends_if_the_mail_file_cannot_be_opened() {
+    let world = world(&[]);
+    let eve = encode_line(b"\0eve@acme.test\0sesame");
+    let dialogue = format!(
+        "S: +OK *
+         C: USER eve@acme.test
+         C: PASS sesame
+         S: +OK send PASS
+         S: -ERR [SYS/TEMP] cannot authenticate now, try again later
+         C: AUTH PLAIN {eve}
+         S: -ERR [SYS/TEMP] cannot authenticate now, try again later
+         C: USER ann@acme.test
+         C: PASS sesame
+         S: +OK send PASS
+         S: +OK 0 messages (0 octets)"
+    );
+    check(&world, Peer::local(), &dialogue).await;
+    assert_eq!(world.ended_logins.load(Ordering::Relaxed), 2, "once for each failed login");
 }
 
 #[tokio::test]
