@@ -206,10 +206,7 @@ impl Session {
     pub(crate) fn refuse_login(&mut self, error: LoginError) -> ConnectionAction {
         let text = cmd::auth::error_text(error);
         self.state = State::Authorization(None);
-        if error == LoginError::ChannelBinding {
-            // The only sign of a man in the middle.
-            tracing::warn!(target: "login", protocol = %LoginProtocol::Pop3, peer = %self.peer, reason = %error, "refused a login");
-        }
+        self.peer.warn_of_channel_binding(LoginProtocol::Pop3, error);
         if !error.is_failed_attempt() {
             return self.error(text);
         }

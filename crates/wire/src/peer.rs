@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use sasl::{ChannelBinding, Context, LoginOrigin, LoginProtocol, Mechanism};
+use sasl::{ChannelBinding, Context, LoginError, LoginOrigin, LoginProtocol, Mechanism};
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,14 @@ impl Peer {
     #[must_use]
     pub fn login_origin(&self, protocol: LoginProtocol) -> LoginOrigin {
         LoginOrigin { protocol, address: self.address, connection: self.connection }
+    }
+
+    /// Logs a warning if a login was refused because of its channel binding, which is the only sign of a man in the
+    /// middle.
+    pub fn warn_of_channel_binding(&self, protocol: LoginProtocol, error: LoginError) {
+        if error == LoginError::ChannelBinding {
+            tracing::warn!(target: "login", %protocol, peer = %self, reason = %error, "refused a login");
+        }
     }
 
     /// Returns the context of logins over this connection, with the channel bindings of its stream

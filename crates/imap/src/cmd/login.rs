@@ -33,10 +33,7 @@ pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
 
 /// Ends a failed login, and counts it against the client if it was an attempt.
 pub fn refuse_login(session: &mut Session, error: LoginError) -> CommandOutcome {
-    if error == LoginError::ChannelBinding {
-        // The only sign of a man in the middle.
-        tracing::warn!(target: "login", protocol = %LoginProtocol::Imap, peer = %session.peer, reason = %error, "refused a login");
-    }
+    session.peer.warn_of_channel_binding(LoginProtocol::Imap, error);
     if error.is_failed_attempt() {
         session.login_failures = session.login_failures.saturating_add(1);
     }

@@ -66,10 +66,7 @@ pub(crate) fn proceed(session: &mut Session, step: ExchangeStep, out: &mut Vec<u
 }
 
 fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> NextAction {
-    if error == LoginError::ChannelBinding {
-        // The only sign of a man in the middle.
-        tracing::warn!(target: "login", protocol = %LoginProtocol::Submission, peer = %session.peer, reason = %error, "refused a login");
-    }
+    session.peer.warn_of_channel_binding(LoginProtocol::Submission, error);
     let (code, status, text) = refusal(error);
     if !error.is_failed_attempt() {
         return session.refuse(out, code, status, text);
