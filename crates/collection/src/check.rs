@@ -92,7 +92,7 @@ pub fn check(reader: &dyn TableReader, id: CollectionId, weigher: &dyn EntryWeig
             }
             walk.report_orphans()?;
         }
-        Err(Error::Damaged { why, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, why }),
+        Err(Error::Damaged { reason, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, why: reason }),
         Err(error) => return Err(error),
     }
     Ok(walk.inconsistencies)
@@ -180,8 +180,8 @@ impl Walk<'_> {
                 self.report(Inconsistency::NodeMissing { number });
                 return Ok(None);
             }
-            Err(Error::Damaged { why, .. }) => {
-                self.report(Inconsistency::NodeUnreadable { number, why });
+            Err(Error::Damaged { reason, .. }) => {
+                self.report(Inconsistency::NodeUnreadable { number, why: reason });
                 return Ok(None);
             }
             Err(error) => return Err(error),

@@ -135,16 +135,16 @@ impl NodeRef {
 }
 
 /// Creates the error for a damaged node.
-pub(crate) fn damaged_node(id: CollectionId, number: u32, why: DamageReason) -> Error {
+pub(crate) fn damaged_node(id: CollectionId, number: u32, reason: DamageReason) -> Error {
     Error::Damaged {
         table: Table::Tree,
         key: id.node_key(number).to_vec(),
-        why: format!("node of a collection: {why}"),
+        reason: format!("node of a collection: {reason}"),
     }
 }
 
 /// Creates the error for a damaged entry.
 pub(crate) fn damaged_entry(id: CollectionId, key: &[u8]) -> Error {
-    let why = "entry of a collection: its value cannot be read".to_owned();
-    Error::Damaged { table: Table::View, key: id.entry_key(key), why }
+    let reason = "entry of a collection: its value cannot be read".to_owned();
+    Error::Damaged { table: Table::View, key: id.entry_key(key), reason }
 }

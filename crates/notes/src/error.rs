@@ -85,5 +85,5 @@ impl Error {
 
 /// Creates the error for a record that does not match its format.
 pub(crate) fn damaged(table: Table, key: &[u8]) -> Error {
-    Error::Store(store::Error::Damaged { table, key: key.to_vec(), why: "not in the expected format".into() })
+    Error::Store(store::Error::Damaged { table, key: key.to_vec(), reason: "not in the expected format".into() })
 }

@@ -271,8 +271,8 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
         }
     }
     let (quarantined, damage) = salvage::read_from_both_ends(reader, Table::Meta, &keys::quarantines(database.number))?;
-    if let Some(why) = damage {
-        return Err(store::Error::Damaged { table: Table::Meta, key: Vec::new(), why }.into());
+    if let Some(reason) = damage {
+        return Err(store::Error::Damaged { table: Table::Meta, key: Vec::new(), reason }.into());
     }
     unread.extend(quarantined.iter().filter_map(|(key, _)| keys::split_quarantine(key)).map(owner));
     Ok(database.store.blobs().uses_of(reader, &unread, each)?)

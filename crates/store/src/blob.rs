@@ -190,7 +190,11 @@ impl Blobs {
         let key = head::head_key(id);
         let Some(record) = reader.get(Table::BlobRef, &key)? else { return Ok(None) };
         let head = decode_head(&record);
-        head.map(Some).map_err(|why| Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.to_string() })
+        head.map(Some).map_err(|error| Error::Damaged {
+            table: Table::BlobRef,
+            key: key.to_vec(),
+            reason: error.to_string(),
+        })
     }
 
     /// Appends a part of a chunk.
@@ -255,12 +259,12 @@ impl Blobs {
 
 fn missing(id: &BlobId) -> Error {
     let key = head::head_key(id).to_vec();
-    Error::Damaged { table: Table::BlobRef, key, why: format!("attachment {id} is missing") }
+    Error::Damaged { table: Table::BlobRef, key, reason: format!("attachment {id} is missing") }
 }
 
-fn damaged(id: &BlobId, number: u32, why: &str) -> Error {
+fn damaged(id: &BlobId, number: u32, reason: &str) -> Error {
     let key = chunk::chunk_key(id, number).to_vec();
-    Error::Damaged { table: Table::Blob, key, why: format!("attachment {id}, chunk {number}: {why}") }
+    Error::Damaged { table: Table::Blob, key, reason: format!("attachment {id}, chunk {number}: {reason}") }
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// Stored bytes do not match their checksum or their format. The operator restores a backup or repairs the store
     /// (`doublet fixup`).
-    #[error("damaged record in table {}, key {}: {why}", table.name(), hex::lower(key))]
-    Damaged { table: Table, key: Vec<u8>, why: String },
+    #[error("damaged record in table {}, key {}: {reason}", table.name(), hex::lower(key))]
+    Damaged { table: Table, key: Vec<u8>, reason: String },
     /// An earlier sync failed. The state of the disk is unknown, so nothing more is written until a restart.
     #[error("the store refuses writes because a sync failed ({0}); check the disk, then restart the server")]
     Poisoned(String),

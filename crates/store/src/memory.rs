@@ -260,7 +260,7 @@ impl ReadView<'_> {
         if checksum(&stored.bytes) == stored.checksum {
             return Ok(stored.bytes.clone());
         }
-        Err(Error::Damaged { table, key: key.to_vec(), why: "the checksum does not match".into() })
+        Err(Error::Damaged { table, key: key.to_vec(), reason: "the checksum does not match".into() })
     }
 }
 

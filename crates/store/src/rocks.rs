@@ -120,7 +120,7 @@ impl RocksEngine {
         let bytes = <[u8; 4]>::try_from(stored.as_slice()).map_err(|_| Error::Damaged {
             table: Table::Store,
             key: FORMAT_KEY.to_vec(),
-            why: "the format version must be four bytes".into(),
+            reason: "the format version must be four bytes".into(),
         })?;
         let found = u32::from_be_bytes(bytes);
         if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
@@ -142,11 +142,11 @@ impl RocksEngine {
 
     /// Converts an engine error that concerns a key.
     fn read_failure(&self, table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
-        let why = error.to_string();
-        if is_damage(error.kind(), &why, self.tuning.quiet) {
-            return Error::Damaged { table, key: key.to_vec(), why };
+        let reason = error.to_string();
+        if is_damage(error.kind(), &reason, self.tuning.quiet) {
+            return Error::Damaged { table, key: key.to_vec(), reason };
         }
-        Error::Failed { what: "read", why: format!("table {}: {why}", table.name()) }
+        Error::Failed { what: "read", why: format!("table {}: {reason}", table.name()) }
     }
 
     fn family(&self, table: Table) -> &ColumnFamily {
@@ -259,7 +259,7 @@ fn open_tables(folder: &Path, tuning: &RocksOptions) -> Result<DB> {
 
 /// Adds damage unless the same place is already listed.
 fn add_new(damage: &mut Vec<Error>, error: Error) {
-    let place = |error: &Error| if let Error::Damaged { why, .. } = error { Some(why.clone()) } else { None };
+    let place = |error: &Error| if let Error::Damaged { reason, .. } = error { Some(reason.clone()) } else { None };
     if !damage.iter().any(|known| place(known) == place(&error)) {
         damage.push(error);
     }

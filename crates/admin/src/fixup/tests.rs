@@ -25,7 +25,7 @@ fn left(findings: &Findings) -> Vec<&str> {
 }
 
 fn block(key: &[u8]) -> store::Error {
-    store::Error::Damaged { table: Table::Summary, key: key.to_vec(), why: "checksum".to_owned() }
+    store::Error::Damaged { table: Table::Summary, key: key.to_vec(), reason: "checksum".to_owned() }
 }
 
 #[test]

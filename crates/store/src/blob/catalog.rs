@@ -303,6 +303,6 @@ fn parse_key(key: &[u8]) -> Result<RefKey> {
     decode_key(key).ok_or_else(|| damaged(key, "not a valid reference key"))
 }
 
-fn damaged(key: &[u8], why: &str) -> Error {
-    Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.into() }
+fn damaged(key: &[u8], reason: &str) -> Error {
+    Error::Damaged { table: Table::BlobRef, key: key.to_vec(), reason: reason.into() }
 }

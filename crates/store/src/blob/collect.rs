@@ -145,7 +145,7 @@ fn decode_free_key(key: &[u8]) -> Result<BlobId> {
         _ => Err(Error::Damaged {
             table: Table::BlobFree,
             key: key.to_vec(),
-            why: "the key has the wrong length".into(),
+            reason: "the key has the wrong length".into(),
         }),
     }
 }

@@ -76,12 +76,12 @@ pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
 
 /// Returns the error for a log that has lost synced changes.
 pub(super) fn loss_error(place: &LogPosition) -> Error {
-    let why = format!(
+    let reason = format!(
         "the log {} is damaged at byte {} and acknowledged changes after that byte are lost; restore a backup, or open the store without them",
         place.file.display(),
         place.offset
     );
-    Error::Damaged { table: Table::Store, key: b"log".to_vec(), why }
+    Error::Damaged { table: Table::Store, key: b"log".to_vec(), reason }
 }
 
 #[derive(Default)]
