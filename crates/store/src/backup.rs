@@ -122,9 +122,9 @@ pub fn backup(
     progress: &mut dyn FnMut(BackupProgress),
 ) -> Result<Backup> {
     if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
-        let why =
+        let reason =
             "a backup cannot be inside the store that it backs up; name a folder elsewhere, preferably on another disk";
-        return Err(Error::Unusable { path: target.to_path_buf(), why: why.into() });
+        return Err(Error::Unusable { path: target.to_path_buf(), reason: reason.into() });
     }
     let target = Target::create(target)?;
     let _lock = files::lock(&target.folder)?;
@@ -283,9 +283,9 @@ impl Target {
         if folder.join(BACKUPS).is_dir() && folder.join(OBJECTS).is_dir() {
             return Ok(Self { folder: folder.to_path_buf() });
         }
-        let why =
+        let reason =
             "not a backup: it has no folders `backups` and `objects`; name the folder that `doublet backup` wrote to";
-        Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
+        Err(Error::Unusable { path: folder.to_path_buf(), reason: reason.into() })
     }
 
     /// Returns the numbers of the backups in ascending order.
@@ -301,12 +301,12 @@ impl Target {
         let chosen = number.or(numbers.last().copied()).filter(|number| numbers.contains(number));
         let Some(chosen) = chosen else {
             let there: Vec<String> = numbers.iter().map(u32::to_string).collect();
-            let why = match (number, there.is_empty()) {
+            let reason = match (number, there.is_empty()) {
                 (_, true) => "it contains no finished backup; run `doublet backup` again".to_owned(),
                 (None, false) => unreachable!("the last number is among the numbers"),
                 (Some(number), false) => format!("it does not contain backup {number}, only {}", there.join(", ")),
             };
-            return Err(Error::Unusable { path: self.folder.clone(), why });
+            return Err(Error::Unusable { path: self.folder.clone(), reason });
         };
         Ok((chosen, self.manifest(chosen)?))
     }
@@ -318,16 +318,17 @@ impl Target {
     fn manifest(&self, number: u32) -> Result<Manifest> {
         let path = self.manifest_path(number);
         let bytes = files::read(&path)?;
-        decode_manifest(&bytes).map_err(|error| Error::Unusable { path, why: format!("{error}; use another backup") })
+        decode_manifest(&bytes)
+            .map_err(|error| Error::Unusable { path, reason: format!("{error}; use another backup") })
     }
 
     fn write_data_files(&self, data_files: &[DataFile]) -> Result<Vec<ManifestEntry>> {
         let is_too_large = |file: &DataFile| file.content.len() as u64 > DATA_FILE_BYTES_MAX;
         if data_files.len() > DATA_FILES_MAX || data_files.iter().any(is_too_large) {
-            let why = format!(
+            let reason = format!(
                 "a backup holds at most {DATA_FILES_MAX} files beside the store, of at most {DATA_FILE_BYTES_MAX} bytes; remove files from `keys`, `tls` and `templates`"
             );
-            return Err(Error::Unusable { path: self.folder.clone(), why });
+            return Err(Error::Unusable { path: self.folder.clone(), reason });
         }
         let write = |file: &DataFile| {
             let hash = files::write_object(&file.content, &self.folder.join(OBJECTS))?;

@@ -38,8 +38,8 @@ pub enum Error {
     )]
     ReferencesMissing,
     /// An object named by the operator (a folder, a backup, a key file) is unusable.
-    #[error("{}: {why}", path.display())]
-    Unusable { path: PathBuf, why: String },
+    #[error("{}: {reason}", path.display())]
+    Unusable { path: PathBuf, reason: String },
     /// The engine or the operating system failed.
     #[error("storage failure while trying to {what}: {why}")]
     Failed { what: &'static str, why: String },

@@ -91,8 +91,8 @@ impl ExternalSorter {
 
     fn spill(&mut self) -> Result<()> {
         if self.runs.len() >= SORT_RUNS_MAX {
-            let why = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase views.rebuild_memory");
-            return Err(Error::Unusable { path: self.folder.clone(), why });
+            let reason = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase views.rebuild_memory");
+            return Err(Error::Unusable { path: self.folder.clone(), reason });
         }
         self.sort();
         let file = unnamed_file(&self.folder).map_err(|error| unusable(&self.folder, &error))?;
@@ -204,8 +204,8 @@ impl Merge {
         let key_bytes = u32::from_be_bytes([k0, k1, k2, k3]) as usize;
         let value_bytes = u32::from_be_bytes([v0, v1, v2, v3]) as usize;
         if key_bytes + value_bytes > SORT_PAIR_BYTES_MAX {
-            let why = "a sorted run is damaged".to_owned();
-            return Err(Error::Unusable { path: folder.clone(), why });
+            let reason = "a sorted run is damaged".to_owned();
+            return Err(Error::Unusable { path: folder.clone(), reason });
         }
         head.key.resize(key_bytes, 0);
         head.value.resize(value_bytes, 0);
@@ -266,7 +266,7 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
 }
 
 fn unusable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::Unusable { path: folder.to_owned(), why: format!("sorting in this folder failed: {error}") }
+    Error::Unusable { path: folder.to_owned(), reason: format!("sorting in this folder failed: {error}") }
 }
 
 #[cfg(test)]

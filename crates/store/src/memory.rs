@@ -138,7 +138,7 @@ impl MemoryEngine {
 
     /// Opens a checkpoint written by [`Engine::checkpoint`].
     pub fn open(folder: &Path, seed: u64) -> Result<Self> {
-        let unusable = |why: String| Error::Unusable { path: folder.to_path_buf(), why };
+        let unusable = |reason: String| Error::Unusable { path: folder.to_path_buf(), reason };
         let bytes = std::fs::read(folder.join(CHECKPOINT_FILE)).map_err(|error| unusable(error.to_string()))?;
         let batch = decode_checkpoint(&bytes).map_err(|error| unusable(error.to_string()))?;
         let memory = Self::new(seed);
@@ -417,7 +417,7 @@ impl Engine for MemoryEngine {
     }
 
     fn checkpoint(&self, target: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| Error::Unusable { path: target.to_path_buf(), why: error.to_string() };
+        let failed = |error: std::io::Error| Error::Unusable { path: target.to_path_buf(), reason: error.to_string() };
         let held = self.read_view();
         let mut encoder = Encoder::new();
         for table in Table::ALL {

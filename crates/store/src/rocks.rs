@@ -249,8 +249,9 @@ fn open_tables(folder: &Path, tuning: &RocksOptions) -> Result<DB> {
         if text.contains("lock hold by current process") || text.contains("LOCK: Resource temporarily unavailable") {
             Error::Locked { path: folder.to_path_buf() }
         } else if error.kind() == ErrorKind::Corruption || text.contains("No such file or directory") {
-            let why = format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
-            Error::Unusable { path: folder.to_path_buf(), why }
+            let reason =
+                format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
+            Error::Unusable { path: folder.to_path_buf(), reason }
         } else {
             failure("open the store", &error)
         }

@@ -115,8 +115,8 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let why = "another backup into it is running; wait until it has finished".into();
-            Err(Error::Unusable { path: folder.to_path_buf(), why })
+            let reason = "another backup into it is running; wait until it has finished".into();
+            Err(Error::Unusable { path: folder.to_path_buf(), reason })
         }
         Err(TryLockError::Error(error)) => with_path(&path, Err(error)),
     }
@@ -129,8 +129,8 @@ pub(super) fn ensure_empty_folder(folder: &Path) -> Result<()> {
     if list_names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
         return remove_folder(&folder.join(RESTORING_FOLDER));
     }
-    let why = "the folder is not empty; restore into a new folder, or move its content away";
-    Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
+    let reason = "the folder is not empty; restore into a new folder, or move its content away";
+    Err(Error::Unusable { path: folder.to_path_buf(), reason: reason.into() })
 }
 
 /// Moves the files whose names satisfy `is_wanted` from one folder into another, durably.
@@ -212,14 +212,15 @@ fn compare_hash(object: &Path, hash: [u8; 32], entry: &ManifestEntry) -> Result<
     if hash == entry.hash {
         return Ok(());
     }
-    let why = format!("the backup is damaged: `{}` has changed since it was written; use another backup", entry.name);
-    Err(Error::Unusable { path: PathBuf::from(object), why })
+    let reason =
+        format!("the backup is damaged: `{}` has changed since it was written; use another backup", entry.name);
+    Err(Error::Unusable { path: PathBuf::from(object), reason })
 }
 
 /// Adds the path to an I/O error.
 fn with_path<T>(path: &Path, outcome: io::Result<T>) -> Result<T> {
     outcome.map_err(|error| match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full(format!("{}: {error}", path.display())),
-        _ => Error::Unusable { path: path.to_path_buf(), why: error.to_string() },
+        _ => Error::Unusable { path: path.to_path_buf(), reason: error.to_string() },
     })
 }

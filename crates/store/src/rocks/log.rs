@@ -241,7 +241,7 @@ fn read_block(path: &Path, input: &mut dyn Read, block: &mut [u8]) -> Result<usi
 }
 
 fn unusable(path: &Path, error: &std::io::Error) -> Error {
-    Error::Unusable { path: path.to_path_buf(), why: error.to_string() }
+    Error::Unusable { path: path.to_path_buf(), reason: error.to_string() }
 }
 
 /// Reverses the masking that RocksDB applies to stored checksums.

@@ -165,8 +165,8 @@ fn append_record(payload: &[u8], length: usize, added: &mut Vec<u8>) {
     }
 }
 
-fn unusable(path: &Path, why: String) -> Error {
-    Error::Unusable { path: path.to_path_buf(), why }
+fn unusable(path: &Path, reason: String) -> Error {
+    Error::Unusable { path: path.to_path_buf(), reason }
 }
 
 #[cfg(test)]

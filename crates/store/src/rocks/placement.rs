@@ -79,23 +79,23 @@ fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
     };
     let names = names(folder)?;
     if names.iter().any(|name| name == RESTORING_FOLDER) {
-        let why = "a restore into it was interrupted; empty the folder and restore again";
-        return Err(refused(folder, why.into()));
+        let reason = "a restore into it was interrupted; empty the folder and restore again";
+        return Err(refused(folder, reason.into()));
     }
     if let Some(name) = names.iter().find(|name| !may_be_there(name)) {
-        let why = format!(
+        let reason = format!(
             "the folder contains `{name}` but no file `CURRENT`: the store is damaged or the folder holds other files; \
              restore a backup into an empty folder"
         );
-        return Err(refused(folder, why));
+        return Err(refused(folder, reason));
     }
     make_folder(logs)?;
     if let Some(log) = log_files(logs)?.first() {
-        let why = format!(
+        let reason = format!(
             "it contains no store, only a log, {}; check that the device of the store is mounted",
             log.display()
         );
-        return Err(refused(folder, why));
+        return Err(refused(folder, reason));
     }
     // Remove the leftovers of an interrupted creation, because the engine would continue with them.
     names
@@ -126,8 +126,9 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
         if elsewhere != wanted && has_log(&elsewhere) {
             let from = elsewhere.display();
             let to = wanted.display();
-            let why = format!("the log of this store is in {from}, but {to} is configured; move the files *.log there");
-            return Err(refused(folder, why));
+            let reason =
+                format!("the log of this store is in {from}, but {to} is configured; move the files *.log there");
+            return Err(refused(folder, reason));
         }
     }
     Ok(())
@@ -140,12 +141,12 @@ fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
         return Ok(());
     }
     let which = recorded.map_or_else(String::new, |number| format!(" {number:06}.log"));
-    let why = format!(
+    let reason = format!(
         "its log{which} is missing from {}, and acknowledged changes with it; mount the device of the log or bring the file back, else restore \
          a backup, or set store.damaged_log = \"drop-tail\" to start without them",
         logs.display()
     );
-    Err(refused(folder, why))
+    Err(refused(folder, reason))
 }
 
 /// Keeps `last-log` up to date.
@@ -212,8 +213,8 @@ fn exists(path: &Path) -> bool {
     path.try_exists().unwrap_or(true)
 }
 
-fn refused(path: &Path, why: String) -> Error {
-    Error::Unusable { path: path.to_path_buf(), why }
+fn refused(path: &Path, reason: String) -> Error {
+    Error::Unusable { path: path.to_path_buf(), reason }
 }
 
 /// Records the folder of the log and removes leftovers. The caller must have the store open and must not have written
@@ -295,5 +296,5 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 fn unusable(path: &Path, error: &std::io::Error) -> Error {
-    Error::Unusable { path: path.to_path_buf(), why: error.to_string() }
+    Error::Unusable { path: path.to_path_buf(), reason: error.to_string() }
 }
