@@ -252,7 +252,7 @@ mod tests {
     fn errors_hide_internal_details_from_clients() {
         let conflict = notes::Error::Conflict { unid: Unid([7; 16]), expected: 1, found: 2 };
         check(conflict.into(), Code::Aborted, "conflict", "sequence number 2, not 1");
-        let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
+        let secret = store::Error::Failed { what: "write", reason: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         let query = QueryError { position: 4, message: "a quote is missing".to_owned() };
         let detail = formula_detail("query", LineColumn { line: 1, column: 5 });

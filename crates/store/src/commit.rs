@@ -352,7 +352,7 @@ fn spawn(engine: &Arc<dyn Engine>, log: &Arc<CommitState>) -> Result<JoinHandle<
     std::thread::Builder::new()
         .name("log-sync".into())
         .spawn(body)
-        .map_err(|error| Error::Failed { what: "start the log thread", why: error.to_string() })
+        .map_err(|error| Error::Failed { what: "start the log thread", reason: error.to_string() })
 }
 
 /// A guard that poisons the store if the sync thread panics, so that no waiter waits for a dead thread.
@@ -361,7 +361,7 @@ struct PanicGuard<'log>(&'log CommitState);
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.poison(&Error::Failed { what: "sync the log", why: "the log thread panicked".into() });
+            self.0.poison(&Error::Failed { what: "sync the log", reason: "the log thread panicked".into() });
         }
     }
 }

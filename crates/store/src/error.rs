@@ -41,6 +41,6 @@ pub enum Error {
     #[error("{}: {reason}", path.display())]
     Unusable { path: PathBuf, reason: String },
     /// The engine or the operating system failed.
-    #[error("storage failure while trying to {what}: {why}")]
-    Failed { what: &'static str, why: String },
+    #[error("storage failure while trying to {what}: {reason}")]
+    Failed { what: &'static str, reason: String },
 }

@@ -146,7 +146,7 @@ impl RocksEngine {
         if is_damage(error.kind(), &reason, self.tuning.quiet) {
             return Error::Damaged { table, key: key.to_vec(), reason };
         }
-        Error::Failed { what: "read", why: format!("table {}: {reason}", table.name()) }
+        Error::Failed { what: "read", reason: format!("table {}: {reason}", table.name()) }
     }
 
     fn family(&self, table: Table) -> &ColumnFamily {
@@ -268,8 +268,8 @@ fn add_new(damage: &mut Vec<Error>, error: Error) {
 
 /// Converts an engine error that does not concern a key.
 fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
-    let why = error.to_string();
-    if is_no_space(&why) { Error::Full(why) } else { Error::Failed { what, why } }
+    let reason = error.to_string();
+    if is_no_space(&reason) { Error::Full(reason) } else { Error::Failed { what, reason } }
 }
 
 /// Returns `true` if a read error means that the bytes are lost. A read refused by the disk may be temporary, so it
@@ -278,8 +278,8 @@ fn is_damage(kind: ErrorKind, text: &str, is_quiet: bool) -> bool {
     kind == ErrorKind::Corruption || is_quiet && kind == ErrorKind::IOError && !is_no_space(text)
 }
 
-fn is_no_space(why: &str) -> bool {
-    why.contains("No space left on device") || why.contains("NoSpace") || why.contains("Disk quota exceeded")
+fn is_no_space(text: &str) -> bool {
+    text.contains("No space left on device") || text.contains("NoSpace") || text.contains("Disk quota exceeded")
 }
 
 impl TableReader for RocksEngine {

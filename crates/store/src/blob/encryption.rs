@@ -54,7 +54,7 @@ impl BlobCipher {
     pub(super) fn encrypt(&self, id: &BlobId, number: u32, plain: &[u8]) -> Result<Vec<u8>> {
         let place = place(id, number);
         let sealed = self.content.encrypt(&self.nonce(&place), Payload { msg: plain, aad: &place });
-        sealed.map_err(|error| Error::Failed { what: "encrypt an attachment", why: error.to_string() })
+        sealed.map_err(|error| Error::Failed { what: "encrypt an attachment", reason: error.to_string() })
     }
 
     pub(super) fn decrypt(&self, id: &BlobId, number: u32, sealed: &[u8]) -> Option<Vec<u8>> {

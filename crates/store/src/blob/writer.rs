@@ -38,8 +38,8 @@ impl<'blobs> BlobWriter<'blobs> {
     /// Returns [`Error::Failed`] if the content is longer than [`limits::BLOB_BYTES_MAX`].
     pub fn put(&self, batch: &mut Batch, owner: BlobOwner, content: &[u8]) -> Result<BlobId> {
         if content.len() as u64 > limits::BLOB_BYTES_MAX {
-            let why = format!("{} bytes exceed the maximum of {}", content.len(), limits::BLOB_BYTES_MAX);
-            return Err(Error::Failed { what: "store an attachment", why });
+            let reason = format!("{} bytes exceed the maximum of {}", content.len(), limits::BLOB_BYTES_MAX);
+            return Err(Error::Failed { what: "store an attachment", reason });
         }
         let id = self.blobs.compute_id(content);
         if !self.is_present(&id)? {

@@ -113,7 +113,7 @@ impl Faults {
 
     pub(super) fn before_write(&self) -> Result<()> {
         if self.is_drawn(&self.write_failures_per_mille) {
-            return Err(Error::Failed { what: "write", why: "simulated fault".into() });
+            return Err(Error::Failed { what: "write", reason: "simulated fault".into() });
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Faults {
         self.wait_while_held();
         assert!(!self.next_sync_panics.swap(false, Ordering::SeqCst), "simulated panic in a sync");
         if self.next_sync_fails.swap(false, Ordering::SeqCst) || self.is_drawn(&self.sync_failures_per_mille) {
-            return Err(Error::Failed { what: "sync the log", why: "simulated fault".into() });
+            return Err(Error::Failed { what: "sync the log", reason: "simulated fault".into() });
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ fn youngest(mut files: Vec<&LiveFile>) -> Vec<&LiveFile> {
 }
 
 fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
-    let unnamed = || Error::Failed { what: "parse the name of a sorted file", why: file.name.clone() };
+    let unnamed = || Error::Failed { what: "parse the name of a sorted file", reason: file.name.clone() };
     let number = file.name.trim_matches(|c: char| !c.is_ascii_digit()).parse().map_err(|_| unnamed())?;
     Ok(SortedFile { table, level: u32::try_from(file.level).map_err(|_| unnamed())?, number })
 }

@@ -650,12 +650,12 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
 
 #[test]
 fn full_disk_is_distinguished_from_other_failures() {
-    for (why, full) in [
+    for (text, full) in [
         ("IO error: No space left on device: While appending to file: x", true),
         ("IO error: Disk quota exceeded: x", true),
         ("IO error: Input/output error: x", false),
     ] {
-        assert_eq!(is_no_space(why), full, "{why}");
+        assert_eq!(is_no_space(text), full, "{text}");
     }
 }
 
