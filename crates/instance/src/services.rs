@@ -200,8 +200,8 @@ impl Instance {
     /// Returns the reason why changes are refused, or `None` if they are accepted.
     #[must_use]
     pub fn store_fault(&self) -> Option<String> {
-        if let Some(why) = self.store.committer().poison_reason() {
-            return Some(why);
+        if let Some(reason) = self.store.committer().poison_reason() {
+            return Some(reason);
         }
         let free = self.store.engine().metrics().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
         let reserve = self.config.store.disk_reserve.0;

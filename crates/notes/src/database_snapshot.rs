@@ -398,5 +398,5 @@ fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
 }
 
 fn refuse_when_poisoned(database: &Database) -> Result<()> {
-    database.store.committer().poison_reason().map_or(Ok(()), |why| Err(store::Error::Poisoned(why).into()))
+    database.store.committer().poison_reason().map_or(Ok(()), |reason| Err(store::Error::Poisoned(reason).into()))
 }

@@ -54,7 +54,7 @@ impl StatusSource for ServerStatistics {
             return Err("the server is shutting down".to_owned());
         }
         match self.instance.store_fault() {
-            Some(why) => Err(format!("the store refuses changes: {why}")),
+            Some(reason) => Err(format!("the store refuses changes: {reason}")),
             None => Ok(()),
         }
     }

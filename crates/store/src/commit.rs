@@ -121,7 +121,7 @@ impl Committer {
     }
 
     fn refuse_when_poisoned(&self) -> Result<()> {
-        self.poison_reason().map_or(Ok(()), |why| Err(Error::Poisoned(why)))
+        self.poison_reason().map_or(Ok(()), |reason| Err(Error::Poisoned(reason)))
     }
 }
 
@@ -239,7 +239,7 @@ impl State {
         if ticket <= self.durable {
             Some(Ok(()))
         } else {
-            self.poisoned.as_ref().map(|why| Err(Error::Poisoned(why.clone())))
+            self.poisoned.as_ref().map(|reason| Err(Error::Poisoned(reason.clone())))
         }
     }
 

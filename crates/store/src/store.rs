@@ -78,8 +78,8 @@ impl Store {
     ///
     /// Returns [`Error::Poisoned`] if the store is poisoned.
     pub fn flush(&self) -> Result<()> {
-        if let Some(why) = self.committer.poison_reason() {
-            return Err(Error::Poisoned(why));
+        if let Some(reason) = self.committer.poison_reason() {
+            return Err(Error::Poisoned(reason));
         }
         self.engine.sync()?;
         self.engine.flush()

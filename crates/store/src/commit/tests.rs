@@ -104,7 +104,7 @@ fn failed_sync_poisons_the_committer() {
     assert!(matches!(committer.commit(&batch(4)), Err(Error::Poisoned(_))));
     assert!(committer.durable(early).wait().is_ok(), "durable data stays durable");
     assert!(engine.get(Table::Meta, b"last").is_ok_and(|value| value.is_some()), "reads still succeed");
-    assert!(committer.poison_reason().is_some_and(|why| why.contains("simulated")));
+    assert!(committer.poison_reason().is_some_and(|reason| reason.contains("simulated")));
 }
 
 #[test]
