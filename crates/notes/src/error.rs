@@ -38,12 +38,12 @@ pub enum Error {
     #[error("save conflict: note {unid} was saved since it was read (sequence number {found}, not {expected})")]
     Conflict { unid: Unid, expected: u32, found: u32 },
     /// The caller passed an invalid value.
-    #[error("{what}: {why}")]
-    Invalid { what: String, why: String },
-    /// A formula is wrong. `why` includes the location: the line, with carets under the faulty part. The author of the
-    /// formula must correct it.
-    #[error("{what}: {why}")]
-    Formula { what: String, why: String, position: LineColumn },
+    #[error("{what}: {reason}")]
+    Invalid { what: String, reason: String },
+    /// A formula is wrong. `reason` includes the location: the line, with carets under the faulty part. The author of
+    /// the formula must correct it.
+    #[error("{what}: {reason}")]
+    Formula { what: String, reason: String, position: LineColumn },
     /// The operation would exceed a named limit.
     #[error("limit exceeded: at most {max} {what}")]
     Limit { what: &'static str, max: usize },
@@ -65,8 +65,8 @@ impl Error {
     }
 
     /// Creates an [`Error::Invalid`].
-    pub fn invalid(what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::Invalid { what: what.into(), why: why.into() }
+    pub fn invalid(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid { what: what.into(), reason: reason.into() }
     }
 
     /// Returns `true` if the error means that stored bytes differ from those that were written. Failures of the engine

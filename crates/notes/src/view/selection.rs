@@ -284,5 +284,5 @@ fn compile(text: &str) -> std::result::Result<Formula, CompileError> {
 }
 
 fn wrong(what: &str, text: &str, error: &CompileError) -> Error {
-    Error::Formula { what: what.to_owned(), why: error.render(text), position: error.position }
+    Error::Formula { what: what.to_owned(), reason: error.render(text), position: error.position }
 }

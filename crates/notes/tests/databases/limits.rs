@@ -236,7 +236,7 @@ fn only_the_server_may_close_a_response_cycle() {
             chain.iter().try_for_each(|(unid, parent)| writer.note_create(answer(*unid, *parent)).map(drop))
         });
         assert!(
-            matches!(&created, Err(Error::Invalid { why, .. }) if why.contains("one of its responses")),
+            matches!(&created, Err(Error::Invalid { reason, .. }) if reason.contains("one of its responses")),
             "{created:?}"
         );
     }
