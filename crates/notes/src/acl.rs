@@ -206,7 +206,7 @@ impl AclEntry {
 
     fn check(&self) -> Result<()> {
         let name = self.name.canonical();
-        let invalid = |why: &str| Err(Error::invalid(format!("ACL entry {name:?}"), why));
+        let invalid = |reason: &str| Err(Error::invalid(format!("ACL entry {name:?}"), reason));
         if name.is_empty() || name.len() > ACL_NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return invalid("the name is empty, too long or contains control characters");
         }
@@ -501,8 +501,8 @@ pub fn check_role(role: &str) -> Result<()> {
     if is_role {
         return Ok(());
     }
-    let why = format!("a role must be enclosed in brackets and have at most {ROLE_BYTES_MAX} bytes between them");
-    Err(Error::invalid(format!("role {role:?}"), why))
+    let reason = format!("a role must be enclosed in brackets and have at most {ROLE_BYTES_MAX} bytes between them");
+    Err(Error::invalid(format!("role {role:?}"), reason))
 }
 
 fn highest(entries: &[&AclEntry]) -> Rights {

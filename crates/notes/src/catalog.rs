@@ -300,7 +300,7 @@ pub(crate) fn check_title(title: &str) -> Result<()> {
 /// Checks that a path is valid for a database: relative, without empty or dotted parts, without control characters or
 /// backslashes, and not too long.
 pub fn check_path(path: &str) -> Result<()> {
-    let why = if path.is_empty() || path.len() > DATABASE_PATH_BYTES_MAX {
+    let reason = if path.is_empty() || path.len() > DATABASE_PATH_BYTES_MAX {
         "empty or too long"
     } else if path.chars().any(|c| c.is_control() || c == '\\') {
         "must not contain control characters or backslashes"
@@ -309,7 +309,7 @@ pub fn check_path(path: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::invalid(format!("database path {path:?}"), why))
+    Err(Error::invalid(format!("database path {path:?}"), reason))
 }
 
 pub(crate) const NEXT_NUMBER_KEY: &[u8] = b"#";

@@ -95,12 +95,12 @@ impl<'r> LookupContext<'r> {
     /// Converts an error into the text that the formula reports, and keeps the first failure of the store.
     fn report_error<T>(&self, read: crate::error::Result<T>) -> Result<T, String> {
         read.map_err(|error| {
-            let why = error.to_string();
+            let reason = error.to_string();
             if error.is_damage() || error.is_temporary() {
                 let first = self.error.take().unwrap_or(error);
                 self.error.set(Some(first));
             }
-            why
+            reason
         })
     }
 
@@ -372,7 +372,7 @@ impl Host for LookupContext<'_> {
         let found = self.add_cost(1).and_then(|()| self.report_error(self.reading.find(unid)));
         let note = match found {
             Ok(note) => note?,
-            Err(why) => return Some(Err(why)),
+            Err(error) => return Some(Err(error)),
         };
         Some(self.read_field(note, name).map(|value| value.unwrap_or(Value::EMPTY)))
     }

@@ -41,8 +41,8 @@ impl RowDigest {
 pub(crate) fn fault(reader: &dyn TableReader, index: &ViewIndex) -> Result<Option<String>> {
     let mut rows = RowDigest::default();
     for order in 0..index.orders() {
-        if let Some(why) = fault_of_order(reader, index, order, &mut rows)? {
-            return Ok(Some(format!("order {order}: {why}")));
+        if let Some(reason) = fault_of_order(reader, index, order, &mut rows)? {
+            return Ok(Some(format!("order {order}: {reason}")));
         }
     }
     fault_of_viewback(reader, index, &rows)

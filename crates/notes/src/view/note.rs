@@ -79,7 +79,7 @@ impl ViewKind {
 impl ViewNote {
     /// Checks that the view can be indexed, and returns the compiled formulas.
     pub fn check(&self, view: ViewId) -> Result<CompiledView> {
-        let named = |name: &String, why: &str| Err(Error::invalid(format!("view name {name:?}"), why));
+        let named = |name: &String, reason: &str| Err(Error::invalid(format!("view name {name:?}"), reason));
         for name in std::iter::once(&self.title).chain(&self.aliases) {
             if name.is_empty() || name.len() > FOLDER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
                 return named(name, "is empty, too long or contains control characters");

@@ -216,7 +216,7 @@ impl CompiledView {
                 )),
                 _ => None,
             });
-            refused.map_or(Ok(()), |why| Err(Error::invalid(what, why)))
+            refused.map_or(Ok(()), |reason| Err(Error::invalid(what, reason)))
         };
         if let Selection::Formula(formula) = &self.selection {
             refuse("selection".to_owned(), formula)?;

@@ -140,7 +140,7 @@ impl ViewDesign {
 
     /// Refuses a calendar view whose rows are not sorted by their beginnings.
     fn check_range(&self, begin: u8, end: u8) -> Result<()> {
-        let wrong = |why: &str| Err(Error::invalid("range of a calendar view", why));
+        let wrong = |reason: &str| Err(Error::invalid("range of a calendar view", reason));
         if usize::from(begin.max(end)) >= self.columns.len() {
             return wrong("it names a column that the view does not have");
         }
@@ -225,7 +225,7 @@ impl ViewDesign {
 impl Column {
     /// Checks that the column can be indexed. `is_behind` is `true` if a sorted column without categories precedes it.
     fn check(&self, is_behind: bool) -> Result<()> {
-        let wrong = |why: &str| Err(Error::invalid(format!("column \"{}\"", self.title), why));
+        let wrong = |reason: &str| Err(Error::invalid(format!("column \"{}\"", self.title), reason));
         let formula_bytes = self.formula.as_ref().map_or(0, String::len);
         for (bytes, what, max) in [
             (self.title.len(), "bytes of a column's title", COLUMN_TITLE_BYTES_MAX),
