@@ -65,9 +65,9 @@ pub enum FixupFinding {
     /// The list of deleted notes that can be restored does not match the notes.
     SoftDeletedList { note: NoteId },
     /// The index of a folder does not match the notes, or its counts do not match its entries.
-    FolderIndex { folder: ViewId, why: String },
+    FolderIndex { folder: ViewId, reason: String },
     /// The index of a view is inconsistent. It is rebuilt from the notes.
-    ViewIndex { view: ViewId, why: String },
+    ViewIndex { view: ViewId, reason: String },
     /// A counter is wrong: it is `stored` but should be `expected`.
     Counters { what: &'static str, stored: u64, expected: u64 },
     /// A table that is derived from the notes cannot be read.
@@ -108,8 +108,8 @@ impl fmt::Display for FixupFinding {
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
             Self::SoftDeletedList { note } => write!(f, "note {note}: the list of restorable documents is wrong"),
-            Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
-            Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
+            Self::FolderIndex { folder, reason } => write!(f, "folder {folder}: {reason}"),
+            Self::ViewIndex { view, reason } => write!(f, "view {view}: {reason}"),
             Self::Counters { what, stored, expected } => {
                 write!(f, "counter of {what}: {stored} stored, {expected} expected")
             }
@@ -470,7 +470,7 @@ impl<'s> Survey<'s> {
             self.broken.push(folder);
             self.report_finding(FixupFinding::FolderIndex {
                 folder,
-                why: "it contains notes, but its design note is lost".into(),
+                reason: "it contains notes, but its design note is lost".into(),
             });
         }
     }
@@ -616,9 +616,9 @@ impl<'s> Survey<'s> {
                 self.check_foreign(view)?;
                 continue;
             }
-            if let Some(why) = salvage::split_damage(self.folder_fault(view))?.unwrap_or_else(Some) {
+            if let Some(reason) = salvage::split_damage(self.folder_fault(view))?.unwrap_or_else(Some) {
                 self.broken.push(view);
-                self.report_finding(FixupFinding::FolderIndex { folder: view, why });
+                self.report_finding(FixupFinding::FolderIndex { folder: view, reason });
             }
         }
         Ok(())
@@ -638,8 +638,8 @@ impl<'s> Survey<'s> {
             while cursor.next()?.is_some() {}
             Ok(None)
         };
-        if let Some(why) = salvage::split_damage(look())?.unwrap_or_else(Some) {
-            self.report_finding(FixupFinding::ViewIndex { view, why });
+        if let Some(reason) = salvage::split_damage(look())?.unwrap_or_else(Some) {
+            self.report_finding(FixupFinding::ViewIndex { view, reason });
         }
         Ok(())
     }
@@ -648,8 +648,8 @@ impl<'s> Survey<'s> {
     fn check_views(&mut self, on_progress: &mut FixupProgressCallback<'_>) -> Result<()> {
         let (records, damage) =
             salvage::read_from_both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
-        if let Some(why) = damage {
-            self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), why });
+        if let Some(reason) = damage {
+            self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), reason });
         }
         let mut known = BTreeSet::new();
         let total = records.len() as u64;
@@ -663,8 +663,8 @@ impl<'s> Survey<'s> {
                 }
                 Err(_) => Some("its record cannot be read".into()),
             };
-            if let Some(why) = fault {
-                self.report_finding(FixupFinding::ViewIndex { view: ViewId(view.0), why });
+            if let Some(reason) = fault {
+                self.report_finding(FixupFinding::ViewIndex { view: ViewId(view.0), reason });
             }
         }
         match salvage::split_damage(self.index_numbers())? {
@@ -672,11 +672,11 @@ impl<'s> Survey<'s> {
                 for view in indexes.difference(&known) {
                     self.report_finding(FixupFinding::ViewIndex {
                         view: *view,
-                        why: "its index belongs to no view".into(),
+                        reason: "its index belongs to no view".into(),
                     });
                 }
             }
-            Err(why) => self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), why }),
+            Err(reason) => self.report_finding(FixupFinding::ViewIndex { view: ViewId(0), reason }),
         }
         Ok(())
     }
