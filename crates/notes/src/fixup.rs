@@ -71,9 +71,9 @@ pub enum FixupFinding {
     /// A counter is wrong: it is `stored` but should be `expected`.
     Counters { what: &'static str, stored: u64, expected: u64 },
     /// A table that is derived from the notes cannot be read.
-    TableDamaged { table: &'static str, why: String },
+    TableDamaged { table: &'static str, reason: String },
     /// Unread marks of users cannot be read. The notes in question will count as unread for them.
-    UnreadMarks { why: String },
+    UnreadMarks { reason: String },
     /// A note refers to content that is missing in the blob store.
     BlobMissing { note: NoteId, blob: BlobId },
     /// The stored access control list cannot be read, but the open database has it in memory.
@@ -113,8 +113,8 @@ impl fmt::Display for FixupFinding {
             Self::Counters { what, stored, expected } => {
                 write!(f, "counter of {what}: {stored} stored, {expected} expected")
             }
-            Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
-            Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
+            Self::TableDamaged { table, reason } => write!(f, "table {table} cannot be read: {reason}"),
+            Self::UnreadMarks { reason } => write!(f, "unread marks cannot be read: {reason}"),
             Self::BlobMissing { note, blob } => {
                 write!(f, "note {note}: attachment {} is missing", base::hex::lower(&blob.0))
             }
@@ -368,15 +368,15 @@ impl<'s> Survey<'s> {
 
     /// Checks a derived table. A table that cannot be read is a single finding.
     fn check_table(&mut self, table: Table, check: fn(&mut Self) -> Result<()>) -> Result<()> {
-        if let Err(why) = salvage::split_damage(check(self))? {
-            self.give_up(table, why);
+        if let Err(reason) = salvage::split_damage(check(self))? {
+            self.give_up(table, reason);
         }
         Ok(())
     }
 
-    fn give_up(&mut self, table: Table, why: String) {
+    fn give_up(&mut self, table: Table, reason: String) {
         if self.unreadable.insert(table) {
-            self.report_finding(FixupFinding::TableDamaged { table: table.name(), why });
+            self.report_finding(FixupFinding::TableDamaged { table: table.name(), reason });
         }
     }
 
@@ -481,7 +481,7 @@ impl<'s> Survey<'s> {
             match salvage::split_damage(records::find(self.reader, self.number, header.unid))? {
                 Ok(found) if found == Some(note) => {}
                 Ok(_) => self.report_finding(FixupFinding::UnidIndex { unid: header.unid }),
-                Err(why) => self.give_up(Table::Unid, why),
+                Err(reason) => self.give_up(Table::Unid, reason),
             }
         }
         let key = keys::design(self.number, note);
@@ -765,8 +765,8 @@ impl<'s> Survey<'s> {
             self.report_finding(FixupFinding::SoftDeletedList { note: *note });
         }
         self.deletions = wrong;
-        if let Some(why) = damage {
-            self.report_finding(FixupFinding::TableDamaged { table: Table::Meta.name(), why });
+        if let Some(reason) = damage {
+            self.report_finding(FixupFinding::TableDamaged { table: Table::Meta.name(), reason });
         }
         Ok(())
     }
@@ -774,8 +774,8 @@ impl<'s> Survey<'s> {
     fn check_unread(&mut self) -> Result<()> {
         let range = KeyRange::prefix(&self.number.to_key());
         let (left, damage) = salvage::read_from_both_ends(self.reader, Table::Unread, &range)?;
-        if let Some(why) = damage {
-            self.report_finding(FixupFinding::UnreadMarks { why });
+        if let Some(reason) = damage {
+            self.report_finding(FixupFinding::UnreadMarks { reason });
             self.unread_left = Some(left);
         }
         Ok(())

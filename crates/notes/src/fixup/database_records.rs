@@ -159,8 +159,8 @@ impl Survey<'_> {
     pub(super) fn check_counters(&mut self) -> Result<()> {
         let stored = match salvage::split_damage(records::load_counters(self.reader, self.number))? {
             Ok(stored) => stored,
-            Err(why) => {
-                self.give_up(Table::Meta, format!("counters: {why}"));
+            Err(reason) => {
+                self.give_up(Table::Meta, format!("counters: {reason}"));
                 return Ok(());
             }
         };

@@ -27,13 +27,13 @@ pub(super) fn read_from_both_ends(
     table: Table,
     range: &KeyRange,
 ) -> Result<(KeyValues, Option<String>)> {
-    let (mut pairs, why) = until_damage(reader, table, range, Direction::Forward)?;
-    let Some(why) = why else { return Ok((pairs, None)) };
+    let (mut pairs, reason) = until_damage(reader, table, range, Direction::Forward)?;
+    let Some(reason) = reason else { return Ok((pairs, None)) };
     let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| [&key[..], &[0]].concat());
     let rest = KeyRange { start: after, end: range.end.clone() };
     let (behind, _) = until_damage(reader, table, &rest, Direction::Backward)?;
     pairs.extend(behind.into_iter().rev());
-    Ok((pairs, Some(why)))
+    Ok((pairs, Some(reason)))
 }
 
 fn until_damage(
@@ -50,6 +50,6 @@ fn until_damage(
         }
         Ok(())
     };
-    let why = split_damage(scan())?.err();
-    Ok((pairs, why))
+    let reason = split_damage(scan())?.err();
+    Ok((pairs, reason))
 }
