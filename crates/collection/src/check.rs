@@ -30,7 +30,7 @@ pub enum Inconsistency {
     /// The collection has a different number of sums than its owner expects.
     SumCountDiffers { found: usize, expected: usize },
     /// A node cannot be read.
-    NodeUnreadable { number: u32, why: String },
+    NodeUnreadable { number: u32, reason: String },
     /// A node to which its parent points does not exist.
     NodeMissing { number: u32 },
     /// Two parents point to the same node.
@@ -50,7 +50,7 @@ impl fmt::Display for Inconsistency {
         match self {
             Self::TreeMissing => write!(f, "it has entries but no tree"),
             Self::SumCountDiffers { found, expected } => write!(f, "it has {found} sums instead of {expected}"),
-            Self::NodeUnreadable { number, why } => write!(f, "node {number} cannot be read: {why}"),
+            Self::NodeUnreadable { number, reason } => write!(f, "node {number} cannot be read: {reason}"),
             Self::NodeMissing { number } => write!(f, "node {number} is missing"),
             Self::NodeShared { number } => write!(f, "node {number} has two parents"),
             Self::NodeOrphaned { number } => write!(f, "node {number} has no parent"),
@@ -92,7 +92,7 @@ pub fn check(reader: &dyn TableReader, id: CollectionId, weigher: &dyn EntryWeig
             }
             walk.report_orphans()?;
         }
-        Err(Error::Damaged { reason, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, why: reason }),
+        Err(Error::Damaged { reason, .. }) => walk.report(Inconsistency::NodeUnreadable { number: ROOT, reason }),
         Err(error) => return Err(error),
     }
     Ok(walk.inconsistencies)
@@ -126,8 +126,8 @@ impl Walk<'_> {
     fn check_node(&mut self, number: u32, node: &Node, bounds: &Bounds) -> Result<()> {
         let children = match node.children(&bounds.low) {
             Ok(children) => children,
-            Err(why) => {
-                self.report(Inconsistency::NodeUnreadable { number, why: why.into() });
+            Err(reason) => {
+                self.report(Inconsistency::NodeUnreadable { number, reason: reason.into() });
                 return Ok(());
             }
         };
@@ -150,7 +150,7 @@ impl Walk<'_> {
                     self.report(Inconsistency::TotalsDiffer { number, child: index, stored: says, computed: has });
                 }
                 Some(_) if child.totals.count == 0 && !(number == ROOT && children.len() == 1) => {
-                    self.report(Inconsistency::NodeUnreadable { number, why: "it has an empty child".into() });
+                    self.report(Inconsistency::NodeUnreadable { number, reason: "it has an empty child".into() });
                 }
                 _ => {}
             }
@@ -172,7 +172,7 @@ impl Walk<'_> {
             return Ok(None);
         }
         if number >= self.next_number {
-            self.report(Inconsistency::NodeUnreadable { number, why: "its number was never allocated".into() });
+            self.report(Inconsistency::NodeUnreadable { number, reason: "its number was never allocated".into() });
         }
         let bytes = match self.reader.get(Table::Tree, &self.id.node_key(number)) {
             Ok(Some(bytes)) => bytes,
@@ -181,7 +181,7 @@ impl Walk<'_> {
                 return Ok(None);
             }
             Err(Error::Damaged { reason, .. }) => {
-                self.report(Inconsistency::NodeUnreadable { number, why: reason });
+                self.report(Inconsistency::NodeUnreadable { number, reason });
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -195,8 +195,8 @@ impl Walk<'_> {
                 self.check_node(number, &node, bounds)?;
                 Ok(Some(totals))
             }
-            Err(why) => {
-                self.report(Inconsistency::NodeUnreadable { number, why: why.into() });
+            Err(reason) => {
+                self.report(Inconsistency::NodeUnreadable { number, reason: reason.into() });
                 Ok(None)
             }
         }
