@@ -78,7 +78,7 @@ impl CollectionBuilder {
     pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection does not exceed its maximum size");
         let node = if self.last_key.is_none() { empty_node(self.sums) } else { self.finish_levels(batch)? };
-        let totals = node.totals_before(node.len()).map_err(|why| damaged_node(self.id, ROOT, why))?;
+        let totals = node.totals_before(node.len()).map_err(|reason| damaged_node(self.id, ROOT, reason))?;
         let sums = self.sums;
         let next_number = self.next_number;
         let recents = ChangeBuffer::default();

@@ -142,7 +142,7 @@ impl<'r> CollectionReader<'r> {
 
     /// Returns the count and the sums of the whole collection.
     pub fn totals(&self) -> Result<Totals> {
-        self.root.totals().map_err(|why| self.damaged(why))
+        self.root.totals().map_err(|reason| self.damaged(reason))
     }
 
     /// Returns the number of entries.
@@ -150,7 +150,7 @@ impl<'r> CollectionReader<'r> {
         let node = &self.root.node;
         let stored = node.count_before(node.len());
         let count = stored.and_then(|count| add_counts(count, self.root.recents.list()));
-        count.map_err(|why| self.damaged(why))
+        count.map_err(|reason| self.damaged(reason))
     }
 
     /// Returns the value of a key.
@@ -169,12 +169,12 @@ impl<'r> CollectionReader<'r> {
             stored = node.count(index);
             Ok(index)
         })?;
-        let count = add_counts(before, self.root.recents.before(&block.low)).map_err(|why| self.damaged(why))?;
+        let count = add_counts(before, self.root.recents.before(&block.low)).map_err(|reason| self.damaged(reason))?;
         if block.low == key {
             return Ok(count);
         }
         let recents = self.root.recents.within(&block.low, block.high.as_deref());
-        let within = add_counts(stored, recents).map_err(|why| self.damaged(why))?;
+        let within = add_counts(stored, recents).map_err(|reason| self.damaged(reason))?;
         let rank = if is_likely_in_second_half(&block, within, key) {
             let after = self.count_scan(&stored_range(self.id, key, block.high.as_deref()))?;
             within.checked_sub(after).and_then(|within| count.checked_add(within))
@@ -194,7 +194,7 @@ impl<'r> CollectionReader<'r> {
             Ok(index)
         })?;
         let remembered = change_buffer::sum(self.root.recents.before(&block.low));
-        let remembered = remembered.map_err(|why| self.damaged(why))?;
+        let remembered = remembered.map_err(|reason| self.damaged(reason))?;
         before =
             before.changed(&remembered).ok_or_else(|| self.damaged("it has more buffered removals than entries"))?;
         if block.low == key {
@@ -339,7 +339,7 @@ impl<'r> CollectionReader<'r> {
         let mut number = ROOT;
         loop {
             let node = below.as_ref().unwrap_or(&self.root.node);
-            let index = step(node).map_err(|why| damaged_node(self.id, number, why))?;
+            let index = step(node).map_err(|reason| damaged_node(self.id, number, reason))?;
             if !node.lies_within(&low, high.as_deref()) {
                 return Err(damaged_node(self.id, number, "a fence lies outside of its node"));
             }
@@ -361,8 +361,8 @@ impl<'r> CollectionReader<'r> {
         Ok(())
     }
 
-    fn damaged(&self, why: DamageReason) -> store::Error {
-        damaged_node(self.id, ROOT, why)
+    fn damaged(&self, reason: DamageReason) -> store::Error {
+        damaged_node(self.id, ROOT, reason)
     }
 }
 

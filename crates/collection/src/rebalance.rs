@@ -333,7 +333,7 @@ impl CollectionWriter<'_> {
     }
 
     fn children(&self, number: u32, low: &[u8]) -> Result<Vec<Child>> {
-        self.node(number).children(low).map_err(|why| damaged_node(self.id, number, why))
+        self.node(number).children(low).map_err(|reason| damaged_node(self.id, number, reason))
     }
 
     fn is_too_large(&self, level: u8, children: &[Child]) -> bool {

@@ -43,7 +43,7 @@ impl Root {
     /// Reads the root record. Returns `None` if the collection was never written.
     pub(crate) fn load(reader: &dyn TableReader, id: CollectionId) -> Result<Option<Self>> {
         let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
-        Self::decode(&bytes).map(Some).map_err(|why| damaged_node(id, ROOT, why))
+        Self::decode(&bytes).map(Some).map_err(|reason| damaged_node(id, ROOT, reason))
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Self, DamageReason> {
@@ -103,8 +103,8 @@ pub(crate) fn load_node(reader: &dyn TableReader, id: CollectionId, sums: usize,
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
         return Err(damaged_node(id, number, "its parent refers to it, but it does not exist"));
     };
-    let node = Node::decode(bytes, sums).map_err(|why| damaged_node(id, number, why))?;
-    wanted.check(&node).map_err(|why| damaged_node(id, number, why))?;
+    let node = Node::decode(bytes, sums).map_err(|reason| damaged_node(id, number, reason))?;
+    wanted.check(&node).map_err(|reason| damaged_node(id, number, reason))?;
     Ok(node)
 }
 

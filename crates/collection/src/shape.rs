@@ -29,7 +29,7 @@ pub fn shape(reader: &dyn TableReader, id: CollectionId) -> Result<Shape> {
     let mut shape = Shape::default();
     let Some(root) = Root::load(reader, id)? else { return Ok(shape) };
     shape.levels = u64::from(root.node.level()) + 1;
-    shape.entries = root.totals().map_err(|why| damaged_node(id, ROOT, why))?.count;
+    shape.entries = root.totals().map_err(|reason| damaged_node(id, ROOT, reason))?.count;
     let mut waiting: Vec<Node> = vec![root.node];
     while let Some(node) = waiting.pop() {
         shape.nodes += 1;

@@ -140,7 +140,7 @@ impl<'r> CollectionWriter<'r> {
 
     /// Returns the count and the sums, including the changes so far.
     pub fn totals(&self) -> Result<Totals> {
-        collection_totals(self.node(ROOT), &self.recents).map_err(|why| damaged_node(self.id, ROOT, why))
+        collection_totals(self.node(ROOT), &self.recents).map_err(|reason| damaged_node(self.id, ROOT, reason))
     }
 
     /// Returns the value of a key.
@@ -301,7 +301,7 @@ impl<'r> CollectionWriter<'r> {
     pub(crate) fn load(&mut self, wanted: NodeRef) -> Result<()> {
         match self.nodes.entry(wanted.number) {
             btree_map::Entry::Occupied(occupied) => {
-                wanted.check(&occupied.get().node).map_err(|why| damaged_node(self.id, wanted.number, why))
+                wanted.check(&occupied.get().node).map_err(|reason| damaged_node(self.id, wanted.number, reason))
             }
             btree_map::Entry::Vacant(vacant) => {
                 let node = load_node(self.reader, self.id, self.weigher.sums(), wanted)?;
@@ -337,7 +337,7 @@ impl<'r> CollectionWriter<'r> {
     /// If the buffer is too large, the changes below those children of the root that have most of them are applied to
     /// the tree, until the buffer is at most half full.
     fn buffer_change(&mut self, key: &[u8], change: &TotalsChange) -> Result<()> {
-        self.recents.add(key, change).map_err(|why| damaged_node(self.id, ROOT, why))?;
+        self.recents.add(key, change).map_err(|reason| damaged_node(self.id, ROOT, reason))?;
         self.slot_mut(ROOT).changed = true;
         let count_max = self.node_sizes.recent_max as usize;
         let bytes_max = self.node_sizes.recent_bytes_max as usize;
@@ -371,7 +371,7 @@ impl<'r> CollectionWriter<'r> {
         for (number, index) in &path {
             let slot = self.slot_mut(*number);
             slot.changed = true;
-            slot.node.add(*index, change).map_err(|why| damaged_node(self.id, *number, why))?;
+            slot.node.add(*index, change).map_err(|reason| damaged_node(self.id, *number, reason))?;
         }
         let (number, index) = *path.last().expect("a path contains at least the root");
         self.uneven |= self.needs_rebalance_at(number, index, change.count);
