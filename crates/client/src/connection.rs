@@ -239,7 +239,7 @@ impl Channel {
         let failed = |source| Error::Connect { address: options.address.clone(), source };
         let socket = TcpStream::connect(&options.address).await.map_err(failed)?;
         socket.set_nodelay(true).map_err(failed)?;
-        let distrusted = |why: String| Error::Tls { address: options.address.clone(), why };
+        let distrusted = |reason: String| Error::Tls { address: options.address.clone(), reason };
         let name = ServerName::try_from(options.host().to_owned()).map_err(|error| distrusted(error.to_string()))?;
         let connector = TlsConnector::from(options.trust.config());
         let stream = connector.connect(name, socket).await.map_err(|error| distrusted(error.to_string()))?;

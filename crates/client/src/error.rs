@@ -17,12 +17,12 @@ pub enum Error {
         source: io::Error,
     },
     /// The server did not prove its identity, or does not speak this protocol.
-    #[error("cannot establish a trusted TLS connection to {address}: {why}")]
+    #[error("cannot establish a trusted TLS connection to {address}: {reason}")]
     Tls {
         /// Address of the server.
         address: String,
         /// Description of the error.
-        why: String,
+        reason: String,
     },
     /// The certificates to trust cannot be used.
     #[error("the trusted certificates cannot be used: {0}")]
