@@ -475,8 +475,8 @@ impl<'a> Import<'a, '_, '_> {
         }
         if sum.keywords_left_out > 0 {
             let keywords = format_count(sum.keywords_left_out, "keyword was", "keywords were");
-            let why = "the mailbox has reached its limit of different keywords";
-            answer.messages.push(format!("{keywords} left out: {why}."));
+            let reason = "the mailbox has reached its limit of different keywords";
+            answer.messages.push(format!("{keywords} left out: {reason}."));
         }
         answer.failure = self.skipped.failure_text();
         answer

@@ -156,13 +156,13 @@ impl Import<'_> {
                 self.waiting.push(new);
                 self.waiting_bytes += length;
             }
-            Err(RowError::Invalid(why)) => {
+            Err(RowError::Invalid(reason)) => {
                 self.progress.refused += 1;
-                self.reject_row(number, &why);
+                self.reject_row(number, &reason);
             }
-            Err(RowError::Endless(why)) => {
-                self.reject_row(number, &format!("{why}; the rest of the file was not read"));
-                self.unread = Some(why);
+            Err(RowError::Endless(reason)) => {
+                self.reject_row(number, &format!("{reason}; the rest of the file was not read"));
+                self.unread = Some(reason);
                 return Ok(());
             }
         }
@@ -171,9 +171,9 @@ impl Import<'_> {
         if is_enough { self.flush(ImportProgress::write) } else { Ok(()) }
     }
 
-    fn reject_row(&mut self, number: u64, why: &str) {
+    fn reject_row(&mut self, number: u64, reason: &str) {
         if self.rejected_rows.len() < TABLE_REFUSALS_MAX {
-            self.rejected_rows.push(record(vec![("row", json!(number)), ("reason", json!(why))]));
+            self.rejected_rows.push(record(vec![("row", json!(number)), ("reason", json!(reason))]));
         }
     }
 
@@ -293,13 +293,13 @@ impl Import<'_> {
     /// Returns the error of an import with rejected or unread rows, with advice on how to continue, or `None` if all
     /// rows were imported.
     fn failure_text(&self, refused: u64) -> Option<String> {
-        if let Some(why) = &self.unread {
+        if let Some(reason) = &self.unread {
             let next = match self.progress.is_resumable() && self.progress.rows > 0 {
                 true => "; correct that row, and the same command with --resume continues with it",
                 false => "",
             };
             let row = self.progress.rows + 1;
-            return Some(format!("row {row} and everything after it was not read: {why}{next}"));
+            return Some(format!("row {row} and everything after it was not read: {reason}{next}"));
         }
         let rows = format_count(refused, "row was", "rows were");
         (refused > 0).then(|| format!("{rows} not imported; see the messages above"))

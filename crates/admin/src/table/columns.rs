@@ -338,7 +338,8 @@ impl Columns {
                 continue;
             }
             check_name(item, &mapping.column)?;
-            let value = parse_value(kind, texts).map_err(|why| format!("column {}: {why}", quote(&mapping.column)))?;
+            let value =
+                parse_value(kind, texts).map_err(|reason| format!("column {}: {reason}", quote(&mapping.column)))?;
             let mut made = match value {
                 ItemValue::RichText(_) => Item::body(item.clone(), value),
                 value => Item::summary(item.clone(), value),
@@ -434,8 +435,8 @@ impl<'r> MapOption<'r> {
             None => (target, None),
         };
         if item.len() > ITEM_NAME_BYTES_MAX {
-            let why = format!("--map {text:?}: an item name must have at most {ITEM_NAME_BYTES_MAX} bytes");
-            return Err(AdminError::Refused(why));
+            let reason = format!("--map {text:?}: an item name must have at most {ITEM_NAME_BYTES_MAX} bytes");
+            return Err(AdminError::Refused(reason));
         }
         Ok(Self { column, item: (!item.is_empty()).then_some(item), kind })
     }

@@ -117,9 +117,9 @@ fn all_columns(reading: &DatabaseSnapshot<'_>, formula: &formula::Formula) -> Re
         Ok(names.len() <= TABLE_COLUMNS_MAX)
     })?;
     if names.len() > TABLE_COLUMNS_MAX {
-        let why =
+        let reason =
             format!("the documents have more than {TABLE_COLUMNS_MAX} different items; choose some with --columns");
-        return Err(AdminError::Refused(why));
+        return Err(AdminError::Refused(reason));
     }
     Ok(names)
 }

@@ -36,8 +36,8 @@ impl ImportProgress {
     /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, AdminError> {
         if request.is_stdin() && request.resume {
-            let why = "--resume requires a file: the content of standard input may differ from that of the interrupted import";
-            return Err(AdminError::Refused(why.to_owned()));
+            let reason = "--resume requires a file: the content of standard input may differ from that of the interrupted import";
+            return Err(AdminError::Refused(reason.to_owned()));
         }
         if request.dry_run || request.is_stdin() {
             return Ok(Self::default());

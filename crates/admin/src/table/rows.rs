@@ -195,11 +195,11 @@ impl CsvSource {
         let reader = reader.flexible(true).trim(csv::Trim::Headers).delimiter(delimiter);
         let mut reader = reader.from_reader(input);
         let read = reader.byte_headers().map(|names| texts_of(names, &[]));
-        if let Some(why) = reader.get_ref().endless_reason() {
-            return Err(file_error(path, &format!("the first row has no end: {why}")));
+        if let Some(reason) = reader.get_ref().endless_reason() {
+            return Err(file_error(path, &format!("the first row has no end: {reason}")));
         }
         let names = read.map_err(|error| file_error(path, &error))?;
-        let names = names.map_err(|why| file_error(path, &format!("the first row cannot be read: {why}")))?;
+        let names = names.map_err(|reason| file_error(path, &format!("the first row cannot be read: {reason}")))?;
         if names.len() > TABLE_COLUMNS_MAX {
             return Err(file_error(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
         }
@@ -213,9 +213,9 @@ impl CsvSource {
         self.reader.get_mut().left = TABLE_LINE_BYTES_MAX;
         let mut row = csv::ByteRecord::new();
         let read = self.reader.read_byte_record(&mut row);
-        if let Some(why) = self.reader.get_ref().endless_reason() {
+        if let Some(reason) = self.reader.get_ref().endless_reason() {
             self.has_ended = true;
-            return Ok(Some((Err(RowError::Endless(why)), 0)));
+            return Ok(Some((Err(RowError::Endless(reason)), 0)));
         }
         if !read.map_err(|error| AdminError::Refused(format!("cannot read the next row: {error}")))? {
             return Ok(None);
@@ -284,6 +284,6 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<RowResult>, AdminError>
     Ok(Some((row.map_err(RowError::Invalid), line.len())))
 }
 
-pub(super) fn file_error(path: &Path, why: &dyn std::fmt::Display) -> AdminError {
-    AdminError::Refused(format!("{}: {why}", path.display()))
+pub(super) fn file_error(path: &Path, reason: &dyn std::fmt::Display) -> AdminError {
+    AdminError::Refused(format!("{}: {reason}", path.display()))
 }

@@ -138,8 +138,8 @@ fn left_out_hint(mappings: &[Mapping]) -> Option<String> {
         String::new()
     };
     let parent = if has("$REF") { " No document becomes a response." } else { "" };
-    let why = "left out because their names begin with $; --map can name items for them";
-    (!left.is_empty()).then(|| format!("Columns {names}{more} are {why}.{unid}{parent}"))
+    let reason = "left out because their names begin with $; --map can name items for them";
+    (!left.is_empty()).then(|| format!("Columns {names}{more} are {reason}.{unid}{parent}"))
 }
 
 /// Returns hints about columns that become items of the same name.
