@@ -91,7 +91,7 @@ fn rows_with_wrong_types_or_field_counts_are_reported() {
     });
     let answer = answer.expect("taken");
     assert_eq!((documents.len(), answer.data["refused"].clone()), (1, json!(2)));
-    assert!(answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("tall")));
+    assert!(answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|reason| reason.contains("tall")));
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn unterminated_row_is_refused_and_earlier_rows_are_imported() {
         for is_dry in [true, false] {
             let (answer, documents) = check("rows.csv", &format!("N,M\n{content}"), |request| request.dry_run = is_dry);
             let answer = answer.expect("those before are taken");
-            let why = format!("{expected}; the rest of the file was not read");
-            assert_eq!(answer.data["rejected_rows"], json!([{"row": count + 1, "reason": why}]));
+            let reason = format!("{expected}; the rest of the file was not read");
+            assert_eq!(answer.data["rejected_rows"], json!([{"row": count + 1, "reason": reason}]));
             assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
             assert_eq!(answer.data["unread_from_row"], json!(count + 1));
             let failure = answer.failure.expect("the command fails");
@@ -243,12 +243,12 @@ fn rows_with_wrong_field_counts_are_refused() {
         let (answer, documents) =
             check("rows.csv", "A,B,C\n1,2,3\n1,2\n\n1\n1,2,3,4\n,,\n", |request| request.dry_run = is_dry);
         let answer = answer.expect("the others are taken");
-        let why = |row: u64, count: u64| {
+        let rejected_row = |row: u64, count: u64| {
             let fields = if count == 1 { "1 field" } else { &format!("{count} fields") };
             let hint = if count < 3 { " (--short-rows accepts rows with too few fields)" } else { "" };
             json!({"row": row, "reason": format!("it has {fields} instead of 3{hint}")})
         };
-        assert_eq!(answer.data["rejected_rows"], json!([why(2, 2), why(3, 1), why(4, 4)]));
+        assert_eq!(answer.data["rejected_rows"], json!([rejected_row(2, 2), rejected_row(3, 1), rejected_row(4, 4)]));
         assert_eq!((&answer.data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
     }
 }
@@ -293,7 +293,7 @@ fn mapping_to_response_reference_is_refused() {
     let (answer, documents) = check("rows.csv", "Name\nx\n", |request| request.map = vec!["Name=$ref".to_owned()]);
     let answer = answer.expect("an answer");
     assert!(
-        answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|why| why.contains("$REF")),
+        answer.data["rejected_rows"][0]["reason"].as_str().is_some_and(|reason| reason.contains("$REF")),
         "{:?}",
         answer.data
     );
@@ -361,11 +361,11 @@ fn invalid_utf8_is_reported_with_row_and_column() {
         std::fs::write(&request.file, content).expect("written");
         import(&sample.instance, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
-    let why = import_bytes(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
-    assert!(why.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{why}");
+    let error = import_bytes(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
+    assert!(error.contains("the first row cannot be read: column 2 (line 1) is not UTF-8 text"), "{error}");
     let refusals = import_bytes(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["rejected_rows"].clone();
-    let why = refusals[0]["reason"].as_str().expect("a text");
-    assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{why}");
+    let reason = refusals[0]["reason"].as_str().expect("a text");
+    assert!(refusals[0]["row"] == 2 && reason.starts_with("column \"B\" (line 3) is not UTF-8 text"), "{reason}");
 }
 
 #[test]
@@ -443,11 +443,17 @@ fn column_count_and_name_length_are_limited() {
     let late = format!("{{{some}}}\n{{{more}}}\n{{\"{long}\":1}}\n{{\"C990\":5}}\n");
     let (answer, documents) = check("rows.jsonl", &(first_lines() + &late), |_| {});
     let answer = answer.expect("the others are taken");
-    let whys: Vec<_> =
+    let rejected_rows: Vec<_> =
         answer.data["rejected_rows"].as_array().expect("a list").iter().map(|one| one.to_string()).collect();
-    assert!(whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" exceeds the limit of 1000"), "{whys:?}");
-    assert!(whys[1].contains("1003") && whys[1].contains("more than 255 bytes; --map gives it another"), "{whys:?}");
-    assert_eq!((whys.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
+    assert!(
+        rejected_rows[0].contains("1002") && rejected_rows[0].contains("\\\"C999\\\" exceeds the limit of 1000"),
+        "{rejected_rows:?}"
+    );
+    assert!(
+        rejected_rows[1].contains("1003") && rejected_rows[1].contains("more than 255 bytes; --map gives it another"),
+        "{rejected_rows:?}"
+    );
+    assert_eq!((rejected_rows.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
     assert_eq!(answer.messages[10], "981 more occur after the examined rows.");
 }
 
@@ -474,9 +480,9 @@ fn rows_beyond_document_limits_are_refused_alone() {
         assert!(refused[0].1.starts_with("column \"xxx") && refused[0].1.len() < 300, "{}", refused[0].1);
         let limit = |max: usize, what: &str| format!("limit exceeded: at most {max} {what}");
         let expected = [(3, limit(1_000_000, "values of an item"))];
-        assert_eq!(refused[1..2], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        assert_eq!(refused[1..2], expected.each_ref().map(|(row, reason)| (Some(*row), reason.as_str())));
         let expected = [(4, limit(16 << 20, "bytes of the summary items of a note"))];
-        assert_eq!(refused[2..], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        assert_eq!(refused[2..], expected.each_ref().map(|(row, reason)| (Some(*row), reason.as_str())));
         assert_eq!((&data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
     }
 }
@@ -586,7 +592,7 @@ fn export_reports_omitted_values() {
     });
     assert_eq!((text.lines().count(), &answer.data["documents_left_out"]), (1, &json!(1)));
     assert_eq!(answer.data["values_left_out"], json!(0), "the part was not requested");
-    assert!(answer.failure.is_some_and(|why| why.contains("1 document was left out")));
+    assert!(answer.failure.is_some_and(|failure| failure.contains("1 document was left out")));
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -664,11 +670,11 @@ fn mapping_unid_keeps_the_unids_of_the_file() {
         });
         let data = answer.expect("the others are taken").data;
         let refusals = data["rejected_rows"].as_array().expect("a list");
-        let whys: Vec<&str> = refusals.iter().filter_map(|one| one["reason"].as_str()).collect();
-        assert_eq!(whys[0], format!("a document with the UNID {} already exists", unid(5)));
-        assert_eq!(whys[1], "column \"$UNID\": \"zork\" is not a UNID of 32 hexadecimal digits");
-        assert!(whys[2].ends_with("is reserved for profile documents"), "{whys:?}");
-        assert_eq!((whys.len(), &data["documents"]), (3, &json!(701)));
+        let reasons: Vec<&str> = refusals.iter().filter_map(|one| one["reason"].as_str()).collect();
+        assert_eq!(reasons[0], format!("a document with the UNID {} already exists", unid(5)));
+        assert_eq!(reasons[1], "column \"$UNID\": \"zork\" is not a UNID of 32 hexadecimal digits");
+        assert!(reasons[2].ends_with("is reserved for profile documents"), "{reasons:?}");
+        assert_eq!((reasons.len(), &data["documents"]), (3, &json!(701)));
         assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
         if !is_dry {
             let number = |document: &Json| document["N"].as_f64() == Some(700.0);
@@ -684,8 +690,8 @@ fn mapping_unid_keeps_the_unids_of_the_file() {
 fn empty_lines_are_skipped() {
     let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
     let refusals = answer.expect("taken").data["rejected_rows"].clone();
-    let why = "it is not valid JSON: EOF while parsing a value (byte 5 of the line)";
-    assert!(refusals == json!([{"row": 3, "reason": why}]) && documents.len() == 2, "{refusals}");
+    let reason = "it is not valid JSON: EOF while parsing a value (byte 5 of the line)";
+    assert!(refusals == json!([{"row": 3, "reason": reason}]) && documents.len() == 2, "{refusals}");
 }
 
 #[test]
