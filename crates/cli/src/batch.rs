@@ -120,12 +120,12 @@ impl PendingPart {
                         continue;
                     }
                     (Ok(fields), columns) => parse_person(fields, columns.as_deref()),
-                    (Err(why), _) => Err(why),
+                    (Err(reason), _) => Err(reason),
                 },
             };
             match read {
                 Ok(person) => self.people.push((number, person)),
-                Err(why) => self.refused.push(refusal_record(number, "", &why)),
+                Err(reason) => self.refused.push(refusal_record(number, "", &reason)),
             }
             self.bytes += length;
             if self.people.len() >= BATCH_PEOPLE_MAX || self.bytes >= BATCH_BYTES_MAX {
@@ -152,15 +152,15 @@ impl PendingPart {
         for ((number, person), outcome) in people.iter().zip(outcomes) {
             match outcome.as_str() {
                 None => self.added += 1,
-                Some(why) => self.refused.push(refusal_record(*number, &person.address, why)),
+                Some(reason) => self.refused.push(refusal_record(*number, &person.address, reason)),
             }
         }
         Ok(())
     }
 }
 
-fn refusal_record(number: u64, address: &str, why: &str) -> Value {
-    record(vec![("line", json!(number)), ("address", json!(address)), ("reason", json!(why))])
+fn refusal_record(number: u64, address: &str, reason: &str) -> Value {
+    record(vec![("line", json!(number)), ("address", json!(address)), ("reason", json!(reason))])
 }
 
 enum Line {
@@ -357,14 +357,14 @@ mod tests {
         assert_eq!(people.len(), 3);
         let lines: Vec<u64> = refused.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [2, 3, 4, 5, 7, 6]);
-        assert!(refused.iter().any(|(line, why)| *line == 6 && why == "taken"), "{refused:?}");
+        assert!(refused.iter().any(|(line, reason)| *line == 6 && reason == "taken"), "{refused:?}");
     }
 
     #[test]
     fn lines_that_are_not_utf_8_are_refused() {
         let (people, _, refused) = check(b"a@x.test,J\xfcrgen,sesame\nb@x.test,\xc3\xbc,sesame\n\xff\xfea\0\n# \xfc\n");
         assert_eq!(people, [person("b@x.test", "\u{fc}", "sesame")]);
-        let lines: Vec<(u64, &str)> = refused.iter().map(|(line, why)| (*line, why.as_str())).collect();
+        let lines: Vec<(u64, &str)> = refused.iter().map(|(line, reason)| (*line, reason.as_str())).collect();
         assert_eq!(lines, [1, 3, 4].map(|line| (line, "the line is not UTF-8")));
     }
 

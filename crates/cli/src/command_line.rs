@@ -77,8 +77,8 @@ pub fn run(server: &ServerFunctions) -> ExitCode {
         Ok(line) => line,
         Err(error) => error.format(&mut command).exit(),
     };
-    if let Err(why) = reject_user_options(&line) {
-        command.error(ErrorKind::ArgumentConflict, why).exit();
+    if let Err(reason) = reject_user_options(&line) {
+        command.error(ErrorKind::ArgumentConflict, reason).exit();
     }
     match dispatch(server, &line.global, line.command) {
         Ok(ExitStatus::Done) => ExitCode::SUCCESS,
@@ -188,7 +188,7 @@ mod tests {
     fn native_protocol_options_are_accepted_only_where_effective() {
         let check = |words: &str, expected: Option<&str>| {
             let refused = reject_user_options(&read(words)).err();
-            let option = refused.as_deref().and_then(|why| why.split(' ').next());
+            let option = refused.as_deref().and_then(|reason| reason.split(' ').next());
             assert_eq!(option, expected, "{words}");
         };
         check("doublet db export a.nsf a.csv --user ann", Some("--user"));

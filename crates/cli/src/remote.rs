@@ -270,8 +270,8 @@ fn read_password(remote: &RemoteOptions) -> Result<String, CommandError> {
         (None, Ok(password)) => password,
         (None, Err(_)) if std::io::stdin().is_terminal() => secret_input::prompt(PASSWORD_LABEL)?,
         (None, Err(_)) => {
-            let why = "no password; specify a file with --password-file, or set DOUBLET_PASSWORD";
-            return Err(CommandError(why.to_owned()));
+            let reason = "no password; specify a file with --password-file, or set DOUBLET_PASSWORD";
+            return Err(CommandError(reason.to_owned()));
         }
     };
     if password.is_empty() { Err(CommandError("the password is empty".to_owned())) } else { Ok(password) }

@@ -37,7 +37,7 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, CommandError
 
 /// Parses one assignment. Returns the name of the item, its flags and one value.
 fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), CommandError> {
-    let broken = |why: &str| CommandError(format!("{assignment:?}: {why}"));
+    let broken = |reason: &str| CommandError(format!("{assignment:?}: {reason}"));
     let (left, value) = assignment.split_once('=').ok_or_else(|| broken("write it as NAME=VALUE"))?;
     let (name, kind) = left.split_once(':').unwrap_or((left, "text"));
     if name.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn read_keys(keys: &[String]) -> Result<Vec<SearchValue>, CommandErro
     let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
         if let Some(typed) = key.split_once('=').and_then(|(name, value)| parse_typed(name, value)) {
-            let kind = typed.map_err(|why| CommandError(format!("{key:?}: {why}")))?;
+            let kind = typed.map_err(|reason| CommandError(format!("{key:?}: {reason}")))?;
             return Ok(SearchValue { given_value: value(kind), alternative: None });
         }
         let perhaps = parse_number(key).map(Kind::Number).or_else(|| parse_time(key).map(Kind::TimeUs));

@@ -149,9 +149,9 @@ pub(super) async fn list(
     let answer = Answer::list(list.rows).with_message(message);
     Ok(match list.failed {
         (0, _) => answer,
-        (count, why) => {
+        (count, error) => {
             let documents = format_count(count, "document", "documents");
-            answer.with_message(format!("The formula failed for {documents}; the first error: {why}."))
+            answer.with_message(format!("The formula failed for {documents}; the first error: {error}."))
         }
     })
 }
