@@ -108,8 +108,8 @@ impl Template {
         check_name(&template.name)?;
         let mut named = HashSet::new();
         for view in template.view_notes()? {
-            let wrong = |why: String| {
-                DesignError::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name))
+            let wrong = |reason: String| {
+                DesignError::Refused(format!("view {:?} of template {:?}: {reason}", view.title, template.name))
             };
             if view.kind.folder || view.kind.private {
                 return Err(wrong("a template cannot contain folders or personal views".to_owned()));
@@ -164,10 +164,10 @@ impl Template {
 pub fn check_name(name: &str) -> Result<(), DesignError> {
     let is_one = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_right = (1..=TEMPLATE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_one);
-    let why = format!(
+    let reason = format!(
         "{name:?} is not a valid template name: use 1 to {TEMPLATE_NAME_BYTES_MAX} characters out of a to z, 0 to 9 and -"
     );
-    if is_right { Ok(()) } else { Err(DesignError::Refused(why)) }
+    if is_right { Ok(()) } else { Err(DesignError::Refused(reason)) }
 }
 
 /// Applies a template to a new database. If this fails, the database is deleted, so that none without its design

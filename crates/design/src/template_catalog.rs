@@ -101,10 +101,10 @@ impl TemplateCatalog {
         let path = self.path(&template.name);
         let was_there = path.exists();
         if !was_there && self.custom_names()?.len() >= CUSTOM_TEMPLATES_MAX {
-            let why = format!(
+            let reason = format!(
                 "there are already {CUSTOM_TEMPLATES_MAX} templates, which is the maximum; remove one with `doublet design remove NAME`"
             );
-            return Err(DesignError::Refused(why));
+            return Err(DesignError::Refused(reason));
         }
         write_private(&path, text.as_bytes()).map_err(data_error)?;
         Ok((template, was_there))
@@ -221,10 +221,10 @@ mod tests {
         let catalog = TestCatalog::new();
         assert_eq!(catalog.list_names(), (Vec::new(), names.to_vec(), 0));
         assert_eq!(catalog.templates.find_or_error("log").expect("there").name, "log");
-        let why = catalog.templates.find_or_error("zork").expect_err("there is none").to_string();
-        assert!(why.contains("design list"), "{why}");
-        let why = catalog.templates.find_or_error("./plan.toml").expect_err("it is a file").to_string();
-        assert!(why.contains("design add"), "{why}");
+        let error = catalog.templates.find_or_error("zork").expect_err("there is none").to_string();
+        assert!(error.contains("design list"), "{error}");
+        let error = catalog.templates.find_or_error("./plan.toml").expect_err("it is a file").to_string();
+        assert!(error.contains("design add"), "{error}");
     }
 
     #[test]
@@ -261,8 +261,8 @@ mod tests {
         let catalog = TestCatalog::new();
         let long = format!("{PLAN}# {}", "x".repeat(TEMPLATE_BYTES_MAX as usize));
         for text in ["", "name = 1", &PLAN.replace("@All", "@Zork"), &PLAN.replace("plan", "../plan"), &long] {
-            let why = catalog.add(text).expect_err("the template is invalid");
-            assert!(why.contains("mine.toml"), "{why}");
+            let error = catalog.add(text).expect_err("the template is invalid");
+            assert!(error.contains("mine.toml"), "{error}");
         }
         catalog.add(PLAN).expect("the template is valid");
         let path = |name: &str| catalog.folder.path().join("own").join(name);
@@ -273,8 +273,8 @@ mod tests {
         let (own, supplied, wrong) = catalog.list_names();
         assert_eq!((own, supplied.len(), wrong), (vec!["plan".to_owned()], 4, 3));
         assert!(catalog.templates.find_or_error("log").is_err(), "the invalid file hides the supplied one");
-        let why = catalog.templates.find_or_error("other").expect_err("it has another name").to_string();
-        assert!(why.contains("name = \"plan\""), "{why}");
+        let error = catalog.templates.find_or_error("other").expect_err("it has another name").to_string();
+        assert!(error.contains("name = \"plan\""), "{error}");
         for name in ["../mine", "own/plan", "", "Plan"] {
             assert!(
                 catalog.templates.find_or_error(name).is_err() && catalog.templates.remove(name).is_err(),
