@@ -332,8 +332,9 @@ impl SmtpClient {
     /// Opens a session. If TLS is opportunistic and fails, a second attempt is made without TLS.
     async fn open(&self, target: &ServerAddress) -> std::result::Result<ClientConnection, TransferError> {
         match ClientConnection::open(target, &self.options, &self.anyone).await {
-            Err(TransferError::TlsFailed(why)) if matches!(target.security, Security::Opportunistic) => {
-                tracing::debug!(target: "smtp", server = %target.name, %why, "TLS failed, sending without TLS");
+            Err(TransferError::TlsFailed(reason)) if matches!(target.security, Security::Opportunistic) => {
+                let server = &target.name;
+                tracing::debug!(target: "smtp", %server, why = %reason, "TLS failed, sending without TLS");
                 let in_clear = ServerAddress { security: Security::Clear, ..target.clone() };
                 ClientConnection::open(&in_clear, &self.options, &self.anyone).await
             }

@@ -98,8 +98,8 @@ impl Resolver {
             (Ok(six), Ok(four)) => [six, four].concat(),
             (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
             // A host has no addresses only if both lookups say so.
-            (Err(LookupError::Temporary(why)), Err(_)) | (Err(_), Err(LookupError::Temporary(why))) => {
-                return Err(LookupError::Temporary(why));
+            (Err(LookupError::Temporary(reason)), Err(_)) | (Err(_), Err(LookupError::Temporary(reason))) => {
+                return Err(LookupError::Temporary(reason));
             }
             (Err(error), Err(_)) => return Err(error),
         };

@@ -103,11 +103,11 @@ impl Verifier {
     async fn check(&self, arrival: &ClientInfo, text: &[u8]) -> VerificationResult {
         let parsed = AuthenticatedMessage::parse(text);
         let authors = author_domains(text, parsed.as_ref());
-        if let (Err(why), DmarcEnforcement::Reject) = (&authors, self.policy) {
+        if let (Err(reason), DmarcEnforcement::Reject) = (&authors, self.policy) {
             // No reply from a name server can change this result, so no lookups are made.
             return VerificationResult {
                 results: Vec::new(),
-                refusal: Some(NegativeReply::new(550, EnhancedStatus(5, 6, 0), *why)),
+                refusal: Some(NegativeReply::new(550, EnhancedStatus(5, 6, 0), *reason)),
             };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;

@@ -59,7 +59,7 @@ impl TransferError {
                 let status = reply.status().filter(|status| status.0 == class).unwrap_or(EnhancedStatus(class, 0, 0));
                 (Some(reply.code), status, reply.to_string())
             }
-            Self::TlsFailed(why) => (None, EnhancedStatus(4, 7, 5), format!("TLS failed: {why}")),
+            Self::TlsFailed(reason) => (None, EnhancedStatus(4, 7, 5), format!("TLS failed: {reason}")),
             Self::ConnectionFailed { status, text } | Self::Local { status, text } => (None, *status, text.clone()),
         };
         let failure = DeliveryFailure { code, status, text, host };

@@ -145,8 +145,8 @@ fn lookup_failure(error: LookupError) -> TransferError {
     match error {
         LookupError::NoSuchDomain => TransferError::permanent(EnhancedStatus(5, 1, 2), "there is no such domain"),
         LookupError::NoRecords => TransferError::permanent(EnhancedStatus(5, 4, 4), "the domain has no mail server"),
-        LookupError::Temporary(why) => {
-            TransferError::temporary(EnhancedStatus(4, 4, 3), format!("name resolution failed: {why}"))
+        LookupError::Temporary(reason) => {
+            TransferError::temporary(EnhancedStatus(4, 4, 3), format!("name resolution failed: {reason}"))
         }
     }
 }

@@ -102,7 +102,9 @@ fn sessions_follow_the_dialogues() {
     let failed: Vec<String> = files
         .iter()
         .filter_map(|file| {
-            play(&std::fs::read_to_string(file).expect("UTF-8")).err().map(|why| format!("{}: {why}", file.display()))
+            play(&std::fs::read_to_string(file).expect("UTF-8"))
+                .err()
+                .map(|reason| format!("{}: {reason}", file.display()))
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
@@ -135,7 +137,7 @@ fn play(text: &str) -> Result<(), String> {
     let mut expected: Vec<String> = Vec::new();
     let mut pending = Vec::new();
     for (number, line) in text.lines().enumerate().chain([(text.lines().count(), "rules: end")]) {
-        let fail = |why: String| Err(format!("line {}: {why}", number + 1));
+        let fail = |reason: String| Err(format!("line {}: {reason}", number + 1));
         let Some((kind, rest)) = line.split_once(':').filter(|_| !line.starts_with('#')) else { continue };
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
         if !pending.is_empty() && kind != "C" {
@@ -145,9 +147,9 @@ fn play(text: &str) -> Result<(), String> {
         if !expected.is_empty()
             && kind != "S"
             && let Some(driver) = driver.as_mut()
-            && let Err(why) = compare(&std::mem::take(&mut driver.out), &std::mem::take(&mut expected))
+            && let Err(reason) = compare(&std::mem::take(&mut driver.out), &std::mem::take(&mut expected))
         {
-            return fail(why);
+            return fail(reason);
         }
         let silent = |driver: &SessionDriver| {
             if driver.out.is_empty() {
@@ -158,16 +160,16 @@ fn play(text: &str) -> Result<(), String> {
         };
         match (kind, driver.as_mut()) {
             ("rules", _) => {
-                if let Some(Err(why)) = driver.as_ref().map(silent) {
-                    return fail(why);
+                if let Some(Err(reason)) = driver.as_ref().map(silent) {
+                    return fail(reason);
                 }
                 driver = (rest != "end").then(|| begin(rest));
             }
             ("C", Some(driver)) => {
                 if pending.is_empty()
-                    && let Err(why) = silent(driver)
+                    && let Err(reason) = silent(driver)
                 {
-                    return fail(why);
+                    return fail(reason);
                 }
                 pending.extend(bytes(rest));
             }
