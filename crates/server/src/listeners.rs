@@ -262,8 +262,8 @@ impl ListenerProbe {
         (Self { name, file, probes }, receiver)
     }
 
-    fn describe_fault(&self, why: &str) -> String {
-        format!("the listener {} {why}", self.name)
+    fn describe_fault(&self, fault: &str) -> String {
+        format!("the listener {} {fault}", self.name)
     }
 
     /// Sends a probe, or returns the fault that prevents it.
@@ -367,9 +367,10 @@ impl ConnectionAcceptor {
                 self.traffic.accepted.fetch_add(1, Ordering::Relaxed);
                 (self.serve)(stream, peer, permit);
             }
-            Err(why) => {
+            Err(error) => {
                 self.traffic.refused.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(target: "wire", listener = self.bound.protocol.name(), %peer, %why, "refused a connection");
+                let listener = self.bound.protocol.name();
+                tracing::debug!(target: "wire", listener, %peer, why = %error, "refused a connection");
                 tokio::spawn(refuse(stream, self.bound.protocol.refusal()));
             }
         }

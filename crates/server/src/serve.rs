@@ -379,8 +379,8 @@ impl control::server::Execute for Server {
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }
-            Request::Db(request) if let Some(why) = admin::databases::stop_reason(&self.instance, &request) => {
-                return Err(why);
+            Request::Db(request) if let Some(reason) = admin::databases::stop_reason(&self.instance, &request) => {
+                return Err(reason);
             }
             Request::Status { .. } => self.status(report),
             request => admin::execute(&self.instance, request, report),

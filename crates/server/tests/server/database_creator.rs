@@ -26,7 +26,7 @@ fn outcome(creator: &TemplateDatabaseCreator, identity: &Identity, path: &str, t
         Ok(database) => format!("created {}", database.path()),
         Err(CreateDatabaseError::NotAllowed) => "not allowed".to_owned(),
         Err(CreateDatabaseError::NoTemplate) => "no template".to_owned(),
-        Err(CreateDatabaseError::Refused(why)) => why,
+        Err(CreateDatabaseError::Refused(reason)) => reason,
         Err(CreateDatabaseError::Directory(error)) => error.to_string(),
     }
 }
