@@ -118,7 +118,7 @@ impl Session {
         self.verb = cmd::known_name(&command.verb);
         match cmd::find(&command.verb, &self.state) {
             Ok(run) => run(self, &command),
-            Err(why) => self.error(why),
+            Err(reason) => self.error(reason),
         }
     }
 
@@ -220,12 +220,12 @@ impl Session {
 
     /// Counts a command that is refused, and returns the error reply. After too many of them, the reply closes the
     /// connection.
-    pub(crate) fn error(&mut self, why: &str) -> ConnectionAction {
+    pub(crate) fn error(&mut self, reason: &str) -> ConnectionAction {
         self.errors = self.errors.saturating_add(1);
         if self.errors >= ERRORS_MAX {
             ConnectionAction::Close(err("too many errors"))
         } else {
-            ConnectionAction::Reply(err(why))
+            ConnectionAction::Reply(err(reason))
         }
     }
 
