@@ -359,14 +359,14 @@ impl Session {
             _ => {}
         }
         let options = &self.context.options;
-        let why = if self.errors >= options.errors_max {
+        let reason = if self.errors >= options.errors_max {
             "too many errors"
         } else if self.account.is_none() && self.login_failures >= options.login_failures_max {
             "too many failed logins"
         } else {
             return ConnectionAction::Ready;
         };
-        out.untagged_status(ResponseStatus::Bye, why);
+        out.untagged_status(ResponseStatus::Bye, reason);
         ConnectionAction::Close
     }
 

@@ -30,10 +30,10 @@ pub fn play(name: &str, text: &str, piece_bytes: usize) {
         let continuation = lines.get(index + 1 + literal.len()).and_then(|line| line.strip_prefix("C>: "));
         player
             .step(line, &literal, continuation)
-            .unwrap_or_else(|why| panic!("{name}.txt:{}: {why}\n  {line}", index + 1));
+            .unwrap_or_else(|error| panic!("{name}.txt:{}: {error}\n  {line}", index + 1));
         index += 1 + literal.len() + usize::from(continuation.is_some());
     }
-    player.finish().unwrap_or_else(|why| panic!("{name}.txt, at the end: {why}"));
+    player.finish().unwrap_or_else(|error| panic!("{name}.txt, at the end: {error}"));
 }
 
 struct Player {
