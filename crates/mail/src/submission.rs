@@ -360,7 +360,7 @@ impl SubmissionService {
             }
             match self.look_up(&recipient.address) {
                 Ok(answer) => Ok(Arc::clone(answer.targets())),
-                Err(Refusal::Unavailable(why)) => Err(Refusal::Unavailable(why)),
+                Err(Refusal::Unavailable(reason)) => Err(Refusal::Unavailable(reason)),
                 Err(refusal) => Ok([DeliveryTarget::Undeliverable(refusal.reply_about(&recipient.address))].into()),
             }
         });

@@ -252,7 +252,7 @@ impl Simulation {
                 }
             }
         }
-        continuity(&step.before, &after).unwrap_or_else(|why| panic!("{why}\nafter {:?}", step.operation));
+        continuity(&step.before, &after).unwrap_or_else(|error| panic!("{error}\nafter {:?}", step.operation));
         step.after = Some(after.clone());
         self.state = after;
         if self.syncing == SyncTiming::Each || step.operation.waits(&step.before) {
@@ -349,7 +349,7 @@ impl Simulation {
             let done = || step.operation.check(&step.before, found, step.given);
             let stopped = step.before == *found || step.operation.may_stop_at(&step.before, found);
             assert!(stopped || done().is_ok(), "half of {:?}: {:?}", step.operation, done());
-            return continuity(&step.before, found).unwrap_or_else(|why| panic!("{why}"));
+            return continuity(&step.before, found).unwrap_or_else(|error| panic!("{error}"));
         }
         let settled = self.steps.iter().rev().filter(|step| step.last <= kept);
         let expected = settled.filter_map(|step| step.after.as_ref()).next().unwrap_or(&self.base.1);
@@ -416,7 +416,7 @@ impl Step {
     fn assert_done(&self, after: &State) {
         assert!(!self.operation.is_refused(&self.before), "must be refused: {:?}", self.operation);
         let check = self.operation.check(&self.before, after, self.given);
-        check.unwrap_or_else(|why| panic!("{why}\nafter {:?}", self.operation));
+        check.unwrap_or_else(|error| panic!("{error}\nafter {:?}", self.operation));
     }
 
     /// Asserts that the refusal had a reason, and that the state is unchanged or one that a crash could have left.

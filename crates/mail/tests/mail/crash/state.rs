@@ -216,7 +216,7 @@ fn diff<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
 pub fn continuity(before: &State, after: &State) -> Result<(), String> {
     for (path, old) in &before.files {
         let Some(new) = after.files.get(path).filter(|new| new.number == old.number) else { continue };
-        file_continuity(old, new).map_err(|why| format!("{path}: {why}"))?;
+        file_continuity(old, new).map_err(|error| format!("{path}: {error}"))?;
     }
     for (path, file) in &after.files {
         let messages = || file.folders.values().flat_map(|folder| folder.messages.values());
