@@ -162,7 +162,7 @@ mod tests {
         for (index, address) in addresses.iter().enumerate() {
             match connections.admit(&peer(address)) {
                 Ok(permit) => kept.push(permit),
-                Err(why) => seen.push((index, why)),
+                Err(error) => seen.push((index, error)),
             }
         }
         assert_eq!(seen, refused, "{addresses:?}");

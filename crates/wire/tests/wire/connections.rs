@@ -53,7 +53,8 @@ proptest! {
             let address = ADDRESSES[address];
             if begins || admitted.is_empty() {
                 let outcome = connections.admit(&Peer::network(address.parse().expect("an address")));
-                prop_assert_eq!(outcome.as_ref().map(drop).map_err(|why| *why), expected(&admitted, address, limits));
+                let found = outcome.as_ref().map(drop).map_err(|error| *error);
+                prop_assert_eq!(found, expected(&admitted, address, limits));
                 if let Ok(permit) = outcome {
                     permits.push(permit);
                     admitted.push(counted(address));
