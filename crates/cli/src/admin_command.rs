@@ -55,7 +55,7 @@ impl AdminTarget {
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, CommandError> {
         match lock_data_folder(config, may_begin)? {
             (data, Some(lock)) => {
-                let instance = Instance::open_locked(Arc::clone(config), data, lock).map_err(CommandError::of)?;
+                let instance = Instance::open_locked(Arc::clone(config), data, lock).map_err(CommandError::new)?;
                 Ok(Self::Local(Box::new(instance)))
             }
             (data, None) => Ok(Self::Server(data)),
@@ -65,7 +65,7 @@ impl AdminTarget {
     /// Executes a request and returns its answer.
     pub(super) fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, CommandError> {
         match self {
-            Self::Local(instance) => admin::execute(instance, request, report).map_err(CommandError::of),
+            Self::Local(instance) => admin::execute(instance, request, report).map_err(CommandError::new),
             Self::Server(data) => {
                 reject_stdin_requests(&request)?;
                 client::call(&data.control_socket(), request, report).map_err(CommandError)
@@ -83,8 +83,8 @@ fn fixup(
 ) -> Result<Answer, CommandError> {
     match lock_data_folder(config, false)? {
         (data, Some(lock)) => {
-            let services = StoreServices::open_for_fixup(Arc::clone(config), data, lock).map_err(CommandError::of)?;
-            admin::fixup::execute_offline(services, &request, report).map_err(CommandError::of)
+            let services = StoreServices::open_for_fixup(Arc::clone(config), data, lock).map_err(CommandError::new)?;
+            admin::fixup::execute_offline(services, &request, report).map_err(CommandError::new)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(CommandError),
     }

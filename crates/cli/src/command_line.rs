@@ -153,7 +153,7 @@ fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) 
         Command::Config(command) => config_command::run(server, global, &command)?,
         Command::Formula(command) => formula_command::run(global, &command)?,
         Command::Restore(command) => restore_command::run(global, &command)?,
-        Command::ReadPdf => pdf::child::run().map_err(CommandError::of)?,
+        Command::ReadPdf => pdf::child::run().map_err(CommandError::new)?,
         Command::Remote(command) => return remote::run(global, command),
         Command::Admin(Request::Db(DbRequest::List)) if global.remote.is_given() => {
             return remote::list_databases(global);

@@ -7,7 +7,7 @@ pub struct CommandError(pub String);
 
 impl CommandError {
     /// Creates the error from the text of any other.
-    pub fn of(error: impl std::fmt::Display) -> Self {
+    pub fn new(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }
 }

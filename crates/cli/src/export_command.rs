@@ -54,7 +54,7 @@ pub(super) fn run(
 ) -> Result<(), CommandError> {
     let name = format!("export-{}.tmp", std::process::id());
     let table_file = TemporaryTable(
-        std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(CommandError::of)?,
+        std::path::absolute(DataFolder::new(&config.server.data).path().join(name)).map_err(CommandError::new)?,
     );
     export.file.clone_from(&table_file.0);
     export.format = Some(export.format.unwrap_or(TableFormat::Csv));

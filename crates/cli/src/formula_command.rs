@@ -154,7 +154,7 @@ fn repl(arguments: &DocumentArguments) -> Result<(), CommandError> {
             let _ = std::io::stdout().flush();
         }
         let Some(line) = lines.next() else { return Ok(()) };
-        let line = line.map_err(CommandError::of)?;
+        let line = line.map_err(CommandError::new)?;
         if line.trim().is_empty() {
             continue;
         }
@@ -211,7 +211,7 @@ fn load_document(arguments: &DocumentArguments) -> Result<MemoryDocument, Comman
         None => items.push((name.to_owned(), vec![value])),
     };
     if let Some(path) = &arguments.document {
-        let bytes = read_limited(path, FILE_BYTES_MAX).map_err(CommandError::of)?;
+        let bytes = read_limited(path, FILE_BYTES_MAX).map_err(CommandError::new)?;
         let object: serde_json::Map<String, Json> = serde_json::from_slice(&bytes)
             .map_err(|error| CommandError(format!("{}: not a JSON object: {error}", path.display())))?;
         for (name, value) in object {

@@ -44,7 +44,7 @@ impl GlobalOptions {
 
     /// Reads and checks the configuration. Writes its warnings to standard error.
     pub fn load(&self) -> Result<Config, CommandError> {
-        let config = config::load(&self.sources()).map_err(CommandError::of)?;
+        let config = config::load(&self.sources()).map_err(CommandError::new)?;
         for warning in &config.warnings {
             eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
         }

@@ -180,7 +180,7 @@ where
     let config = global.load()?;
     let options = connect_options(global, &config)?;
     let password = read_password(&global.remote)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::of)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::new)?;
     let output = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| connect_error(error, &global.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
@@ -189,7 +189,7 @@ where
             }
             outcome => outcome,
         }
-        .map_err(CommandError::of)?;
+        .map_err(CommandError::new)?;
         let output = work(client.clone()).await;
         // Without a logout the session would end later, by its timeout.
         let _ = client.logout().await;
@@ -220,7 +220,7 @@ fn connect_options(global: &GlobalOptions, config: &Config) -> Result<ConnectOpt
 }
 
 fn address_and_trust(global: &GlobalOptions, config: &Config) -> Result<ConnectOptions, CommandError> {
-    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(CommandError::of);
+    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(CommandError::new);
     let data = DataFolder::new(&config.server.data);
     let Some(server) = &global.remote.server else {
         let files = CertificateFiles::from_config(config, &data, &server_name(config));
@@ -228,13 +228,13 @@ fn address_and_trust(global: &GlobalOptions, config: &Config) -> Result<ConnectO
             Some(path) => read(path)?,
             None => read(&files.chain_file().to_owned())?,
         };
-        return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(CommandError::of)?));
+        return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(CommandError::new)?));
     };
     let trust = match &global.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
-    Ok(ConnectOptions::new(&with_port(server), trust.map_err(CommandError::of)?))
+    Ok(ConnectOptions::new(&with_port(server), trust.map_err(CommandError::new)?))
 }
 
 /// Appends the default port to an address without a port.
@@ -284,7 +284,7 @@ fn connect_error(error: client::Error, remote: &RemoteOptions) -> CommandError {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => CommandError(format!(
             "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it (tls/certificate.pem in the server's data folder) with --certificate"
         )),
-        error => CommandError::of(error),
+        error => CommandError::new(error),
     }
 }
 

@@ -66,7 +66,7 @@ pub fn run(global: &GlobalOptions, command: &RestoreCommand) -> Result<(), Comma
 }
 
 fn list(command: &RestoreCommand) -> Result<Answer, CommandError> {
-    let backups = backup::list(&command.folder).map_err(CommandError::of)?;
+    let backups = backup::list(&command.folder).map_err(CommandError::new)?;
     let row = |backup: &backup::Backup| {
         record(vec![
             ("backup", json!(backup.number)),
@@ -85,7 +85,7 @@ fn verify(command: &RestoreCommand) -> Result<Answer, CommandError> {
     let checked = backup::verify(&command.folder, Some(data_files.number), &mut |progress| {
         let _: ControlFlow<()> = display.show(&backup_progress("verifying", progress));
     });
-    Ok(verification_answer(&checked.map_err(CommandError::of)?, &data_files))
+    Ok(verification_answer(&checked.map_err(CommandError::new)?, &data_files))
 }
 
 /// Returns the answer about a backup that is intact.
@@ -113,13 +113,13 @@ fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, C
     let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
     let store = data.store_folder();
     let destination = RestoreDestination { folder: &store, wal_folder: log_folder.as_deref() };
-    backup::check_destination(destination).map_err(CommandError::of)?;
-    data_files.write(&config, &data).map_err(CommandError::of)?;
+    backup::check_destination(destination).map_err(CommandError::new)?;
+    data_files.write(&config, &data).map_err(CommandError::new)?;
     let mut display = ProgressDisplay::new();
     let restored = backup::restore(&command.folder, Some(data_files.number), destination, &mut |progress| {
         let _: ControlFlow<()> = display.show(&backup_progress("restoring", progress));
     });
-    let restored = restored.map_err(CommandError::of)?;
+    let restored = restored.map_err(CommandError::new)?;
     drop(display);
     // A full-text index of the previous store does not match the restored one.
     if data.full_text_folder().exists() {
@@ -130,8 +130,8 @@ fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, C
     config.blobs.encryption |= data_files.encrypted;
     let config = Arc::new(config);
     // Opening the store proves that it is usable.
-    let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(CommandError::of)?;
-    let databases = instance.databases.database_list().map_err(CommandError::of)?.len();
+    let instance = Instance::open_locked(Arc::clone(&config), data, lock).map_err(CommandError::new)?;
+    let databases = instance.databases.database_list().map_err(CommandError::new)?.len();
     let answer = Answer::record(vec![
         ("backup", json!(restored.number)),
         ("files", json!(restored.files)),
@@ -151,7 +151,7 @@ fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, C
 
 /// Reads the files of the backup beside the store, and decrypts its keys. Without keys in it, `known_key` is used.
 fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Result<RestorableFiles, CommandError> {
-    let found = backup::data_files(&command.folder, command.backup).map_err(CommandError::of)?;
+    let found = backup::data_files(&command.folder, command.backup).map_err(CommandError::new)?;
     let is_locked = found.files.iter().any(|file| file.name == KEY_FILES) && !command.without_keys;
     let passphrase = match &command.passphrase_file {
         Some(path) if is_locked => Some(secret_input::read(path, PASSPHRASE_LABEL)?),
@@ -160,7 +160,7 @@ fn open_data_files(command: &RestoreCommand, known_key: Option<PathBuf>) -> Resu
     };
     let key_file = command.key_file.clone().or(known_key.filter(|_| !is_locked));
     let sources = KeySources { passphrase: passphrase.map(SecretText), key_file, without_keys: command.without_keys };
-    RestorableFiles::open(found, &sources).map_err(CommandError::of)
+    RestorableFiles::open(found, &sources).map_err(CommandError::new)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::limits::PASSWORD_LINE_BYTES_MAX;
 /// Reads a secret from a file. `-` is standard input; on a terminal it prompts with `label`.
 pub fn read(path: &Path, label: &str) -> Result<String, CommandError> {
     if path.as_os_str() != "-" {
-        let bytes = read_limited(path, PASSWORD_LINE_BYTES_MAX).map_err(CommandError::of)?;
+        let bytes = read_limited(path, PASSWORD_LINE_BYTES_MAX).map_err(CommandError::new)?;
         let text = String::from_utf8(bytes).map_err(|_| CommandError(format!("{}: not UTF-8", path.display())))?;
         return Ok(text.lines().next().unwrap_or_default().to_owned());
     }
@@ -43,10 +43,10 @@ pub fn prompt(label: &str) -> Result<String, CommandError> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = std::io::stdin();
     eprint!("{label}: ");
-    let shown = tcgetattr(&input).map_err(CommandError::of)?;
+    let shown = tcgetattr(&input).map_err(CommandError::new)?;
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
-    tcsetattr(&input, OptionalActions::Flush, &hidden).map_err(CommandError::of)?;
+    tcsetattr(&input, OptionalActions::Flush, &hidden).map_err(CommandError::new)?;
     let line = first_line();
     let _ = tcsetattr(&input, OptionalActions::Flush, &shown);
     eprintln!();

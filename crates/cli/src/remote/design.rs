@@ -24,7 +24,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
         v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(view_key(view.clone())) };
     let reply = client.views().get_view_design(request).await;
     let found = reply.map_err(|status| view_error(status, &database, &view))?.into_inner();
-    let design = view_from_proto(found.design.unwrap_or_default()).map_err(CommandError::of)?;
+    let design = view_from_proto(found.design.unwrap_or_default()).map_err(CommandError::new)?;
     let words = ViewText::from_view_note(&design);
     let number = found.view_id;
     let sequence = found.sequence;
@@ -102,7 +102,7 @@ fn read(file: &Path) -> Result<v1::ViewDesign, CommandError> {
         }
         input
     } else {
-        read_limited(file, VIEW_FILE_BYTES_MAX).map_err(CommandError::of)?
+        read_limited(file, VIEW_FILE_BYTES_MAX).map_err(CommandError::new)?
     };
     let wrong = |error: &dyn std::fmt::Display| {
         CommandError(format!(
