@@ -58,7 +58,7 @@ const ENDINGS: [(&str, &str); 46] = [
 
 /// Returns the media type for a file name.
 #[must_use]
-pub(super) fn of(file: &Path) -> &'static str {
+pub(super) fn from_path(file: &Path) -> &'static str {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
     ENDINGS.iter().find(|(known, _)| *known == ending).map_or(UNKNOWN, |(_, media_type)| media_type)
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn file_extension_determines_the_type() {
-        let check = |file: &str, expected: &str| assert_eq!(of(Path::new(file)), expected);
+        let check = |file: &str, expected: &str| assert_eq!(from_path(Path::new(file)), expected);
         check("plan.pdf", "application/pdf");
         check("a/b.tar/PHOTO.JPG", "image/jpeg");
         check("notes", UNKNOWN);

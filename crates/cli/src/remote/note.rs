@@ -382,7 +382,7 @@ async fn attach(
     path: PathBuf,
     media_type: Option<String>,
 ) -> Result<Answer, CommandError> {
-    let media_type = media_type.unwrap_or_else(|| media_type::of(&path).to_owned());
+    let media_type = media_type.unwrap_or_else(|| media_type::from_path(&path).to_owned());
     let cannot = |error: std::io::Error| CommandError(format!("{}: {error}", path.display()));
     let mut file = std::fs::File::open(&path).map_err(cannot)?;
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
