@@ -59,7 +59,7 @@ pub struct ProtocolCounters {
 impl MailCounters {
     /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
-    pub fn of(&self, origin: &Origin) -> &ProtocolCounters {
+    pub fn for_origin(&self, origin: &Origin) -> &ProtocolCounters {
         let [smtp, submission, lmtp] = &self.by_protocol;
         match (origin.protocol, &origin.login) {
             (ReceivedProtocol::Lmtp, _) => lmtp,

@@ -45,7 +45,7 @@ struct Account {
 }
 
 impl Account {
-    fn of(person: &Person) -> Self {
+    fn from_person(person: &Person) -> Self {
         let name = person.name.canonical().to_owned();
         Self { note: person.note, name, password_stamp: person.password_stamp() }
     }
@@ -60,7 +60,7 @@ impl Account {
 
     fn is_unchanged(&self, directory: &Directory) -> directory::Result<bool> {
         let Some(person) = directory.person(&self.name)? else { return Ok(false) };
-        Ok(*self == Self::of(&person) && directory.may_log_in(&person)?)
+        Ok(*self == Self::from_person(&person) && directory.may_log_in(&person)?)
     }
 }
 
@@ -105,7 +105,7 @@ impl SessionRegistry {
     /// refused.
     #[must_use]
     pub fn register_login(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
-        let account = Account::of(person);
+        let account = Account::from_person(person);
         let Some(known) =
             self.lock().get_mut(&connection).map(|entry| entry.account.replace(Box::new(account.clone())))
         else {

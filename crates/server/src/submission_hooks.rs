@@ -75,7 +75,7 @@ impl SubmissionHooks for ServerSubmissionHooks {
             queued,
             "accepted"
         );
-        let counters = self.counters.of(origin);
+        let counters = self.counters.for_origin(origin);
         counters.accepted.add(1);
         counters.accepted_bytes.add(size_bytes);
         self.counters.delivered.add(delivered);
@@ -86,7 +86,7 @@ impl SubmissionHooks for ServerSubmissionHooks {
     }
 
     fn record_refused(&self, origin: &Origin, _refusal: &Refusal) {
-        self.counters.of(origin).refused.add(1);
+        self.counters.for_origin(origin).refused.add(1);
     }
 
     fn report_failure(&self, operation: &'static str, error: &(dyn Error + 'static)) {

@@ -115,7 +115,7 @@ fn mail_is_counted_by_its_protocol() {
     ];
     for (protocol, login, expected) in cases {
         let origin = Origin { protocol, peer: None, login: login.map(str::to_owned) };
-        assert!(std::ptr::eq(counters.of(&origin), &counters.by_protocol[expected]), "{protocol:?} {login:?}");
+        assert!(std::ptr::eq(counters.for_origin(&origin), &counters.by_protocol[expected]), "{protocol:?} {login:?}");
     }
 }
 
