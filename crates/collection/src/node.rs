@@ -105,7 +105,7 @@ impl Layout {
     }
 
     /// Computes the layout of a node with these children.
-    fn of(level: u8, sums: usize, children: &[Child]) -> Self {
+    fn compute(level: u8, sums: usize, children: &[Child]) -> Self {
         let fences = children.get(1..).unwrap_or_default();
         let prefix_length = match (fences.first(), fences.last()) {
             (Some(first), Some(last)) => common_prefix_length(&first.fence, &last.fence),
@@ -249,7 +249,7 @@ impl Node {
         assert!(level <= LEVEL_MAX && sums <= SUMS_MAX);
         assert!((1..=NODE_CHILDREN_MAX).contains(&children.len()), "the number of children is within the limits");
         assert!(children.windows(2).all(|pair| pair[0].fence < pair[1].fence), "fences are strictly ascending");
-        let layout = Layout::of(level, sums, children);
+        let layout = Layout::compute(level, sums, children);
         assert!(layout.length <= NODE_BYTES_MAX, "a node is split before it exceeds the maximum size");
         let node = Self { bytes: write(&layout, children), layout };
         assert_eq!(layout.check(&node.bytes), Ok(()), "an encoded node can be decoded");
@@ -258,7 +258,7 @@ impl Node {
 
     /// Returns the size in bytes of a node with these children.
     pub(crate) fn size_bytes(level: u8, sums: usize, children: &[Child]) -> usize {
-        Layout::of(level, sums, children).length
+        Layout::compute(level, sums, children).length
     }
 
     /// Returns the stored form.

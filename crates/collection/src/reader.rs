@@ -348,7 +348,7 @@ impl<'r> CollectionReader<'r> {
             if node.level() == 0 {
                 return Ok(Block { low, high });
             }
-            let wanted = NodeRef::of(node, index);
+            let wanted = NodeRef::from_parent(node, index);
             number = wanted.number;
             below = Some(load_node(self.reader, self.id, self.root.sums, wanted)?);
         }

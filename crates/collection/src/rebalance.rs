@@ -118,7 +118,7 @@ impl CollectionWriter<'_> {
     /// split or merged once more.
     fn lower_root(&mut self) -> Result<()> {
         while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
-            let wanted = NodeRef::of(self.node(ROOT), 0);
+            let wanted = NodeRef::from_parent(self.node(ROOT), 0);
             self.load(wanted)?;
             let node = self.node(wanted.number).clone();
             if node.len() > 2 && node.bytes().len() > self.node_sizes.root_bytes_max as usize / 2 {
@@ -431,7 +431,7 @@ mod tests {
     /// second child.
     fn create_cycle(engine: &MemoryEngine, id: CollectionId) -> Vec<u8> {
         let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
-        let wanted = NodeRef::of(&root.node, 0);
+        let wanted = NodeRef::from_parent(&root.node, 0);
         let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
         assert!(node.level() > 0 && node.len() > 1, "the test needs three levels");
         let mut children = node.children(&[]).expect("the tree is sound");

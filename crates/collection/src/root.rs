@@ -118,7 +118,7 @@ pub(crate) struct NodeRef {
 
 impl NodeRef {
     /// Returns the data that `parent` has for a child. `parent` must not be on level 0.
-    pub(crate) fn of(parent: &Node, index: usize) -> Self {
+    pub(crate) fn from_parent(parent: &Node, index: usize) -> Self {
         assert!(parent.level() > 0, "the children of level 0 are blocks, not nodes");
         Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
     }

@@ -36,7 +36,7 @@ pub fn shape(reader: &dyn TableReader, id: CollectionId) -> Result<Shape> {
         shape.node_bytes += node.bytes().len() as u64;
         for index in 0..node.len() {
             if node.level() > 0 {
-                waiting.push(load_node(reader, id, root.sums, NodeRef::of(&node, index))?);
+                waiting.push(load_node(reader, id, root.sums, NodeRef::from_parent(&node, index))?);
             } else {
                 shape.blocks += 1;
             }

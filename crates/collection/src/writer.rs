@@ -389,7 +389,7 @@ impl<'r> CollectionWriter<'r> {
             if node.level() == 0 {
                 break;
             }
-            let wanted = NodeRef::of(node, index);
+            let wanted = NodeRef::from_parent(node, index);
             let is_new = !self.nodes.contains_key(&wanted.number);
             self.load(wanted)?;
             number = wanted.number;
