@@ -650,7 +650,7 @@ impl TableImport {
     /// Returns the format of the file, either as requested or according to its name.
     #[must_use]
     pub fn table_format(&self) -> TableFormat {
-        self.format.unwrap_or_else(|| TableFormat::of(&self.file))
+        self.format.unwrap_or_else(|| TableFormat::from_path(&self.file))
     }
 }
 
@@ -685,7 +685,7 @@ pub enum TableFormat {
 impl TableFormat {
     /// Returns the format for a file name: JSON lines if it ends in .jsonl, .ndjson or .json, otherwise CSV.
     #[must_use]
-    pub fn of(file: &std::path::Path) -> Self {
+    pub fn from_path(file: &std::path::Path) -> Self {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
         if matches!(ending.as_str(), "jsonl" | "ndjson" | "json") { Self::Jsonl } else { Self::Csv }
     }

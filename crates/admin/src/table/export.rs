@@ -29,7 +29,7 @@ pub(crate) fn export(instance: &Instance, request: &TableExport, report: &mut Pr
     let formula = formula::Formula::compile(selection, &formula::FormulaOptions::default())
         .map_err(|error| AdminError::Refused(format!("--formula: {}", error.render(selection))))?;
     let reading = access.read()?;
-    let form = request.format.unwrap_or_else(|| TableFormat::of(&request.file));
+    let form = request.format.unwrap_or_else(|| TableFormat::from_path(&request.file));
     let columns = match (form, &request.columns[..]) {
         (TableFormat::Csv, []) => all_columns(&reading, &formula)?,
         (_, columns) => columns.to_vec(),
