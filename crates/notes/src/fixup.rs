@@ -730,7 +730,7 @@ impl<'s> Survey<'s> {
             let header = entry.as_ref().and_then(|entry| self.headers.get(&entry.note));
             let right = entry.as_ref().zip(header).is_some_and(|(entry, header)| {
                 expected.get(&entry.uid) == Some(&entry.note)
-                    && *entry == FolderEntry::of(header, entry.uid, entry.saved)
+                    && *entry == FolderEntry::from_header(header, entry.uid, entry.saved)
                     && entry.uid < state.uid_next
             });
             if !right {

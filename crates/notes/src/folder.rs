@@ -89,7 +89,7 @@ const CRLF_GROWTH_BIT: u8 = 0x40;
 impl FolderEntry {
     /// Creates the entry of a note.
     #[must_use]
-    pub fn of(header: &NoteHeader, uid: Uid, saved: Timestamp) -> Self {
+    pub fn from_header(header: &NoteHeader, uid: Uid, saved: Timestamp) -> Self {
         Self {
             uid,
             note: header.note,

@@ -381,7 +381,7 @@ impl<'t> DatabaseChanges<'t> {
             }
         }
         for place in &after.folders {
-            let entry = FolderEntry::of(after, place.uid, self.now);
+            let entry = FolderEntry::from_header(after, place.uid, self.now);
             self.folder(place.folder)?.put_entry(entry)?;
         }
         Ok(())

@@ -172,7 +172,7 @@ impl Survey<'_> {
             let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());
             let saved =
                 old.and_then(|value| FolderEntry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
-            let entry = FolderEntry::of(header, uid, saved);
+            let entry = FolderEntry::from_header(header, uid, saved);
             builder.put(batch, &uid.to_key(), &entry.encode(), entry.weight())?;
         }
         builder.finish(batch, &state.encode())?;

@@ -171,7 +171,7 @@ proptest! {
     fn folder_entries_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // An entry uses the two upper bits of the byte of marks.
         let header = NoteHeader { marks: Marks(header.marks.0 & 0x1F), ..header };
-        let entry = FolderEntry::of(&header, Uid(uid), Timestamp(saved));
+        let entry = FolderEntry::from_header(&header, Uid(uid), Timestamp(saved));
         let stored = entry.encode();
         let read = FolderEntry::decode(Uid(uid), &stored);
         prop_assert_eq!(read.as_ref(), Ok(&entry));
@@ -282,7 +282,7 @@ fn values_beyond_the_limits_are_refused() {
     let reads = |header: NoteHeader| NoteHeader::decode(NoteId(1), &header.encode()).is_ok();
     assert!(reads(header(FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX)));
     assert!(!reads(header(FOLDERS_PER_NOTE_MAX + 1, 0)) && !reads(header(0, KEYWORDS_PER_NOTE_MAX + 1)));
-    let entry = |keywords: usize| FolderEntry::of(&header(0, keywords), Uid(1), Timestamp(0)).encode();
+    let entry = |keywords: usize| FolderEntry::from_header(&header(0, keywords), Uid(1), Timestamp(0)).encode();
     assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX)).is_ok());
     assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
     let summary = |body: usize, blobs: usize| Summary {
