@@ -166,5 +166,5 @@ impl<L: Level> Access<L> {
 
 fn evaluate(database: &Database, identity: &Identity) -> Grant {
     let (acl_version, acl) = database.acl();
-    Grant::of(identity, &acl, acl_version)
+    Grant::evaluate(identity, &acl, acl_version)
 }

@@ -33,7 +33,7 @@ impl DatabaseSnapshot<'_> {
             user_names: grant.names().map(str::to_owned).collect(),
             roles: grant.roles().map(str::to_owned).collect(),
             access: Some(access),
-            ..EvaluationContext::of(&database.record(), database.clock.now())
+            ..EvaluationContext::from_record(&database.record(), database.clock.now())
         }
     }
 

@@ -34,7 +34,7 @@ pub struct EvaluationContext {
 impl EvaluationContext {
     /// Creates the context for an evaluation by the server itself, without a user.
     #[must_use]
-    pub fn of(record: &DatabaseRecord, now: Timestamp) -> Self {
+    pub fn from_record(record: &DatabaseRecord, now: Timestamp) -> Self {
         Self {
             now,
             path: record.path.clone(),

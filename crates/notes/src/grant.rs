@@ -34,7 +34,7 @@ pub struct ReadersId(pub [u8; 16]);
 impl ReadersId {
     /// Computes the digest from the items of a note.
     #[must_use]
-    pub fn of(items: &[ItemRef<'_>]) -> Self {
+    pub fn compute(items: &[ItemRef<'_>]) -> Self {
         let mut names: Vec<(bool, String)> = Vec::new();
         for item in items {
             let texts: &[&str] = match &item.value {
@@ -70,7 +70,7 @@ fn digest<'n>(names: impl Iterator<Item = (u8, &'n str)>) -> [u8; 16] {
 
 impl Grant {
     /// Evaluates one version of an ACL for an identity.
-    pub(crate) fn of(identity: &Identity, acl: &Acl, acl_version: u64) -> Self {
+    pub(crate) fn evaluate(identity: &Identity, acl: &Acl, acl_version: u64) -> Self {
         let rights = acl.evaluate(identity);
         let own = std::iter::once(&identity.name).chain(&identity.aliases).chain(&identity.groups);
         let mut names: HashSet<String> = own.map(|name| name.canonical().to_lowercase()).collect();

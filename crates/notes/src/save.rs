@@ -82,7 +82,7 @@ struct ConflictAction {
 }
 
 impl ConflictAction {
-    fn of(items: &[Item]) -> Self {
+    fn from_items(items: &[Item]) -> Self {
         match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
             Some("1") => Self { merges: true, keeps: true },
             Some("2") => Self { merges: false, keeps: false },
@@ -127,7 +127,7 @@ impl Writer<'_, '_> {
             return Err(refused);
         }
         let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        let action = ConflictAction::of(&current.items);
+        let action = ConflictAction::from_items(&current.items);
         let merged = options.base.filter(|_| action.merges).and_then(|base| merge(base, &current.items, items));
         if let Some(merged) = merged {
             let items = tracked(self, &merged);
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn conflict_action_is_read_from_the_document() {
         let check = |text: &str, merges, keeps| {
-            assert_eq!(ConflictAction::of(&items(text)), ConflictAction { merges, keeps }, "{text}")
+            assert_eq!(ConflictAction::from_items(&items(text)), ConflictAction { merges, keeps }, "{text}")
         };
         check("", false, true);
         check("$ConflictAction=0", false, true);

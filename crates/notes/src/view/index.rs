@@ -330,7 +330,7 @@ impl ViewIndex {
         let head = DocumentRow {
             unid: header.unid,
             response_level: 0,
-            readers: header.flags.contains(NoteFlags::HAS_READERS).then(|| ReadersId::of(&document.items)),
+            readers: header.flags.contains(NoteFlags::HAS_READERS).then(|| ReadersId::compute(&document.items)),
             conflict: header.flags.contains(NoteFlags::CONFLICT),
             cells: Vec::new(),
         };

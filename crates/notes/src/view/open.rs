@@ -146,7 +146,7 @@ impl DatabaseSnapshot<'_> {
         // The row of a note whose readers changed may show contents for other readers. It is hidden until the index
         // follows.
         let may_read = self.grant().may_read(&owned);
-        let is_as_before = ReadersId::of(&items) == *readers;
+        let is_as_before = ReadersId::compute(&items) == *readers;
         if is_as_before {
             view.hidden.cache_may_read(names, *readers, may_read);
         }

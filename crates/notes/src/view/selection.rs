@@ -152,7 +152,7 @@ impl CompiledView {
     /// Returns the formulas prepared for evaluation at a moment, in a database, for a view with the title `view`.
     #[must_use]
     pub fn at(&self, now: Timestamp, database: &DatabaseRecord, view: &str) -> Self {
-        let context = EvaluationContext { view: view.to_owned(), ..EvaluationContext::of(database, now) };
+        let context = EvaluationContext { view: view.to_owned(), ..EvaluationContext::from_record(database, now) };
         Self { context, ..self.clone() }
     }
 
