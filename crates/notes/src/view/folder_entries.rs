@@ -29,7 +29,7 @@ enum Direction {
 }
 
 impl Direction {
-    fn of(navigator: Navigator) -> Result<Self> {
+    fn from_navigator(navigator: Navigator) -> Result<Self> {
         use Navigator as N;
         match navigator {
             N::Current => Ok(Self::Stay),
@@ -80,7 +80,7 @@ impl<'r> FolderEntryReader<'r> {
     /// the next one by arithmetic, in both directions, and each entry is shown.
     pub(crate) fn read(&self, request: &EntriesRequest) -> Result<EntryPage> {
         request.check_limit()?;
-        let direction = Direction::of(request.navigator)?;
+        let direction = Direction::from_navigator(request.navigator)?;
         let (mut current, skipped) = self.first_requested(request)?;
         let mut entries = EntryPage { skipped, ..EntryPage::default() };
         while let Some(position) = current.filter(|position| *position < self.totals.count) {
@@ -116,7 +116,7 @@ impl<'r> FolderEntryReader<'r> {
         if count == 0 {
             return Ok((Some(start), skipped));
         }
-        let direction = Direction::of(navigator)?;
+        let direction = Direction::from_navigator(navigator)?;
         let found = direction.step(start, count).filter(|position| *position <= last);
         let possible = match direction {
             Direction::Stay => 0,

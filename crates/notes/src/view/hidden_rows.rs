@@ -40,7 +40,7 @@ pub(crate) enum RowMeasure {
 }
 
 impl RowMeasure {
-    fn of(self, totals: &Totals) -> u64 {
+    fn count_in(self, totals: &Totals) -> u64 {
         match self {
             Self::All => totals.count,
             Self::Level(level) => totals.sums.value(level).cast_unsigned(),
@@ -56,7 +56,7 @@ struct RowCounts {
 }
 
 impl RowCounts {
-    fn of(totals: &Totals) -> Self {
+    fn from_totals(totals: &Totals) -> Self {
         let levels = std::array::from_fn(|level| totals.sums.value(level));
         Self { all: totals.count.cast_signed(), levels }
     }
@@ -114,11 +114,11 @@ struct HiddenRange {
 }
 
 impl HiddenRange {
-    /// Returns the range of all rows that begin with a prefix.
-    fn of(rows: &CollectionReader<'_>, prefix: &[u8]) -> Result<Self> {
+    /// Reads the range of all rows that begin with a prefix.
+    fn read(rows: &CollectionReader<'_>, prefix: &[u8]) -> Result<Self> {
         let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
-        let before = RowCounts::of(&before);
-        let within = RowCounts::of(&up_to).minus(&before);
+        let before = RowCounts::from_totals(&before);
+        let within = RowCounts::from_totals(&up_to).minus(&before);
         if within.all < 0 || within.levels.iter().any(|level| *level < 0) {
             return Err(damaged(store::Table::Tree, prefix));
         }
@@ -139,7 +139,7 @@ impl HiddenRows {
     pub(crate) fn find(order: &CollationRows<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
-            hidden.ranges.push(HiddenRange::of(order.rows, &document)?);
+            hidden.ranges.push(HiddenRange::read(order.rows, &document)?);
             for (key, row) in order.documents(&KeyRange::prefix(&document))? {
                 hidden.count(order, &key, &row, CategoryTotals::add)?;
             }
@@ -199,7 +199,7 @@ impl HiddenRows {
             let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(path)).count();
             let is_there = beneath == 1 && &self.ranges[first].prefix[..] == path;
             if !is_covered && !is_there {
-                self.ranges.splice(first..first + beneath, [HiddenRange::of(order.rows, path)?]);
+                self.ranges.splice(first..first + beneath, [HiddenRange::read(order.rows, path)?]);
             }
         }
         Ok(())
@@ -394,13 +394,13 @@ impl<'r> VisibleRows<'r> {
             return Ok(range.before.get(measure) - range.hidden_before.get(measure));
         }
         let totals = self.rows.totals_before(key, &RowWeights)?;
-        Ok(measure.of(&totals) - self.hidden.count_before(key, measure))
+        Ok(measure.count_in(&totals) - self.hidden.count_before(key, measure))
     }
 
     /// Returns the number of documents of a level.
     pub(crate) fn level_total(&self, level: usize) -> Result<u64> {
         let measure = RowMeasure::Level(level);
-        Ok(measure.of(&self.rows.totals()?) - self.hidden.total(measure))
+        Ok(measure.count_in(&self.rows.totals()?) - self.hidden.total(measure))
     }
 
     /// Returns the document with a number among those of its level.

@@ -365,7 +365,7 @@ struct NaiveCategory<'b> {
 }
 
 impl<'b> NaiveView<'b> {
-    fn of(bench: &'b ViewFixture, who: Option<&'static str>, descending: bool) -> Vec<String> {
+    fn compute_lines(bench: &'b ViewFixture, who: Option<&'static str>, descending: bool) -> Vec<String> {
         let mut naive = Self { bench, who, descending, lines: Vec::new() };
         let mut root = NaiveCategory::default();
         for document in bench.documents.values().filter(|document| naive.is_taken(document) && naive.sees(document)) {
@@ -464,7 +464,7 @@ impl<'b> NaiveView<'b> {
 /// Compares the rows that a user sees with a naive evaluation, and at random the navigation too.
 fn check_rows(bench: &ViewFixture, who: Option<&'static str>, is_descending: bool, when: &str) {
     let lines = bench.rows(who, 0);
-    assert_eq!(lines, NaiveView::of(bench, who, is_descending), "{when}");
+    assert_eq!(lines, NaiveView::compute_lines(bench, who, is_descending), "{when}");
     bench.look(who, |reading, view| {
         let reader = reading.view_rows(view, 0).expect("rows");
         check_tumblers(&reader, &lines);

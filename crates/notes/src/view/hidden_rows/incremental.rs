@@ -157,7 +157,7 @@ impl HiddenRows {
         let found = order.hidden_documents(&KeyRange::prefix(main_document), may_read)?;
         for (place, document) in found.iter().enumerate() {
             if !is_covered {
-                self.ranges.insert(first + place, HiddenRange::of(order.rows, document)?);
+                self.ranges.insert(first + place, HiddenRange::read(order.rows, document)?);
             }
             for (key, row) in order.documents(&KeyRange::prefix(document))? {
                 self.count(order, &key, &row, CategoryTotals::add)?;
@@ -206,7 +206,7 @@ impl HiddenRows {
         let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
         let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
         let ranges: Result<Vec<HiddenRange>> =
-            documents.iter().map(|document| HiddenRange::of(order.rows, document)).collect();
+            documents.iter().map(|document| HiddenRange::read(order.rows, document)).collect();
         self.ranges.splice(place..=place, ranges?);
         Ok(())
     }
