@@ -548,7 +548,7 @@ impl Client {
                 self.mirror.retain(|known| !gone.contains(&known.uid));
             }
             if line.contains(" FETCH (") {
-                let reported = MirroredMessage::of(line);
+                let reported = MirroredMessage::parse(line);
                 self.mirror.retain(|known| known.uid != reported.uid);
                 self.mirror.push(reported);
                 self.mirror.sort_by_key(|known| known.uid);
@@ -584,7 +584,7 @@ impl Client {
 
     fn process_fetch(&mut self, line: &str) {
         let number = first_number(line);
-        let reported = MirroredMessage::of(line);
+        let reported = MirroredMessage::parse(line);
         let known = self.mirror.get_mut(number - 1).unwrap_or_else(|| panic!("no such number: {line}"));
         if reported.uid > 0 {
             assert!(known.uid == 0 || known.uid == reported.uid, "the sequence numbers differ: {known:?}, {line}");
@@ -604,7 +604,7 @@ impl Client {
 
 impl MirroredMessage {
     /// Parses `* n FETCH (UID u FLAGS (...) MODSEQ (m))`.
-    fn of(line: &str) -> Self {
+    fn parse(line: &str) -> Self {
         let flags =
             line.split_once("FLAGS (").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(flags, _)| flags);
         let flags = flags.split(' ').filter(|flag| !flag.is_empty() && *flag != "\\Recent");

@@ -51,7 +51,7 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
         uid_ranges = uids.ranges().map(UidRange::from).collect();
     }
-    let mut job = FetchJob::new(fetch, MessageCursor::new(uid_ranges, &view));
+    let mut job = FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &view));
     match job.slice(session, &file, &view, out)? {
         Some(reply) => Ok(reply.into()),
         None => Ok(CommandOutcome::Job(Box::new(job))),
@@ -154,11 +154,11 @@ pub fn new_message_job(
     uids: std::ops::RangeInclusive<u32>,
     view: &MailSnapshot<'_>,
 ) -> Box<dyn SlicedCommand> {
-    Box::new(FetchJob::of(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], view)))
+    Box::new(FetchJob::new(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], view)))
 }
 
 impl FetchJob {
-    fn new(fetch: FetchCommand, cursor: MessageCursor) -> Self {
+    fn from_command(fetch: FetchCommand, cursor: MessageCursor) -> Self {
         let mut attributes = fetch.attributes;
         if fetch.numbering == Numbering::Uid && !attributes.contains(&FetchAttribute::Uid) {
             attributes.insert(0, FetchAttribute::Uid);
@@ -166,10 +166,10 @@ impl FetchJob {
         if fetch.changed_since.is_some() && !attributes.contains(&FetchAttribute::ModSeq) {
             attributes.push(FetchAttribute::ModSeq);
         }
-        Self::of(attributes, fetch.numbering, cursor)
+        Self::new(attributes, fetch.numbering, cursor)
     }
 
-    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, cursor: MessageCursor) -> Self {
+    fn new(attributes: Vec<FetchAttribute>, numbering: Numbering, cursor: MessageCursor) -> Self {
         let marks_seen = attributes.iter().any(FetchAttribute::marks_seen);
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),

@@ -162,5 +162,5 @@ fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, view: &MailSnapshot<
 }
 
 fn uid_key(ranges: Vec<UidRange>) -> SearchKey {
-    SearchKey::Uid(MessageSet::Numbers(SequenceSet::of(&uids_of_ranges(ranges))))
+    SearchKey::Uid(MessageSet::Numbers(SequenceSet::from_numbers(&uids_of_ranges(ranges))))
 }

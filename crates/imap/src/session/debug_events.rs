@@ -20,7 +20,7 @@ enum SessionState {
 }
 
 impl SessionState {
-    fn of(session: &Session) -> Self {
+    fn from_session(session: &Session) -> Self {
         match (&session.account, &session.selected) {
             (None, _) => Self::NotAuthenticated,
             (Some(_), None) => Self::Authenticated,
@@ -49,7 +49,7 @@ pub(super) struct CommandStart {
 impl CommandStart {
     /// Returns the beginning of a command that the session starts now.
     pub(super) fn now(session: &Session) -> Self {
-        Self { at: session.context.clock.monotonic(), state: SessionState::of(session) }
+        Self { at: session.context.clock.monotonic(), state: SessionState::from_session(session) }
     }
 }
 
@@ -69,7 +69,8 @@ impl Session {
             duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             "command completed"
         );
-        let state = if action == ConnectionAction::Close { SessionState::Logout } else { SessionState::of(self) };
+        let state =
+            if action == ConnectionAction::Close { SessionState::Logout } else { SessionState::from_session(self) };
         if state != start.state {
             tracing::debug!(
                 target: "imap",

@@ -63,7 +63,7 @@ pub struct Hierarchy {
 impl Hierarchy {
     /// Creates the tree from names with their properties, and adds intermediate levels.
     #[must_use]
-    pub fn of(mailboxes: impl IntoIterator<Item = (String, ListedMailbox)>) -> Self {
+    pub fn from_mailboxes(mailboxes: impl IntoIterator<Item = (String, ListedMailbox)>) -> Self {
         let mut names: BTreeMap<String, ListedMailbox> = BTreeMap::new();
         for (name, mailbox) in mailboxes {
             for (end, _) in name.match_indices(SEPARATOR) {
@@ -270,7 +270,7 @@ mod tests {
             special_use,
             ..ListedMailbox::default()
         };
-        Hierarchy::of([
+        Hierarchy::from_mailboxes([
             ("Sent".into(), mailbox(true, true, Some(SpecialUseAttribute::Sent))),
             ("INBOX".into(), mailbox(true, true, None)),
             ("Work/2026/Old".into(), mailbox(true, true, None)),
@@ -351,7 +351,7 @@ mod tests {
             };
             (name.trim_end_matches(['!', '*', '?']).to_owned(), listed)
         };
-        let hierarchy = Hierarchy::of(names.iter().map(mailbox));
+        let hierarchy = Hierarchy::from_mailboxes(names.iter().map(mailbox));
         let patterns: Vec<MailboxPattern> = patterns.iter().map(|pattern| MailboxPattern::new("", pattern)).collect();
         let selection = ListSelection { recursive_match: true, ..selection };
         let listed = hierarchy.list(&patterns, selection);

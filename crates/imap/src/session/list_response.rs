@@ -20,7 +20,7 @@ pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
         let subscribed = subscriptions.contains(&folder.name);
         mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
     }
-    Ok(Hierarchy::of(mailboxes))
+    Ok(Hierarchy::from_mailboxes(mailboxes))
 }
 
 /// Writes the beginning of a LIST response, without its extended data and line end.

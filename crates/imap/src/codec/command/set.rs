@@ -46,7 +46,7 @@ pub struct SequenceSet {
 impl SequenceSet {
     /// Creates a set from resolved numbers.
     #[must_use]
-    pub fn of(numbers: &UidSet) -> Self {
+    pub fn from_numbers(numbers: &UidSet) -> Self {
         let bound = |range: RangeInclusive<u32>| SequenceRange {
             first: Bound::Number(*range.start()),
             last: Bound::Number(*range.end()),
