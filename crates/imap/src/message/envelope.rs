@@ -13,7 +13,7 @@ use crate::codec::ResponseWriter;
 
 /// Appends the envelope of a header.
 pub fn write_envelope(header: &[u8], out: &mut ResponseWriter) {
-    let envelope = Envelope::of(header);
+    let envelope = Envelope::from_header(header);
     out.byte(b'(');
     out.nstring(envelope.text(Text::Date).as_deref()).space();
     match envelope.texts[Text::Subject as usize] {
@@ -54,7 +54,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn of(name: &[u8]) -> Option<Self> {
+    fn from_name(name: &[u8]) -> Option<Self> {
         let (wanted, full): (_, &[u8]) = match name.len() {
             2 if name[0].eq_ignore_ascii_case(&b't') => (Self::List(List::To), b"to"),
             2 => (Self::List(List::Cc), b"cc"),
@@ -80,7 +80,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn of(header: &'a [u8]) -> Self {
+    fn from_header(header: &'a [u8]) -> Self {
         let mut envelope = Self::default();
         for field in header::fields(header) {
             envelope.take(&field);
@@ -89,7 +89,7 @@ impl<'a> Envelope<'a> {
     }
 
     fn take(&mut self, field: &HeaderField<'a>) {
-        match Wanted::of(field.name) {
+        match Wanted::from_name(field.name) {
             Some(Wanted::Text(text)) => {
                 self.texts[text as usize].get_or_insert(field.value);
             }

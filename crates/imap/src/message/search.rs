@@ -122,7 +122,7 @@ impl SearchPlan {
     /// Sequence numbers and `$` must have been replaced by UIDs. A key that still contains them matches no message.
     #[must_use]
     pub fn new(key: &SearchKey, now: Timestamp) -> Self {
-        let mut root = Node::of(key, now);
+        let mut root = Node::from_key(key, now);
         root.number(&mut 0);
         let body_keys = root.body_keys();
         Self { root, body_keys }
@@ -173,12 +173,12 @@ impl SearchPlan {
 }
 
 impl Node {
-    fn of(key: &SearchKey, now: Timestamp) -> Self {
+    fn from_key(key: &SearchKey, now: Timestamp) -> Self {
         match key {
             SearchKey::All | SearchKey::SaveDateSupported => Self::Constant(true),
-            SearchKey::And(keys) => Self::all_of(keys.iter().map(|key| Self::of(key, now)).collect()),
-            SearchKey::Or(a, b) => Self::any_of(vec![Self::of(a, now), Self::of(b, now)]),
-            SearchKey::Not(key) => Self::Not(Box::new(Self::of(key, now))),
+            SearchKey::And(keys) => Self::all_of(keys.iter().map(|key| Self::from_key(key, now)).collect()),
+            SearchKey::Or(a, b) => Self::any_of(vec![Self::from_key(a, now), Self::from_key(b, now)]),
+            SearchKey::Not(key) => Self::Not(Box::new(Self::from_key(key, now))),
             SearchKey::EmailId(id) => Self::Content(ContentTest::EmailId(id.clone())),
             SearchKey::ThreadId(id) => Self::Content(ContentTest::ThreadId(id.clone())),
             SearchKey::SentBefore(date) => Self::sent(Days::Before(day(date))),
@@ -193,7 +193,7 @@ impl Node {
             SearchKey::Text(text) if text.is_empty() => Self::Constant(true),
             SearchKey::Body(text) => Self::Content(ContentTest::Body(SoughtText::new(text))),
             SearchKey::Text(text) => Self::Content(ContentTest::Text(SoughtText::new(text))),
-            _ => EntryTest::of(key, now).map_or(Self::Constant(false), Self::Entry),
+            _ => EntryTest::from_key(key, now).map_or(Self::Constant(false), Self::Entry),
         }
     }
 
@@ -328,7 +328,7 @@ fn combine_decisions(nodes: &[Node], entry: &impl EntryData, decisive: bool) -> 
 }
 
 impl EntryTest {
-    fn of(key: &SearchKey, now: Timestamp) -> Option<Self> {
+    fn from_key(key: &SearchKey, now: Timestamp) -> Option<Self> {
         let ago = |seconds: u32| now.before(Duration::from_secs(u64::from(seconds)));
         Some(match key {
             SearchKey::System(flag) => Self::System(*flag),

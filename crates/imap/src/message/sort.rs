@@ -75,7 +75,7 @@ fn key(key: SortKey, entry: &impl EntryData, header: &[u8]) -> Key {
         SortKey::Arrival => Key::Number(i128::from(entry.received().0)),
         SortKey::Date => Key::Number(i128::from(sent(header, entry.received()).0)),
         SortKey::Size => Key::Number(i128::from(entry.size())),
-        SortKey::Subject => text(BaseSubject::of(header::first(header, "Subject")).text),
+        SortKey::Subject => text(BaseSubject::extract(header::first(header, "Subject")).text),
         SortKey::From => text(local_part(header, "From")),
         SortKey::To => text(local_part(header, "To")),
         SortKey::Cc => text(local_part(header, "Cc")),

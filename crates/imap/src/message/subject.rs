@@ -21,7 +21,7 @@ pub struct BaseSubject {
 impl BaseSubject {
     /// Reduces the folded value of a Subject field. `None` is treated as an empty subject.
     #[must_use]
-    pub fn of(value: Option<&[u8]>) -> Self {
+    pub fn extract(value: Option<&[u8]>) -> Self {
         let Some(value) = value else { return Self::default() };
         let decoded = header::decode_value(value);
         let words: Vec<&str> = decoded.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn check(subject: &str, base: &str, is_reply: bool) {
-        let found = BaseSubject::of(Some(subject.as_bytes()));
+        let found = BaseSubject::extract(Some(subject.as_bytes()));
         assert_eq!((found.text.as_str(), found.is_reply), (fold(base).as_str(), is_reply), "{subject}");
     }
 
@@ -150,14 +150,14 @@ mod tests {
 
     #[test]
     fn missing_field_is_an_empty_subject() {
-        assert_eq!(BaseSubject::of(None), BaseSubject::default());
+        assert_eq!(BaseSubject::extract(None), BaseSubject::default());
     }
 
     #[test]
     fn hostile_subjects_are_bounded() {
         for subject in ["[]".repeat(1 << 20), "re:".repeat(1 << 20), "[fwd:".repeat(1 << 20), "[a] re ".repeat(1 << 20)]
         {
-            assert!(BaseSubject::of(Some(subject.as_bytes())).text.len() <= SUBJECT_BYTES_MAX);
+            assert!(BaseSubject::extract(Some(subject.as_bytes())).text.len() <= SUBJECT_BYTES_MAX);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Threader {
         let mut message = ThreadMessage {
             uid: entry.uid(),
             sent: sent(header, entry.received()),
-            subject: BaseSubject::of(header::first(header, "Subject")),
+            subject: BaseSubject::extract(header::first(header, "Subject")),
             id: None,
             references: Vec::new(),
         };

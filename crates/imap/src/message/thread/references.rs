@@ -17,8 +17,8 @@ use super::forest::{Forest, Node};
 
 /// Builds threads by references. `ids` is the number of ids that have numbers.
 pub(super) fn threads(messages: &[ThreadMessage], ids: usize) -> Forest {
-    let links = Links::of(messages, ids);
-    let mut threads = Threads::of(messages, &links);
+    let links = Links::from_messages(messages, ids);
+    let mut threads = Threads::build(messages, &links);
     threads.sort_siblings();
     threads.join_by_subject();
     threads.sort_siblings();
@@ -38,7 +38,7 @@ struct Links {
 }
 
 impl Links {
-    fn of(messages: &[ThreadMessage], ids: usize) -> Self {
+    fn from_messages(messages: &[ThreadMessage], ids: usize) -> Self {
         let mut links =
             Self { numbers: Vec::new(), messages: vec![None; ids], parents: Vec::new(), sets: UnionFind::default() };
         for (index, message) in messages.iter().enumerate() {
@@ -51,7 +51,7 @@ impl Links {
             links.numbers.push(number);
         }
         links.parents = vec![None; links.messages.len()];
-        links.sets = UnionFind::of(links.messages.len());
+        links.sets = UnionFind::new(links.messages.len());
         for (index, message) in messages.iter().enumerate() {
             if let Some(parent) = message.references.last() {
                 links.link(*parent as usize, links.numbers[index]);
@@ -89,7 +89,7 @@ struct UnionFind {
 }
 
 impl UnionFind {
-    fn of(count: usize) -> Self {
+    fn new(count: usize) -> Self {
         Self { above: (0..count).collect() }
     }
 
@@ -134,7 +134,7 @@ struct Threads<'l> {
 
 impl<'l> Threads<'l> {
     /// Builds the threads without dummies, except for top-level dummies with several children (step 3).
-    fn of(messages: &'l [ThreadMessage], links: &Links) -> Self {
+    fn build(messages: &'l [ThreadMessage], links: &Links) -> Self {
         let nodes = messages.iter().map(|message| Node { uid: Some(message.uid), children: Vec::new() }).collect();
         let mut threads = Self { messages, nodes, roots: Vec::new() };
         let mut known: Vec<Option<NearestAncestor>> = vec![None; links.messages.len()];
