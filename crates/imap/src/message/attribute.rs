@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn written_of(raw: &str, attribute: &FetchAttribute) -> String {
-        let message = message_fixture::MessageFixture::of(raw.as_bytes());
+        let message = message_fixture::MessageFixture::parse(raw.as_bytes());
         let mut out = ResponseWriter::new();
         let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
             AttributeOutcome::NotHandled => {
@@ -253,7 +253,7 @@ mod tests {
             ("Subject: gr\u{fc}n\r\nContent-Type: text/plain; name=gr\u{fc}n\r\n\r\n".to_owned(), false),
         ] {
             for encoding in [TextEncoding::Ascii, TextEncoding::Utf8] {
-                let message = message_fixture::MessageFixture::of(raw.as_bytes());
+                let message = message_fixture::MessageFixture::parse(raw.as_bytes());
                 for attribute in [FetchAttribute::Envelope, FetchAttribute::BodyStructure] {
                     let write = |encoding| {
                         let mut out = ResponseWriter::new();

@@ -63,7 +63,7 @@ mod tests {
         Content-Transfer-Encoding: quoted-printable\n\na=3Db=\nc\n--b\n\nplain\n--b\nContent-Transfer-Encoding: x-uuencode\n\n#x\n--b--\n";
 
     fn check(path: &[u32], partial: Option<(u64, u64)>, expected: Option<&str>) {
-        let message = message_fixture::MessageFixture::of(RAW.as_bytes());
+        let message = message_fixture::MessageFixture::parse(RAW.as_bytes());
         let partial = partial.map(|(start, length)| Partial { start, length });
         let Ok(decoded) = decode_binary(&message, &PartPath(path.to_vec()), partial);
         let found = match decoded {

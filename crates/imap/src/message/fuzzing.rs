@@ -14,7 +14,7 @@ use crate::codec::command::{
 /// Renders bytes as a message in every supported form and panics if a property is violated. This is the entry point of
 /// the fuzzers.
 pub fn fuzz(data: &[u8]) {
-    let message = MessageFixture::of(data);
+    let message = MessageFixture::parse(data);
     for attribute in attributes() {
         let mut out = ResponseWriter::new();
         let Ok(outcome) = attribute::write_attribute(&attribute, &message, &mut out);

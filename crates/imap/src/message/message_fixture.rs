@@ -75,7 +75,7 @@ pub struct MessageFixture<'a> {
 
 impl<'a> MessageFixture<'a> {
     /// Parses a message.
-    pub fn of(raw: &'a [u8]) -> Self {
+    pub fn parse(raw: &'a [u8]) -> Self {
         let entry = EntryFixture { uid: 1, size: raw.len() as u64, ..EntryFixture::default() };
         Self { raw, structure: parse(raw), entry, reads: Cell::new(0), head_texts: Default::default() }
     }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn octets(raw: &str, section: &SectionSpec, partial: Option<Partial>) -> String {
-        let message = message_fixture::MessageFixture::of(raw.as_bytes());
+        let message = message_fixture::MessageFixture::parse(raw.as_bytes());
         let Ok(octets) = Octets::of_section(&message, section);
         let mut out = ResponseWriter::new();
         let Ok(()) = octets.cut_to_partial(partial).write(&message, &mut out);

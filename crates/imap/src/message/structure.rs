@@ -173,7 +173,7 @@ mod tests {
 
     fn check(raw: &str, detail: Detail, expected: &str) {
         let mut out = ResponseWriter::new();
-        let Ok(()) = write_body_structure(&message_fixture::MessageFixture::of(raw.as_bytes()), detail, &mut out);
+        let Ok(()) = write_body_structure(&message_fixture::MessageFixture::parse(raw.as_bytes()), detail, &mut out);
         assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let deep = "Content-Type: message/rfc822\n\n".repeat(500);
         let mut out = ResponseWriter::new();
         let Ok(()) =
-            write_body_structure(&message_fixture::MessageFixture::of(deep.as_bytes()), Detail::Extended, &mut out);
+            write_body_structure(&message_fixture::MessageFixture::parse(deep.as_bytes()), Detail::Extended, &mut out);
         let text = out.take();
         let count = |byte: u8| text.iter().filter(|found| **found == byte).count();
         assert_eq!(count(b'('), count(b')'));

@@ -16,7 +16,7 @@ fn boxed(key: SearchKey) -> Box<SearchKey> {
 }
 
 fn matches(key: &SearchKey) -> bool {
-    let message = MessageFixture::of(RAW.as_bytes());
+    let message = MessageFixture::parse(RAW.as_bytes());
     let plan = SearchPlan::new(key, Timestamp::default());
     let Ok(found) = plan.matches(&message.entry, &message);
     if let Some(decided) = plan.decide(&message.entry) {
@@ -60,7 +60,7 @@ fn texts_are_found_decoded_and_in_any_case() {
 fn addresses_match_as_written_and_as_in_envelope() {
     const RAW: &str = "From: \"Doe, (J.)\" <john(his account)doe (c)@ (c) example.org>\r\n\
         To: Friends(of mine): \"a\\b\" @ c . test (Ann), =?utf-8?q?J=C3=B6rg?=\r\n <j@x>;\r\n\r\n";
-    let message = MessageFixture::of(RAW.as_bytes());
+    let message = MessageFixture::parse(RAW.as_bytes());
     let check = |key: SearchKey, expected: bool| {
         let Ok(found) = SearchPlan::new(&key, Timestamp::default()).matches(&message.entry, &message);
         assert_eq!(found, expected, "{key:?}");
@@ -97,7 +97,7 @@ fn sent_dates_use_the_senders_day() {
     assert!(!matches(&SearchKey::SentOn(date(22))));
     assert!(matches(&SearchKey::SentBefore(date(22))) && !matches(&SearchKey::SentBefore(date(21))));
     assert!(matches(&SearchKey::SentSince(date(21))) && !matches(&SearchKey::SentSince(date(22))));
-    let undated = MessageFixture::of(b"Date: never\r\n\r\n");
+    let undated = MessageFixture::parse(b"Date: never\r\n\r\n");
     let plan = SearchPlan::new(&SearchKey::SentSince(date(1)), Timestamp::default());
     assert_eq!(plan.matches(&undated.entry, &undated), Ok(false));
 }
@@ -177,7 +177,7 @@ fn message_is_opened_only_if_the_entry_is_undecided() {
 
 #[test]
 fn body_is_read_only_if_the_header_is_undecided() {
-    let message = MessageFixture::of(RAW.as_bytes());
+    let message = MessageFixture::parse(RAW.as_bytes());
     let check = |key: SearchKey, expected: bool, reads: bool| {
         message.reads.set(0);
         let plan = SearchPlan::new(&key, Timestamp::default());
@@ -208,7 +208,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
     let expected = [vec![of_header(" AFAR")], vec![of_header(" AFAR")], vec![of_body("X")], vec![of_body("INSIDE")]];
     assert_eq!(sought.iter().map(substrings).collect::<Vec<_>>(), expected);
     let check = |key: SearchKey, excluded: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
-        let mut message = MessageFixture::of(RAW.as_bytes());
+        let mut message = MessageFixture::parse(RAW.as_bytes());
         message.entry.excluded = excluded.to_vec();
         let plan = SearchPlan::new(&key, Timestamp::default());
         assert_eq!(plan.decide(&message.entry), decided, "{key:?}");
@@ -231,7 +231,7 @@ fn texts_ruled_out_by_the_index_are_not_read() {
 
 #[test]
 fn each_part_is_read_once_for_many_keys() {
-    let message = MessageFixture::of(RAW.as_bytes());
+    let message = MessageFixture::parse(RAW.as_bytes());
     let keys = (0..20).map(|number| SearchKey::Not(boxed(SearchKey::Body(format!("nowhere{number}"))))).collect();
     let plan = SearchPlan::new(&SearchKey::And(keys), Timestamp::default());
     assert_eq!(plan.matches(&message.entry, &message), Ok(true));
