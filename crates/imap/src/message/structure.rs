@@ -142,7 +142,7 @@ fn write_common_extension(content: &Content, out: &mut ResponseWriter) {
 fn write_parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut ResponseWriter) {
     let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), InternedText::clone(&parameter.value));
     let mut pairs: Vec<_> = declared.iter().map(pair).collect();
-    pairs.extend(charset.map(|charset| (b"charset".to_vec(), InternedText::of(charset))));
+    pairs.extend(charset.map(|charset| (b"charset".to_vec(), InternedText::new(charset))));
     if pairs.is_empty() {
         out.nil();
         return;

@@ -170,7 +170,7 @@ mod tests {
         assert!((1_000..2_000).contains(&decoded), "{decoded}");
         assert_eq!(decode(&TransferEncoding::SevenBit, b"abcdef", 3).as_deref(), Some(&b"abc"[..]));
         assert_eq!(
-            decode(&TransferEncoding::Other(crate::mime::structure::InternedText::of(b"x-uue")), b"abc", 3),
+            decode(&TransferEncoding::Other(crate::mime::structure::InternedText::new(b"x-uue")), b"abc", 3),
             None
         );
     }

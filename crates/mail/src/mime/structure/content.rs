@@ -104,7 +104,7 @@ impl TransferEncoding {
         match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
             Some(encoding) => encoding,
             None if name.is_empty() => Self::SevenBit,
-            None => Self::Other(InternedText::of(truncate_value(name))),
+            None => Self::Other(InternedText::new(truncate_value(name))),
         }
     }
 }
@@ -114,7 +114,7 @@ impl Content {
     #[must_use]
     pub(crate) fn of(fields: &ContentFieldValues<'_>, place: PartContext) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(truncate_field);
-        let text = |field| value(field).map(|value| InternedText::of(truncate_value(&header::unfold(value))));
+        let text = |field| value(field).map(|value| InternedText::new(truncate_value(&header::unfold(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
         let (default_type, default_subtype): (&[u8], &[u8]) = match place {
             PartContext::Digest => (b"message", b"rfc822"),
@@ -123,7 +123,7 @@ impl Content {
         let encoding = value(ContentField::TransferEncoding).map_or(TransferEncoding::SevenBit, TransferEncoding::of);
         let is_typed = typed.is_some();
         let (media_type, subtype, parameters) =
-            typed.unwrap_or_else(|| (InternedText::of(default_type), InternedText::of(default_subtype), Vec::new()));
+            typed.unwrap_or_else(|| (InternedText::new(default_type), InternedText::new(default_subtype), Vec::new()));
         Self {
             typed: is_typed,
             media_type,
@@ -294,18 +294,22 @@ fn parse_type(value: &[u8]) -> Option<(InternedText, InternedText, Vec<Parameter
     if media_type.is_empty() || subtype.is_empty() {
         return None;
     }
-    Some((InternedText::of(truncate_value(media_type)), InternedText::of(truncate_value(subtype)), tokens.parameters()))
+    Some((
+        InternedText::new(truncate_value(media_type)),
+        InternedText::new(truncate_value(subtype)),
+        tokens.parameters(),
+    ))
 }
 
 fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     let mut tokens = Tokens::of(value);
     let kind = match tokens.quoted() {
-        Some(kind) => InternedText::of(truncate_value(&kind)),
-        None => InternedText::of(truncate_value(tokens.token(TokenEnd::AtPunctuation))),
+        Some(kind) => InternedText::new(truncate_value(&kind)),
+        None => InternedText::new(truncate_value(tokens.token(TokenEnd::AtPunctuation))),
     };
     let parameters = tokens.parameters();
     (!kind.is_empty() || !parameters.is_empty()).then_some(())?;
-    let kind = if kind.is_empty() { InternedText::of(b"attachment") } else { kind };
+    let kind = if kind.is_empty() { InternedText::new(b"attachment") } else { kind };
     Some(Disposition { kind, parameters })
 }
 
@@ -324,7 +328,7 @@ fn parse_location(value: &[u8]) -> Option<InternedText> {
             tokens.skip_blanks();
         }
     }
-    (!location.is_empty()).then(|| InternedText::of(truncate_value(&location)))
+    (!location.is_empty()).then(|| InternedText::new(truncate_value(&location)))
 }
 
 fn parse_languages(value: &[u8]) -> Vec<InternedText> {
@@ -333,7 +337,7 @@ fn parse_languages(value: &[u8]) -> Vec<InternedText> {
     while languages.len() < LANGUAGES_MAX {
         let language = tokens.token(TokenEnd::AtPunctuation);
         if !language.is_empty() {
-            languages.push(InternedText::of(truncate_value(language)));
+            languages.push(InternedText::new(truncate_value(language)));
         }
         if tokens.skip_to(b',').is_none() {
             break;
@@ -508,8 +512,8 @@ fn join_parameter_pieces(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     for (name, value) in named {
         match piece_name(name) {
             None => parameters.push(Parameter {
-                name: InternedText::of(truncate_value(name)),
-                value: InternedText::of(truncate_value(&value)),
+                name: InternedText::new(truncate_value(name)),
+                value: InternedText::new(truncate_value(&value)),
             }),
             Some((name, number, encoded)) => pieces.push(ParameterPiece { name, number, encoded, value }),
         }
@@ -541,7 +545,7 @@ fn join_pieces(pieces: &[ParameterPiece<'_>]) -> Option<Parameter> {
     if first.encoded {
         name.push(b'*');
     }
-    Some(Parameter { name: InternedText::of(truncate_value(&name)), value: InternedText::of(truncate_value(&value)) })
+    Some(Parameter { name: InternedText::new(truncate_value(&name)), value: InternedText::new(truncate_value(&value)) })
 }
 
 /// Appends a byte of a plain piece to encoded pieces, escaped if necessary.

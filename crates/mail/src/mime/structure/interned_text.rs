@@ -13,7 +13,7 @@ pub struct InternedText(Cow<'static, [u8]>);
 impl InternedText {
     /// Creates a text.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         match number_of(bytes) {
             Some(number) => Self(Cow::Borrowed(WORDS[usize::from(number)])),
             None => Self(Cow::Owned(bytes.to_vec())),
@@ -93,9 +93,9 @@ mod tests {
         for (index, (word, number)) in WORDS.iter().zip(NUMBERS).enumerate() {
             assert_eq!(usize::from(*number), index);
             assert_eq!(number_of(word), Some(*number));
-            assert_eq!(InternedText::from_number(index as u64), Some(InternedText::of(word)));
+            assert_eq!(InternedText::from_number(index as u64), Some(InternedText::new(word)));
         }
         assert_eq!(InternedText::from_number(WORDS.len() as u64), None);
-        assert_eq!(InternedText::of(b"unheard-of").number(), None);
+        assert_eq!(InternedText::new(b"unheard-of").number(), None);
     }
 }

@@ -268,5 +268,5 @@ fn decode_text(decoder: &mut Decoder<'_>) -> Read<InternedText> {
         return InternedText::from_number(number / 2).ok_or(InvalidRecord);
     }
     let length = usize::try_from(number / 2).map_err(|_| InvalidRecord)?;
-    decoder.raw(length).map(InternedText::of)
+    decoder.raw(length).map(InternedText::new)
 }

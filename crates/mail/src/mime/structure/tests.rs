@@ -214,7 +214,7 @@ fn content_fields_are_parsed() {
     assert_eq!(text(&content.description).as_deref(), Some("two words"));
     assert_eq!(text(&content.md5).as_deref(), Some("abc="));
     assert_eq!(text(&content.location).as_deref(), Some("http://a/(1)b"));
-    assert_eq!(content.languages, [InternedText::of(b"de"), InternedText::of(b"en-US")]);
+    assert_eq!(content.languages, [InternedText::new(b"de"), InternedText::new(b"en-US")]);
     assert_eq!(content.encoding, TransferEncoding::QuotedPrintable);
     assert_eq!(content.file_name().as_deref(), Some("x.txt"));
     assert!(!content.typed);
