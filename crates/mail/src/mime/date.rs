@@ -27,7 +27,7 @@ impl HeaderDate {
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut reading = DateFields::default();
-        for token in Tokens::of(value) {
+        for token in Tokens::new(value) {
             reading.take(token);
         }
         reading.finish()
@@ -54,7 +54,7 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    fn of(value: &'a [u8]) -> Self {
+    fn new(value: &'a [u8]) -> Self {
         Self { rest: value.get(..DATE_BYTES_MAX).unwrap_or(value) }
     }
 

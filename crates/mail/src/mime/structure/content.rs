@@ -97,8 +97,8 @@ impl TransferEncoding {
         matches!(self, Self::SevenBit | Self::EightBit | Self::Binary)
     }
 
-    fn of(value: &[u8]) -> Self {
-        let mut tokens = Tokens::of(value);
+    fn parse(value: &[u8]) -> Self {
+        let mut tokens = Tokens::new(value);
         let name = tokens.token(TokenEnd::AtPunctuation);
         let known = [Self::SevenBit, Self::EightBit, Self::Binary, Self::Base64, Self::QuotedPrintable];
         match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
@@ -112,7 +112,7 @@ impl TransferEncoding {
 impl Content {
     /// Parses the folded values of a part's fields. `place` determines the default type of the part.
     #[must_use]
-    pub(crate) fn of(fields: &ContentFieldValues<'_>, place: PartContext) -> Self {
+    pub(crate) fn parse(fields: &ContentFieldValues<'_>, place: PartContext) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(truncate_field);
         let text = |field| value(field).map(|value| InternedText::new(truncate_value(&header::unfold(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
@@ -120,7 +120,8 @@ impl Content {
             PartContext::Digest => (b"message", b"rfc822"),
             PartContext::Other => (b"text", b"plain"),
         };
-        let encoding = value(ContentField::TransferEncoding).map_or(TransferEncoding::SevenBit, TransferEncoding::of);
+        let encoding =
+            value(ContentField::TransferEncoding).map_or(TransferEncoding::SevenBit, TransferEncoding::parse);
         let is_typed = typed.is_some();
         let (media_type, subtype, parameters) =
             typed.unwrap_or_else(|| (InternedText::new(default_type), InternedText::new(default_subtype), Vec::new()));
@@ -192,7 +193,7 @@ pub(crate) enum ContentField {
 
 impl ContentField {
     /// Returns the field with this name.
-    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
         let (prefix, rest) = name.split_at_checked(8)?;
         if !prefix.eq_ignore_ascii_case(b"content-") {
             return None;
@@ -287,7 +288,7 @@ fn truncate_value(value: &[u8]) -> &[u8] {
 }
 
 fn parse_type(value: &[u8]) -> Option<(InternedText, InternedText, Vec<Parameter>)> {
-    let mut tokens = Tokens::of(value);
+    let mut tokens = Tokens::new(value);
     let media_type = tokens.token(TokenEnd::AtPunctuation);
     tokens.skip(b'/')?;
     let subtype = tokens.token(TokenEnd::AtPunctuation);
@@ -302,7 +303,7 @@ fn parse_type(value: &[u8]) -> Option<(InternedText, InternedText, Vec<Parameter
 }
 
 fn parse_disposition(value: &[u8]) -> Option<Disposition> {
-    let mut tokens = Tokens::of(value);
+    let mut tokens = Tokens::new(value);
     let kind = match tokens.quoted() {
         Some(kind) => InternedText::new(truncate_value(&kind)),
         None => InternedText::new(truncate_value(tokens.token(TokenEnd::AtPunctuation))),
@@ -315,7 +316,7 @@ fn parse_disposition(value: &[u8]) -> Option<Disposition> {
 
 /// Parses a location. White space in it comes from folding (RFC 2557 §4.4.2), and comments are not part of it.
 fn parse_location(value: &[u8]) -> Option<InternedText> {
-    let mut tokens = Tokens::of(value);
+    let mut tokens = Tokens::new(value);
     let mut location = tokens.quoted().unwrap_or_default();
     location.retain(|byte| !is_blank(*byte));
     if location.is_empty() {
@@ -332,7 +333,7 @@ fn parse_location(value: &[u8]) -> Option<InternedText> {
 }
 
 fn parse_languages(value: &[u8]) -> Vec<InternedText> {
-    let mut tokens = Tokens::of(value);
+    let mut tokens = Tokens::new(value);
     let mut languages = Vec::new();
     while languages.len() < LANGUAGES_MAX {
         let language = tokens.token(TokenEnd::AtPunctuation);
@@ -366,7 +367,7 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    fn of(value: &'a [u8]) -> Self {
+    fn new(value: &'a [u8]) -> Self {
         Self { rest: value }
     }
 

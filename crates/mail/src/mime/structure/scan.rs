@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
         let mut place = place;
         loop {
             let header = self.scan_header(start);
-            let content = Content::of(&header.fields, place);
+            let content = Content::parse(&header.fields, place);
             let depth = self.open.len();
             let nestable = depth + 1 < MIME_DEPTH_MAX && self.parts.len() + 1 < MIME_PARTS_MAX;
             let boundary = if content.is_multipart() { boundary_of(&content.parameters) } else { None };
@@ -202,7 +202,7 @@ impl<'a> Scanner<'a> {
             self.effort.comparisons += 1;
             if let Some(rest) = line.strip_prefix(&boundary[..]) {
                 let after = start + 2 + boundary.len();
-                match BoundaryLineEnd::of(rest) {
+                match BoundaryLineEnd::parse(rest) {
                     BoundaryLineEnd::Exact { closing, length } => {
                         return Some(Delimiter { level, closing, start, next: after + length });
                     }
@@ -247,7 +247,7 @@ impl<'a> Scanner<'a> {
             }
             match split_name(line) {
                 Some((name_length, colon)) => {
-                    field = ContentField::of(&line[..name_length]).map(|field| (field, position + colon + 1));
+                    field = ContentField::from_name(&line[..name_length]).map(|field| (field, position + colon + 1));
                     at_field = true;
                     stray_line = None;
                 }
@@ -289,7 +289,7 @@ impl OwnBoundary {
             Self::Known(Some(boundary)) => line
                 .get(2..)
                 .and_then(|line| line.strip_prefix(&boundary[..]))
-                .is_some_and(|rest| matches!(BoundaryLineEnd::of(rest), BoundaryLineEnd::Exact { .. })),
+                .is_some_and(|rest| matches!(BoundaryLineEnd::parse(rest), BoundaryLineEnd::Exact { .. })),
             _ => false,
         }
     }
@@ -306,7 +306,7 @@ enum BoundaryLineEnd {
 }
 
 impl BoundaryLineEnd {
-    fn of(rest: &[u8]) -> Self {
+    fn parse(rest: &[u8]) -> Self {
         if let Some(length) = blank_length(rest) {
             return Self::Exact { closing: false, length };
         }
