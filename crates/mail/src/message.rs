@@ -88,7 +88,7 @@ impl<'a> PreparedMessage<'a> {
             }
         }
         let mut next = self.contents.iter();
-        let skeleton = Skeleton::of(&self.segments, |_| {
+        let skeleton = Skeleton::from_segments(&self.segments, |_| {
             next.next()
                 .map(|blob| ContentId(blob.0))
                 .ok_or(Error::Damaged("message to be stored: the content of a part is missing"))

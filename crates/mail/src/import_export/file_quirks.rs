@@ -63,7 +63,7 @@ impl FileQuirks {
     }
 
     /// Reads the properties from the items of a note.
-    pub(crate) fn of(items: &[Item]) -> Self {
+    pub(crate) fn from_items(items: &[Item]) -> Self {
         let text = |name| item::find_item(items, name).and_then(|item| item.value.text());
         let mut form = Self { separator: text(SEPARATOR_ITEM).map(str::to_owned), ..Self::default() };
         for word in text(FORM_ITEM).unwrap_or_default().split(' ') {
@@ -89,7 +89,7 @@ mod tests {
             ending: MessageTrailer::FileEnd,
             separator: Some("From - Sat Jan  3 01:05:34 2026\r".into()),
         };
-        assert_eq!(FileQuirks::of(&form.items()), form);
-        assert_eq!(FileQuirks::of(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(FileLineEnding::Lf));
+        assert_eq!(FileQuirks::from_items(&form.items()), form);
+        assert_eq!(FileQuirks::from_items(&[Item::text(FORM_ITEM, "odd LF")]).line_ends, Some(FileLineEnding::Lf));
     }
 }

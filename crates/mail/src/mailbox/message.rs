@@ -56,7 +56,7 @@ impl<'v> Message<'v> {
     /// Returns the unusual properties of the file that the message was imported from.
     pub fn file_form(&self) -> Result<FileQuirks> {
         let summary = self.reading.summary(self.note)?;
-        Ok(FileQuirks::of(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
+        Ok(FileQuirks::from_items(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
     }
 
     /// Returns the whole message.

@@ -41,7 +41,7 @@ fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
     let segments = split(data, structure, size_bytes_min);
     assert_eq!(join(&segments), data, "segments join to the message");
     let mut contents: Vec<Vec<u8>> = Vec::new();
-    let Ok(skeleton) = Skeleton::of::<Infallible>(&segments, |part| {
+    let Ok(skeleton) = Skeleton::from_segments::<Infallible>(&segments, |part| {
         contents.push(part.content.to_vec());
         Ok(id_of(contents.len() - 1))
     });

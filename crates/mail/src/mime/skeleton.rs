@@ -212,7 +212,7 @@ impl<'a> Skeleton<'a> {
     /// # Errors
     ///
     /// Returns the errors of `put`.
-    pub fn of<E>(
+    pub fn from_segments<E>(
         segments: &'a [Segment<'a>],
         mut put: impl FnMut(&SplitPart<'a>) -> Result<ContentId, E>,
     ) -> Result<Self, E> {

@@ -54,7 +54,7 @@ pub struct Base64Region {
 pub fn decode_reversibly(body: &[u8]) -> Option<Base64Region> {
     let lead = body.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let text = &body[lead..];
-    let lines = Lines::of(text)?;
+    let lines = Lines::measure(text)?;
     let end = lead + lines.text_length();
     // The text after the region stays unchanged. If it is more than a fifth of the body, separate storage is not
     // worthwhile.
@@ -78,7 +78,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(text: &[u8]) -> Option<Self> {
+    fn measure(text: &[u8]) -> Option<Self> {
         let first_length = memchr::memchr(b'\n', text).unwrap_or(text.len());
         let (line_length, ending) = match text[..first_length].strip_suffix(b"\r") {
             Some(line) if first_length < text.len() => (line.len(), LineEnding::CrLf),

@@ -108,7 +108,7 @@ pub struct ModelFolder {
 
 impl Model {
     /// Creates the model of a file from the properties that its owner sees.
-    pub fn of(file: &File) -> Self {
+    pub fn from_file(file: &File) -> Self {
         let folder = |folder: &super::state::Folder| ModelFolder {
             special: folder.special,
             selectable: folder.selectable,
@@ -238,7 +238,7 @@ impl FileOperation {
 
     /// Returns the expected state of the file after the operation.
     pub fn predict(&self, before: &File, now: Timestamp) -> Model {
-        let mut model = Model::of(before);
+        let mut model = Model::from_file(before);
         match self {
             Self::Append { folder, letters } => {
                 for letter in letters {
@@ -313,8 +313,8 @@ impl FileOperation {
     /// Returns `true` if a crash or a full disk between the transactions of the operation may leave this state of the
     /// file. Most operations have only one transaction.
     pub fn may_stop_at(&self, before: &File, found: &File) -> bool {
-        let mut before = Model::of(before);
-        let mut found = Model::of(found);
+        let mut before = Model::from_file(before);
+        let mut found = Model::from_file(found);
         let created: Vec<&String> = match self {
             Self::Delete { name } => {
                 before.folders.entry(name.clone()).and_modify(|folder| folder.messages.clear());

@@ -123,7 +123,7 @@ impl MessageFlow {
     fn between(before: &State, after: &State) -> Result<Self, String> {
         let mut arrived = BTreeMap::new();
         for (path, new) in &after.files {
-            let mut model = Model::of(new);
+            let mut model = Model::from_file(new);
             let old = before.files.get(path);
             let first = old.map_or(base::Uid(1), |old| old.folders["INBOX"].uid_next);
             let inbox = model.folders.get_mut("INBOX").ok_or("a mail file without an inbox")?;
@@ -131,7 +131,7 @@ impl MessageFlow {
             ensure(inbox.uid_next.0 == first.0 + come.len() as u32, || format!("{path}: UIDs were left out"))?;
             inbox.uid_next = first;
             match old {
-                Some(old) => ensure(model == Model::of(old), || format!("{path}: something else changed"))?,
+                Some(old) => ensure(model == Model::from_file(old), || format!("{path}: something else changed"))?,
                 None => ensure(model.folders.values().all(|folder| folder.messages.is_empty()), || {
                     format!("{path}: a new file has messages outside the inbox")
                 })?,

@@ -118,8 +118,8 @@ impl Operation {
             Self::File { path, operation } => {
                 let model = operation.predict(&before.files[path], given.now);
                 let found = after.files.get(path).ok_or("the file is gone")?;
-                if model != Model::of(found) {
-                    return Err(format!("{path} is {:?}\ninstead of {model:?}", Model::of(found)));
+                if model != Model::from_file(found) {
+                    return Err(format!("{path} is {:?}\ninstead of {model:?}", Model::from_file(found)));
                 }
                 expected.files.insert(path.clone(), Arc::clone(found));
             }
