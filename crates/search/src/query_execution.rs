@@ -104,7 +104,7 @@ impl FullTextIndex {
         let mut collector = Collector::new(page, behind, restricted_too);
         let query =
             QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
-        let statistics = Statistics::of(&published.searcher, &self.schema().database_term(database.number()))?;
+        let statistics = Statistics::new(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             HitOrder::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
             HitOrder::Newest | HitOrder::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
@@ -294,7 +294,7 @@ struct Statistics<'s> {
 }
 
 impl<'s> Statistics<'s> {
-    fn of(searcher: &'s Searcher, database: &Term) -> Result<Self> {
+    fn new(searcher: &'s Searcher, database: &Term) -> Result<Self> {
         Ok(Self { searcher, documents: searcher.doc_freq(database)?.max(1) })
     }
 }

@@ -215,13 +215,13 @@ impl<'q> Parser<'q> {
         if comparison != Comparison::Equal || words.is_empty() {
             return self.count_node(by_value).map(Some);
         }
-        let by_word = QueryNode::Phrase { scope: Scope::of(name), words };
+        let by_word = QueryNode::Phrase { scope: Scope::from_name(name), words };
         self.count_node(QueryNode::Or(vec![by_value, by_word])).map(Some)
     }
 
     /// Parses the operand that is searched in one item.
     fn parse_in_item(&mut self, name: &str) -> Result<OptionalNode> {
-        let outer = std::mem::replace(&mut self.scope, Scope::of(name));
+        let outer = std::mem::replace(&mut self.scope, Scope::from_name(name));
         let place = self.scan;
         let found = self.parse_nested(Self::parse_primary);
         self.scope = outer;
@@ -364,7 +364,7 @@ impl<'q> Parser<'q> {
 }
 
 impl Scope {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         if name == "body" { Self::Body } else { Self::Item(name) }
     }
