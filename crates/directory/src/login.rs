@@ -161,7 +161,8 @@ impl Directory {
         let credentials = self.credentials();
         credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
         let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
-        let proof = credentials.verified.proof(&account, password, Network::of(from), stored.unwrap_or_default());
+        let proof =
+            credentials.verified.proof(&account, password, Network::from_address(from), stored.unwrap_or_default());
         let verdict = if credentials.verified.contains(&proof) {
             PasswordCheck::Right
         } else {

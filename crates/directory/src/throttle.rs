@@ -90,7 +90,7 @@ pub struct Network(IpAddr);
 impl Network {
     /// Returns the network of an address: the address itself, or the /64 of an IPv6 address.
     #[must_use]
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))),
             address => Self(address),
@@ -260,7 +260,7 @@ struct AttemptSource {
 
 impl AttemptSource {
     fn new(account: &str, from: IpAddr) -> Self {
-        let network = Network::of(from);
+        let network = Network::from_address(from);
         let counted = (!from.to_canonical().is_loopback()).then_some(network);
         Self { account: account.to_owned(), network, counted }
     }

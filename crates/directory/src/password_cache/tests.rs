@@ -13,7 +13,7 @@ fn world(options: PasswordCacheOptions) -> (Arc<SimClock>, PasswordCache<bool>) 
 }
 
 fn network(text: &str) -> Network {
-    Network::of(text.parse().expect("an address of these tests"))
+    Network::from_address(text.parse().expect("an address of these tests"))
 }
 
 #[test]

@@ -228,8 +228,8 @@ fn an_ipv6_network_counts_as_one() {
 
 #[test]
 fn an_ipv4_address_counts_the_same_when_mapped() {
-    assert_eq!(Network::of(ip("::ffff:192.0.2.1")), Network::of(ip("192.0.2.1")));
-    assert_ne!(Network::of(ip("::ffff:192.0.2.2")), Network::of(ip("192.0.2.1")));
+    assert_eq!(Network::from_address(ip("::ffff:192.0.2.1")), Network::from_address(ip("192.0.2.1")));
+    assert_ne!(Network::from_address(ip("::ffff:192.0.2.2")), Network::from_address(ip("192.0.2.1")));
 }
 
 #[test]
