@@ -120,8 +120,8 @@ impl Stream {
     pub fn tls_info(&self) -> Option<TlsInfo> {
         match &self.layer {
             Layer::Plain(_) => None,
-            Layer::Server(stream) => TlsInfo::of(stream.get_ref().1),
-            Layer::Client(stream) => TlsInfo::of(stream.get_ref().1),
+            Layer::Server(stream) => TlsInfo::from_connection(stream.get_ref().1),
+            Layer::Client(stream) => TlsInfo::from_connection(stream.get_ref().1),
         }
     }
 

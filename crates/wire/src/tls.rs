@@ -172,7 +172,7 @@ pub struct TlsInfo {
 }
 
 impl TlsInfo {
-    pub(crate) fn of(connection: &rustls::CommonState) -> Option<Self> {
+    pub(crate) fn from_connection(connection: &rustls::CommonState) -> Option<Self> {
         let version = match connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => "TLSv1.2",
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
