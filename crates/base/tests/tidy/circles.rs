@@ -79,14 +79,14 @@ struct Module {
 impl Modules {
     fn load(folder: &str) -> Self {
         let files = repository::files(folder, &["rs"]);
-        Self::of(folder, files.into_iter().filter(|path| !is_test(path)).map(|path| (repository::read(&path), path)))
+        Self::parse(folder, files.into_iter().filter(|path| !is_test(path)).map(|path| (repository::read(&path), path)))
     }
 
-    fn of(folder: &str, files: impl Iterator<Item = (String, String)>) -> Self {
+    fn parse(folder: &str, files: impl Iterator<Item = (String, String)>) -> Self {
         let module = |(text, path): (String, String)| {
             let module = module_path(path.strip_prefix(folder)?.trim_start_matches('/'))?;
             let syntax = syn::parse_file(&text).ok()?;
-            Some((module.clone(), Module::of(&syntax, module, text.lines().count())))
+            Some((module.clone(), Module::from_syntax(&syntax, module, text.lines().count())))
         };
         Self { modules: files.filter_map(module).collect() }
     }
@@ -172,7 +172,7 @@ impl Modules {
 }
 
 impl Module {
-    fn of(syntax: &syn::File, path: ModulePath, lines: usize) -> Self {
+    fn from_syntax(syntax: &syn::File, path: ModulePath, lines: usize) -> Self {
         let module = Self { lines, imports: Vec::new(), paths: Vec::new(), items: BTreeSet::new() };
         let mut visitor = PathVisitor { module, path, inline: 0 };
         visitor.visit_file(syntax);
@@ -302,7 +302,7 @@ mod tests {
 
     fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
         let files = files.iter().map(|(path, text)| ((*text).to_owned(), format!("crates/x/src/{path}")));
-        let circles = Modules::of("crates/x/src", files).circles();
+        let circles = Modules::parse("crates/x/src", files).circles();
         let found: Vec<_> = circles.iter().map(|circle| circle.files.clone()).collect();
         assert_eq!(found, expected);
         assert!(circles.iter().all(|circle| circle.lines == circle.files.len()), "each file has one line");
