@@ -8,9 +8,9 @@ use crate::codec::command::SpecialUseAttribute;
 use crate::error::Result;
 
 /// Collects the mailboxes and subscribed names that the client can see.
-pub fn hierarchy(view: &MailSnapshot<'_>) -> Result<Hierarchy> {
-    let folders = view.folders()?;
-    let subscriptions = view.subscriptions()?;
+pub fn hierarchy(snapshot: &MailSnapshot<'_>) -> Result<Hierarchy> {
+    let folders = snapshot.folders()?;
+    let subscriptions = snapshot.subscriptions()?;
     let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len() + subscriptions.len());
     let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
     mailboxes.extend(subscriptions.iter().map(|name| (name.clone(), subscribed_only.clone())));

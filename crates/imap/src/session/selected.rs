@@ -44,7 +44,7 @@ pub struct SelectedMailbox {
 /// A folder in a snapshot, through which the numbering reads positions.
 pub struct FolderSnapshot<'v, 'f> {
     /// The snapshot.
-    pub view: &'v MailSnapshot<'f>,
+    pub snapshot: &'v MailSnapshot<'f>,
     /// The folder.
     pub folder: ViewId,
 }
@@ -53,11 +53,11 @@ impl FolderPositions for FolderSnapshot<'_, '_> {
     type Error = mail::Error;
 
     fn rank(&self, uid: u32) -> mail::Result<u32> {
-        self.view.rank(self.folder, Uid(uid))
+        self.snapshot.rank(self.folder, Uid(uid))
     }
 
     fn uid_at(&self, index: u32) -> mail::Result<Option<u32>> {
-        Ok(self.view.uid_at(self.folder, index)?.map(|uid| uid.0))
+        Ok(self.snapshot.uid_at(self.folder, index)?.map(|uid| uid.0))
     }
 }
 
@@ -83,12 +83,12 @@ impl SelectedMailbox {
     }
 
     /// Records that the client knows everything up to this snapshot.
-    pub fn mark_up_to_date(&mut self, view: &MailSnapshot<'_>) {
-        self.scanned_modseq = view.modseq();
-        self.reported_modseq = view.modseq();
-        self.resync_modseq = view.modseq();
-        self.counted = view.modseq();
-        self.keywords_reported = view.keywords().names().len();
+    pub fn mark_up_to_date(&mut self, snapshot: &MailSnapshot<'_>) {
+        self.scanned_modseq = snapshot.modseq();
+        self.reported_modseq = snapshot.modseq();
+        self.resync_modseq = snapshot.modseq();
+        self.counted = snapshot.modseq();
+        self.keywords_reported = snapshot.keywords().names().len();
     }
 
     /// Returns `true` if the client knows everything up to this mod-sequence of the mail file.
@@ -130,14 +130,14 @@ impl SelectedMailbox {
 
     /// Returns the folder in a snapshot.
     #[must_use]
-    pub fn folder_in<'v, 'f>(&self, view: &'v MailSnapshot<'f>) -> FolderSnapshot<'v, 'f> {
-        FolderSnapshot { view, folder: self.folder }
+    pub fn folder_in<'v, 'f>(&self, snapshot: &'v MailSnapshot<'f>) -> FolderSnapshot<'v, 'f> {
+        FolderSnapshot { snapshot, folder: self.folder }
     }
 
     /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
-    pub fn record_vanished(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
-        if view.modseq() > self.scanned_modseq {
-            let changes = view.changes(self.folder, self.scanned_modseq).map_err(selected_mailbox_error)?;
+    pub fn record_vanished(&mut self, snapshot: &MailSnapshot<'_>) -> Result<()> {
+        if snapshot.modseq() > self.scanned_modseq {
+            let changes = snapshot.changes(self.folder, self.scanned_modseq).map_err(selected_mailbox_error)?;
             self.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
             self.scanned_modseq = changes.modseq;
         }
@@ -181,8 +181,8 @@ impl SelectedMailbox {
     }
 
     /// Returns the number of recent messages that still exist.
-    pub fn count_recent(&self, view: &MailSnapshot<'_>) -> Result<u32> {
-        let place = self.folder_in(view);
+    pub fn count_recent(&self, snapshot: &MailSnapshot<'_>) -> Result<u32> {
+        let place = self.folder_in(snapshot);
         let mut count = 0_u32;
         for range in self.recent.ranges() {
             let end = place.rank(range.end().saturating_add(1))?;
@@ -195,7 +195,12 @@ impl SelectedMailbox {
     ///
     /// The vanished messages up to this snapshot must have been recorded. Returns a BAD error if the set contains a
     /// sequence number without a message.
-    pub fn resolve(&self, view: &MailSnapshot<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<UidRange>> {
+    pub fn resolve(
+        &self,
+        snapshot: &MailSnapshot<'_>,
+        set: &MessageSet,
+        numbering: Numbering,
+    ) -> Result<Vec<UidRange>> {
         let MessageSet::Numbers(numbers) = set else {
             return Ok(self.saved.ranges().map(UidRange::from).collect());
         };
@@ -211,10 +216,10 @@ impl SelectedMailbox {
                 if numbers.ranges.iter().any(is_wrong) {
                     return Err(Error::Bad("there is no message with that number"));
                 }
-                self.resolve_numbers(view, numbers)
+                self.resolve_numbers(snapshot, numbers)
             }
             Numbering::Uid => {
-                let uids = self.known_uids(numbers.resolve(self.last_uid(view, numbers)?));
+                let uids = self.known_uids(numbers.resolve(self.last_uid(snapshot, numbers)?));
                 Ok(uids.ranges().map(UidRange::from).collect())
             }
         }
@@ -224,27 +229,27 @@ impl SelectedMailbox {
     /// require.
     pub fn resolve_existing(
         &self,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         set: &MessageSet,
         numbering: Numbering,
     ) -> Result<Vec<UidRange>> {
         match (set, numbering) {
-            (MessageSet::Numbers(numbers), Numbering::Sequence) => self.resolve_numbers(view, numbers),
-            _ => self.resolve(view, set, numbering),
+            (MessageSet::Numbers(numbers), Numbering::Sequence) => self.resolve_numbers(snapshot, numbers),
+            _ => self.resolve(snapshot, set, numbering),
         }
     }
 
-    fn resolve_numbers(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
+    fn resolve_numbers(&self, snapshot: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<Vec<UidRange>> {
         match self.sequence_numbers.count() {
             0 => Ok(Vec::new()),
-            count => Ok(self.sequence_numbers.uids_of(&self.folder_in(view), &numbers.resolve(count))?),
+            count => Ok(self.sequence_numbers.uids_of(&self.folder_in(snapshot), &numbers.resolve(count))?),
         }
     }
 
     /// Returns the meaning of `*` in a set of UIDs: the last UID, or 0 in an empty mailbox.
     ///
     /// If any larger number would mean the same messages, the index is not read.
-    fn last_uid(&self, view: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<u32> {
+    fn last_uid(&self, snapshot: &MailSnapshot<'_>, numbers: &SequenceSet) -> Result<u32> {
         let harmless = |range: &SequenceRange| {
             let starts_low = |bound| matches!(bound, Bound::Number(number) if number <= 1);
             let is_star = |bound| bound == Bound::Last;
@@ -253,7 +258,7 @@ impl SelectedMailbox {
         if numbers.ranges.iter().all(harmless) {
             return Ok(self.sequence_numbers.uid_next().saturating_sub(1));
         }
-        Ok(self.sequence_numbers.uid_of(&self.folder_in(view), self.sequence_numbers.count())?.unwrap_or(0))
+        Ok(self.sequence_numbers.uid_of(&self.folder_in(snapshot), self.sequence_numbers.count())?.unwrap_or(0))
     }
 
     /// Cuts a set of UIDs to the UIDs that the client knows.
