@@ -56,9 +56,9 @@ impl Session {
         if self.has_nothing_to_report() {
             return Ok(ReportProgress::All);
         }
-        let view = file.snapshot()?;
-        self.wait_for(view.ticket());
-        match self.report_from_snapshot(&view, updates, out)? {
+        let snapshot = file.snapshot()?;
+        self.wait_for(snapshot.ticket());
+        match self.report_from_snapshot(&snapshot, updates, out)? {
             ReportProgress::All => self.send_new_message_attributes(out),
             ReportProgress::Partial => Ok(ReportProgress::Partial),
         }
@@ -67,23 +67,23 @@ impl Session {
     /// Reports the changes in a snapshot that the client does not know.
     pub(crate) fn report_from_snapshot(
         &mut self,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         updates: PermittedUpdates,
         out: &mut ResponseWriter,
     ) -> Result<ReportProgress> {
-        self.record_changes(view)?;
+        self.record_changes(snapshot)?;
         if updates == PermittedUpdates::All {
-            self.report_vanished(view, out)?;
+            self.report_vanished(snapshot, out)?;
         }
-        self.report_new_messages(view, out)?;
-        self.report_flags(view, out)
+        self.report_new_messages(snapshot, out)?;
+        self.report_flags(snapshot, out)
     }
 
     /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
-    pub(crate) fn report_messages(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
-        self.record_changes(view)?;
-        self.report_vanished(view, out)?;
-        self.report_new_messages(view, out)
+    pub(crate) fn report_messages(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+        self.record_changes(snapshot)?;
+        self.report_vanished(snapshot, out)?;
+        self.report_new_messages(snapshot, out)
     }
 
     /// Enables CONDSTORE. If a mailbox is selected, reports the mod-sequence from which the client may start (RFC 7162
@@ -91,12 +91,12 @@ impl Session {
     ///
     /// This is the mod-sequence of the last change in the mailbox, unless that change has not been reported to the
     /// client yet.
-    pub(crate) fn enable_condstore(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+    pub(crate) fn enable_condstore(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         if std::mem::replace(&mut self.enabled.condstore, true) {
             return Ok(());
         }
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
-        let status = view.status(selected.folder).map_err(selected::selected_mailbox_error)?;
+        let status = snapshot.status(selected.folder).map_err(selected::selected_mailbox_error)?;
         let highest = status.highest_modseq.min(selected.reported_modseq);
         out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
@@ -111,13 +111,13 @@ impl Session {
     }
 
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
-    pub(crate) fn record_changes(&mut self, view: &MailSnapshot<'_>) -> Result<()> {
+    pub(crate) fn record_changes(&mut self, snapshot: &MailSnapshot<'_>) -> Result<()> {
         let selected = self.selected()?;
-        if view.modseq() <= selected.reported_modseq {
+        if snapshot.modseq() <= selected.reported_modseq {
             return Ok(());
         }
         let changes =
-            view.changes(selected.folder, selected.reported_modseq).map_err(selected::selected_mailbox_error)?;
+            snapshot.changes(selected.folder, selected.reported_modseq).map_err(selected::selected_mailbox_error)?;
         selected.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
         let known = selected.sequence_numbers.uid_next();
         let own = std::mem::take(&mut selected.own);
@@ -128,7 +128,7 @@ impl Session {
         Ok(())
     }
 
-    fn report_vanished(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+    fn report_vanished(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
         if !selected.sequence_numbers.has_vanished() {
@@ -138,23 +138,23 @@ impl Session {
             out.untagged().text("VANISHED ").ranges(selected.sequence_numbers.take_vanished().ranges()).crlf();
             return Ok(());
         }
-        let place = selected.folder_in(view);
+        let place = selected.folder_in(snapshot);
         selected.sequence_numbers.report_expunged(&place, |number| {
             out.untagged_number(u64::from(number), "EXPUNGE");
         })?;
         Ok(())
     }
 
-    fn report_new_messages(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+    fn report_new_messages(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
         let rev2 = self.enabled.rev2;
         let context = std::sync::Arc::clone(&self.context);
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
-        if view.modseq() <= selected.counted {
+        if snapshot.modseq() <= selected.counted {
             return Ok(());
         }
-        selected.counted = view.modseq();
-        let status = view.status(selected.folder).map_err(selected::selected_mailbox_error)?;
+        selected.counted = snapshot.modseq();
+        let status = snapshot.status(selected.folder).map_err(selected::selected_mailbox_error)?;
         let known = selected.sequence_numbers.uid_next();
         let uid_next = status.uid_next.0;
         if uid_next <= known {
@@ -176,30 +176,30 @@ impl Session {
         }
         out.untagged_number(u64::from(selected.sequence_numbers.count()), "EXISTS");
         if !rev2 {
-            out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
+            out.untagged_number(u64::from(selected.count_recent(snapshot)?), "RECENT");
         }
         self.record_new_messages(known..=uid_next.saturating_sub(1));
         Ok(())
     }
 
     /// Reports flags that other sessions changed, until the slice is full.
-    fn report_flags(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<ReportProgress> {
+    fn report_flags(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<ReportProgress> {
         if !self.reports_flag_changes() {
             self.selected()?.unreported.clear();
         }
         if self.selected()?.unreported.is_empty() {
             return Ok(ReportProgress::All);
         }
-        self.report_keywords(view, out)?;
+        self.report_keywords(snapshot, out)?;
         // NOTIFY requires the UID (RFC 5465 §5.1).
         let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
         while let Some(uid) = self.selected()?.unreported.pop() {
             let selected = self.selected()?;
-            let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
-            let number = selected.sequence_numbers.number_of(&selected.folder_in(view), uid)?;
+            let Some(entry) = snapshot.entry(selected.folder, Uid(uid))? else { continue };
+            let number = selected.sequence_numbers.number_of(&selected.folder_in(snapshot), uid)?;
             fetch_response::write_flags(
                 self,
-                view,
+                snapshot,
                 &fetch_response::NumberedEntry { number, entry: &entry, numbering },
                 out,
             )?;
@@ -211,12 +211,12 @@ impl Session {
     }
 
     /// Sends the flag lists again if there are keywords that have not been reported to the client.
-    pub(crate) fn report_keywords(&mut self, view: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
-        let count = view.keywords().names().len();
+    pub(crate) fn report_keywords(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+        let count = snapshot.keywords().names().len();
         let selected = self.selected()?;
         if count > selected.keywords_reported {
             selected.keywords_reported = count;
-            write_flag_lists(selected.is_writable(), view, out);
+            write_flag_lists(selected.is_writable(), snapshot, out);
         }
         Ok(())
     }
@@ -229,10 +229,10 @@ impl Session {
 }
 
 /// Writes FLAGS and PERMANENTFLAGS.
-pub(crate) fn write_flag_lists(writable: bool, view: &MailSnapshot<'_>, out: &mut ResponseWriter) {
+pub(crate) fn write_flag_lists(writable: bool, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) {
     const SYSTEM: &str = "\\Answered \\Flagged \\Deleted \\Seen \\Draft";
     let write_names = |out: &mut ResponseWriter| {
-        for name in view.keywords().names() {
+        for name in snapshot.keywords().names() {
             out.space().text(name);
         }
     };
