@@ -27,9 +27,9 @@ pub struct MessageCursor {
 impl MessageCursor {
     /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
-    pub fn new(mut remaining: Vec<UidRange>, view: &MailSnapshot<'_>) -> Self {
+    pub fn new(mut remaining: Vec<UidRange>, snapshot: &MailSnapshot<'_>) -> Self {
         remaining.reverse();
-        Self { remaining, ranked_at: view.modseq(), skipped_vanished: false }
+        Self { remaining, ranked_at: snapshot.modseq(), skipped_vanished: false }
     }
 
     /// Returns `true` if all messages have been visited.
@@ -60,18 +60,18 @@ impl MessageCursor {
     pub fn visit(
         &mut self,
         selected: &SelectedMailbox,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         count_max: usize,
         each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut slice = SliceState { left: count_max, flow: ControlFlow::Continue(()), failed: None };
-        let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
+        let ranks_hold = std::mem::replace(&mut self.ranked_at, snapshot.modseq()) == snapshot.modseq();
         if !ranks_hold {
             self.remaining.iter_mut().for_each(|uid_range| uid_range.rank = None);
         }
         while let Some(uid_range) = self.remaining.pop() {
             self.skipped_vanished |= contains_vanished(selected, &uid_range.uids);
-            let rest = slice.visit_range(selected, view, uid_range, each)?;
+            let rest = slice.visit_range(selected, snapshot, uid_range, each)?;
             let finished = rest.is_none() && slice.flow.is_continue();
             self.remaining.extend(rest);
             if !finished {
@@ -93,13 +93,13 @@ impl SliceState {
     fn visit_range(
         &mut self,
         selected: &SelectedMailbox,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         UidRange { uids, rank }: UidRange,
         each: &mut dyn FnMut(u32, FolderEntry) -> Result<ControlFlow<()>>,
     ) -> Result<Option<UidRange>> {
         let mut rank = match rank {
             Some(rank) => rank,
-            None => selected.folder_in(view).rank(*uids.start()).map_err(selected_mailbox_error)?,
+            None => selected.folder_in(snapshot).rank(*uids.start()).map_err(selected_mailbox_error)?,
         };
         let first = Uid(*uids.start());
         let last = Uid(*uids.end());
@@ -122,11 +122,11 @@ impl SliceState {
         };
         if first == last {
             // A single message is looked up, which is cheaper than a scan.
-            if let Some(entry) = view.entry(selected.folder, first).map_err(selected_mailbox_error)? {
+            if let Some(entry) = snapshot.entry(selected.folder, first).map_err(selected_mailbox_error)? {
                 let _ = visit(entry)?;
             }
         } else {
-            view.entries(selected.folder, first..=last, &mut visit).map_err(selected_mailbox_error)?;
+            snapshot.entries(selected.folder, first..=last, &mut visit).map_err(selected_mailbox_error)?;
         }
         match self.failed.take() {
             Some(error) => Err(error),

@@ -25,7 +25,7 @@ pub struct NumberedEntry<'e> {
 /// or if CONDSTORE or IMAP4rev2 is enabled.
 pub fn write_flags(
     session: &mut Session,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     message: &NumberedEntry<'_>,
     out: &mut ResponseWriter,
 ) -> Result<()> {
@@ -35,13 +35,13 @@ pub fn write_flags(
     let selected = session.selected()?;
     write_head(number, out);
     if condstore || rev2 || numbering == Numbering::Uid {
-        write_of_entry(&FetchAttribute::Uid, (selected, view, entry), out);
+        write_of_entry(&FetchAttribute::Uid, (selected, snapshot, entry), out);
         out.space();
     }
-    write_of_entry(&FetchAttribute::Flags, (selected, view, entry), out);
+    write_of_entry(&FetchAttribute::Flags, (selected, snapshot, entry), out);
     if condstore {
         out.space();
-        write_of_entry(&FetchAttribute::ModSeq, (selected, view, entry), out);
+        write_of_entry(&FetchAttribute::ModSeq, (selected, snapshot, entry), out);
     }
     out.byte(b')').crlf();
     Ok(())
@@ -61,11 +61,11 @@ pub fn write_head(number: u32, out: &mut ResponseWriter) {
 /// Writes an attribute that the folder's entry holds.
 pub fn write_of_entry(
     attribute: &FetchAttribute,
-    (selected, view, entry): (&SelectedMailbox, &MailSnapshot<'_>, &FolderEntry),
+    (selected, snapshot, entry): (&SelectedMailbox, &MailSnapshot<'_>, &FolderEntry),
     out: &mut ResponseWriter,
 ) {
     match attribute {
-        FetchAttribute::Flags => write_flag_list(selected, view, entry, out),
+        FetchAttribute::Flags => write_flag_list(selected, snapshot, entry, out),
         FetchAttribute::InternalDate => {
             out.text("INTERNALDATE ").date_time(entry.received.seconds());
         }
@@ -88,7 +88,12 @@ pub fn write_of_entry(
     }
 }
 
-fn write_flag_list(selected: &SelectedMailbox, view: &MailSnapshot<'_>, entry: &FolderEntry, out: &mut ResponseWriter) {
+fn write_flag_list(
+    selected: &SelectedMailbox,
+    snapshot: &MailSnapshot<'_>,
+    entry: &FolderEntry,
+    out: &mut ResponseWriter,
+) {
     out.text("FLAGS (");
     let mut separate = false;
     let mut write = |name: &str| {
@@ -98,7 +103,7 @@ fn write_flag_list(selected: &SelectedMailbox, view: &MailSnapshot<'_>, entry: &
         out.text(name);
     };
     flags::system_flag_names(entry.marks).for_each(&mut write);
-    entry.keywords.iter().filter_map(|keyword| view.keywords().name(*keyword)).for_each(&mut write);
+    entry.keywords.iter().filter_map(|keyword| snapshot.keywords().name(*keyword)).for_each(&mut write);
     if selected.is_recent(entry.uid.0) {
         write("\\Recent");
     }

@@ -51,9 +51,9 @@ impl NotifyWatch {
     /// Creates a watch. An empty list of groups watches no events.
     ///
     /// Returns an error if too many mailboxes would be watched.
-    pub fn new(groups: Vec<EventGroup>, view: &MailSnapshot<'_>) -> Result<Self> {
-        let reported = view.modseq();
-        let pushed = view.modseq();
+    pub fn new(groups: Vec<EventGroup>, snapshot: &MailSnapshot<'_>) -> Result<Self> {
+        let reported = snapshot.modseq();
+        let pushed = snapshot.modseq();
         let mut watch = Self {
             groups,
             mailboxes: BTreeMap::new(),
@@ -62,8 +62,8 @@ impl NotifyWatch {
             unannounced_uids: None,
             announcement: None,
         };
-        let subscriptions = view.subscriptions()?;
-        for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
+        let subscriptions = snapshot.subscriptions()?;
+        for folder in snapshot.folders()?.into_iter().filter(|folder| folder.selectable) {
             let subscribed = subscriptions.contains(&folder.name);
             if watch.events(&folder.name, subscribed).is_none() {
                 continue;
@@ -71,7 +71,7 @@ impl NotifyWatch {
             if watch.mailboxes.len() >= limits::WATCHED_MAILBOXES_MAX {
                 return Err(Error::No("[NOTIFICATIONOVERFLOW] too many mailboxes to watch"));
             }
-            let status = view.status(folder.id)?;
+            let status = snapshot.status(folder.id)?;
             watch.mailboxes.insert(folder.id, ReportedMailbox { name: folder.name, subscribed, status });
         }
         Ok(watch)
@@ -119,12 +119,12 @@ impl NotifyWatch {
         &mut self,
         selected: Option<ViewId>,
         condstore: bool,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
     ) -> Result<()> {
-        let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
-        let subscriptions = view.subscriptions()?;
-        let hierarchy = list_response::hierarchy(view)?;
+        let folders: Vec<Folder> = snapshot.folders()?.into_iter().filter(|folder| folder.selectable).collect();
+        let subscriptions = snapshot.subscriptions()?;
+        let hierarchy = list_response::hierarchy(snapshot)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
         let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
         let gone: Vec<ReportedMailbox> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();
@@ -134,7 +134,7 @@ impl NotifyWatch {
             }
         }
         for folder in folders {
-            let status = view.status(folder.id)?;
+            let status = snapshot.status(folder.id)?;
             let known = self.mailboxes.remove(&folder.id);
             let subscribed = subscriptions.contains(&folder.name);
             let Some(events) = self.events(&folder.name, subscribed) else {
@@ -156,7 +156,7 @@ impl NotifyWatch {
                 self.mailboxes.insert(folder.id, ReportedMailbox { name: folder.name, subscribed, status });
             }
         }
-        self.reported_modseq = view.modseq();
+        self.reported_modseq = snapshot.modseq();
         Ok(())
     }
 
@@ -308,10 +308,10 @@ impl Session {
         if watch.reported_modseq == file.database().modseq() {
             return Ok(());
         }
-        let view = file.snapshot()?;
+        let snapshot = file.snapshot()?;
         let selected = self.selected.as_ref().map(|selected| selected.folder);
-        watch.report_changes(selected, self.enabled.condstore, &view, out)?;
-        self.wait_for(view.ticket());
+        watch.report_changes(selected, self.enabled.condstore, &snapshot, out)?;
+        self.wait_for(snapshot.ticket());
         Ok(())
     }
 }
