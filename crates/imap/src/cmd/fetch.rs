@@ -33,26 +33,26 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         return Err(Error::Bad("QRESYNC is not enabled"));
     }
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     if wants_modseq {
-        session.enable_condstore(&view, out)?;
+        session.enable_condstore(&snapshot, out)?;
     }
-    synchronize(session, &view, fetch.numbering, out)?;
-    let mut uid_ranges = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
+    synchronize(session, &snapshot, fetch.numbering, out)?;
+    let mut uid_ranges = session.selected()?.resolve(&snapshot, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
-        let changes = view.changes(selected.folder, Modseq(since)).map_err(selected_mailbox_error)?;
+        let changes = snapshot.changes(selected.folder, Modseq(since)).map_err(selected_mailbox_error)?;
         if fetch.vanished {
-            write_vanished(selected, &view, (&fetch.set, &changes), out)?;
+            write_vanished(selected, &snapshot, (&fetch.set, &changes), out)?;
         }
         let meant = uids_of_ranges(uid_ranges);
         let changed = changes.changed.iter().map(|message| message.uid.0);
         let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
         uid_ranges = uids.ranges().map(UidRange::from).collect();
     }
-    let mut job = FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &view));
-    match job.slice(session, &file, &view, out)? {
+    let mut job = FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &snapshot));
+    match job.slice(session, &file, &snapshot, out)? {
         Some(reply) => Ok(reply.into()),
         None => Ok(CommandOutcome::Job(Box::new(job))),
     }
@@ -62,21 +62,21 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
 /// otherwise vanished messages are only recorded.
 pub fn synchronize(
     session: &mut Session,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     numbering: Numbering,
     out: &mut ResponseWriter,
 ) -> Result<()> {
     if numbering == Numbering::Uid {
-        session.report_from_snapshot(view, PermittedUpdates::All, out)?;
+        session.report_from_snapshot(snapshot, PermittedUpdates::All, out)?;
     }
-    session.selected()?.record_vanished(view)
+    session.selected()?.record_vanished(snapshot)
 }
 
 /// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
 /// exists.
 fn write_vanished(
     selected: &SelectedMailbox,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     (set, changes): (&MessageSet, &MailboxChanges),
     out: &mut ResponseWriter,
 ) -> Result<()> {
@@ -89,7 +89,7 @@ fn write_vanished(
     let vanished = if changes.complete {
         changes.vanished.intersection(&uids)
     } else {
-        select::missing_uids(view, selected, &uids)?
+        select::missing_uids(snapshot, selected, &uids)?
     };
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
@@ -141,10 +141,10 @@ enum WriteProgress {
 impl SlicedCommand for FetchJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let file = session.file()?;
-        let view = file.snapshot()?;
-        session.wait_for(view.ticket());
-        session.selected()?.record_vanished(&view)?;
-        self.slice(session, &file, &view, out)
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
+        session.selected()?.record_vanished(&snapshot)?;
+        self.slice(session, &file, &snapshot, out)
     }
 }
 
@@ -152,9 +152,9 @@ impl SlicedCommand for FetchJob {
 pub fn new_message_job(
     attributes: Vec<FetchAttribute>,
     uids: std::ops::RangeInclusive<u32>,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
 ) -> Box<dyn SlicedCommand> {
-    Box::new(FetchJob::new(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], view)))
+    Box::new(FetchJob::new(attributes, Numbering::Sequence, MessageCursor::new(vec![UidRange::from(uids)], snapshot)))
 }
 
 impl FetchJob {
@@ -189,17 +189,17 @@ impl FetchJob {
         &mut self,
         session: &mut Session,
         file: &MailFile,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
     ) -> Result<Option<TaggedReply>> {
         // The messages in the batch have been picked from an earlier snapshot, and the first of them may be unfinished.
         if self.sends_flags && self.batch.is_empty() {
-            session.report_keywords(view, out)?;
+            session.report_keywords(snapshot, out)?;
         }
         if self.reads_contents {
-            self.write_contents(session, file, view, out)?;
+            self.write_contents(session, file, snapshot, out)?;
         } else {
-            self.write_entries(session.selected()?, view, out)?;
+            self.write_entries(session.selected()?, snapshot, out)?;
         }
         if !self.cursor.is_done() || !self.batch.is_empty() {
             return Ok(None);
@@ -216,16 +216,16 @@ impl FetchJob {
     fn write_entries(
         &mut self,
         selected: &SelectedMailbox,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
     ) -> Result<()> {
-        self.cursor.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
+        self.cursor.visit(selected, snapshot, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
             for (index, attribute) in self.attributes.iter().enumerate() {
                 if index > 0 {
                     out.space();
                 }
-                write_of_entry(attribute, (selected, view, &entry), out);
+                write_of_entry(attribute, (selected, snapshot, &entry), out);
             }
             out.byte(b')').crlf();
             Ok(if is_full(out) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -237,14 +237,14 @@ impl FetchJob {
         &mut self,
         session: &mut Session,
         file: &MailFile,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         out: &mut ResponseWriter,
     ) -> Result<()> {
         if self.batch.is_empty() {
-            self.fill_batch(session, file, view)?;
+            self.fill_batch(session, file, snapshot)?;
         }
         while let Some(picked) = self.batch.pop_front() {
-            let written = self.write_message(session, view, &picked, out)?;
+            let written = self.write_message(session, snapshot, &picked, out)?;
             if written == WriteProgress::Part {
                 self.batch.push_front(picked);
             }
@@ -257,11 +257,11 @@ impl FetchJob {
 
     /// Fills the batch with the next messages, and marks them as seen if the attributes require it. The sizes of the
     /// messages limit a batch only if their bodies are read.
-    fn fill_batch(&mut self, session: &mut Session, file: &MailFile, view: &MailSnapshot<'_>) -> Result<()> {
+    fn fill_batch(&mut self, session: &mut Session, file: &MailFile, snapshot: &MailSnapshot<'_>) -> Result<()> {
         let mut bytes = 0_u64;
         let reads_bodies = self.reads_bodies;
         let batch = &mut self.batch;
-        self.cursor.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
+        self.cursor.visit(session.selected()?, snapshot, limits::SLICE_CONTENTS, &mut |number, entry| {
             bytes = bytes.saturating_add(if reads_bodies { entry.size } else { 0 });
             batch.push_back(BatchMessage { number, entry, sends_flags: false });
             let full = bytes >= limits::SLICE_BYTES as u64;
@@ -273,16 +273,16 @@ impl FetchJob {
     fn write_message(
         &mut self,
         session: &mut Session,
-        view: &MailSnapshot<'_>,
+        snapshot: &MailSnapshot<'_>,
         picked: &BatchMessage,
         out: &mut ResponseWriter,
     ) -> Result<WriteProgress> {
-        let Some(message) = view.message_of(&picked.entry)?.map(OpenedMessage) else {
+        let Some(message) = snapshot.message_of(&picked.entry)?.map(OpenedMessage) else {
             // Within a literal no other data can be sent, so the connection must end.
             return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(WriteProgress::All) };
         };
         let condstore = session.enabled.condstore;
-        let entry = (&*session.selected()?, view, &picked.entry);
+        let entry = (&*session.selected()?, snapshot, &picked.entry);
         let start = out.len();
         let mut next = 0;
         let mut is_empty = self.piece.is_none();
