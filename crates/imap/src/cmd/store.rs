@@ -22,18 +22,18 @@ use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, Ta
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     session.selected_writable()?;
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     if store.unchanged_since.is_some() {
-        session.enable_condstore(&view, out)?;
+        session.enable_condstore(&snapshot, out)?;
     }
     if store.numbering == Numbering::Uid {
         // Flags are sent only after the change. Flags sent before it would undo, in the client's view, a change that
         // the client makes with `.SILENT`.
-        session.report_messages(&view, out)?;
+        session.report_messages(&snapshot, out)?;
     }
-    session.record_changes(&view)?;
-    let uid_ranges = session.selected()?.resolve(&view, &store.set, store.numbering)?;
+    session.record_changes(&snapshot)?;
+    let uid_ranges = session.selected()?.resolve(&snapshot, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
         StoreAction::Add => FlagChange::Add(flags),
@@ -45,12 +45,12 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWrite
         numbering: store.numbering,
         silent: store.silent,
         unchanged_since: store.unchanged_since.map(Modseq),
-        cursor: MessageCursor::new(uid_ranges, &view),
+        cursor: MessageCursor::new(uid_ranges, &snapshot),
         unreported: Vec::new(),
         modseq: Modseq(0),
         modified: UidSet::new(),
     };
-    job.change_batch(session, view)?;
+    job.change_batch(session, snapshot)?;
     Ok(CommandOutcome::Job(Box::new(job)))
 }
 
@@ -73,9 +73,9 @@ impl SlicedCommand for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         if self.unreported.is_empty() && !self.cursor.is_done() {
             let file = session.file()?;
-            let view = file.snapshot()?;
-            session.record_changes(&view)?;
-            self.change_batch(session, view)?;
+            let snapshot = file.snapshot()?;
+            session.record_changes(&snapshot)?;
+            self.change_batch(session, snapshot)?;
         }
         self.report_batch(session, out)?;
         if !self.unreported.is_empty() || !self.cursor.is_done() {
@@ -92,11 +92,11 @@ impl SlicedCommand for StoreJob {
 
 impl StoreJob {
     /// Changes the next messages in one transaction.
-    fn change_batch(&mut self, session: &mut Session, view: MailSnapshot<'_>) -> Result<()> {
+    fn change_batch(&mut self, session: &mut Session, snapshot: MailSnapshot<'_>) -> Result<()> {
         let file = session.file()?;
         let selected = session.selected()?;
-        let batch = self.take_batch(selected, &view)?;
-        drop(view);
+        let batch = self.take_batch(selected, &snapshot)?;
+        drop(snapshot);
         if batch.is_empty() {
             return Ok(());
         }
@@ -117,13 +117,13 @@ impl StoreJob {
     }
 
     /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
-    fn take_batch(&mut self, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<UidSet> {
+    fn take_batch(&mut self, selected: &SelectedMailbox, snapshot: &MailSnapshot<'_>) -> Result<UidSet> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
         if let Some(few) = self.cursor.take_remaining_up_to(selected, count_max) {
             return Ok(few);
         }
         let mut batch = UidSet::new();
-        self.cursor.visit(selected, view, count_max, &mut |_, entry| {
+        self.cursor.visit(selected, snapshot, count_max, &mut |_, entry| {
             batch.insert(entry.uid.0);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -146,19 +146,21 @@ impl StoreJob {
             return Ok(());
         }
         let file = session.file()?;
-        let view = file.snapshot()?;
-        session.wait_for(view.ticket());
-        session.selected()?.record_vanished(&view)?;
-        session.report_keywords(&view, out)?;
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
+        session.selected()?.record_vanished(&snapshot)?;
+        session.report_keywords(&snapshot, out)?;
         while let Some(uid) = self.unreported.pop() {
             let selected = session.selected()?;
-            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(selected_mailbox_error)? else { continue };
-            let number = selected.sequence_numbers.number_of(&selected.folder_in(&view), uid)?;
+            let Some(entry) = snapshot.entry(selected.folder, Uid(uid)).map_err(selected_mailbox_error)? else {
+                continue;
+            };
+            let number = selected.sequence_numbers.number_of(&selected.folder_in(&snapshot), uid)?;
             if self.silent && entry.modseq == self.modseq {
                 fetch_response::write_modseq(number, &entry, out);
             } else {
                 let message = fetch_response::NumberedEntry { number, entry: &entry, numbering: self.numbering };
-                fetch_response::write_flags(session, &view, &message, out)?;
+                fetch_response::write_flags(session, &snapshot, &message, out)?;
             }
             if is_full(out) {
                 break;
@@ -172,10 +174,10 @@ impl StoreJob {
             return Ok(format!("MODIFIED {}", self.modified));
         }
         let file = session.file()?;
-        let view = file.snapshot()?;
+        let snapshot = file.snapshot()?;
         let selected = session.selected()?;
-        selected.record_vanished(&view)?;
-        let place = selected.folder_in(&view);
+        selected.record_vanished(&snapshot)?;
+        let place = selected.folder_in(&snapshot);
         let uids = self.modified.ranges().flatten();
         let numbers = uids.map(|uid| selected.sequence_numbers.number_of(&place, uid));
         Ok(format!("MODIFIED {}", numbers.collect::<mail::Result<UidSet>>()?))
