@@ -27,16 +27,16 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     }
     session.enabled.condstore |= select.condstore;
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     let name = select.mailbox.as_str();
-    let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
+    let folder = snapshot.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
     if !folder.selectable {
         return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
-    let status = view.status(folder.id)?;
+    let status = snapshot.status(folder.id)?;
     let mut selected = SelectedMailbox::new(&folder, select.mode, &status);
-    selected.mark_up_to_date(&view);
+    selected.mark_up_to_date(&snapshot);
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.context.recent;
     let uid_next = status.uid_next.0;
@@ -48,9 +48,9 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     if !session.enabled.rev2 {
         selected.add_recent(unclaimed..uid_next);
     }
-    write(session, &view, (&selected, &status), out)?;
+    write(session, &snapshot, (&selected, &status), out)?;
     if let Some(qresync) = select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
-        resynchronize(&mut selected, &view, qresync, out)?;
+        resynchronize(&mut selected, &snapshot, qresync, out)?;
     }
     let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
     session.selected = Some(Box::new(selected));
@@ -60,18 +60,18 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
 
 fn write(
     session: &Session,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     (selected, status): (&SelectedMailbox, &FolderStatus),
     out: &mut ResponseWriter,
 ) -> Result<()> {
-    updates::write_flag_lists(selected.is_writable(), view, out);
+    updates::write_flag_lists(selected.is_writable(), snapshot, out);
     out.untagged_number(u64::from(status.messages), "EXISTS");
     if session.enabled.rev2 {
         out.untagged().text("LIST () \"/\" ").mailbox(&selected.name).crlf();
     } else {
-        out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
-        if let Some(uid) = view.first_unseen(selected.folder)? {
-            let number = view.rank(selected.folder, uid)?.saturating_add(1);
+        out.untagged_number(u64::from(selected.count_recent(snapshot)?), "RECENT");
+        if let Some(uid) = snapshot.first_unseen(selected.folder)? {
+            let number = snapshot.rank(selected.folder, uid)?.saturating_add(1);
             out.untagged().text("OK [UNSEEN ").number(u64::from(number)).text("] first unseen message").crlf();
         }
     }
@@ -85,20 +85,20 @@ fn write(
 /// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
 fn resynchronize(
     selected: &mut SelectedMailbox,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     qresync: &Qresync,
     out: &mut ResponseWriter,
 ) -> Result<()> {
     let last = selected.sequence_numbers.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
     let known = selected.known_uids(known);
-    let changes = view.changes(selected.folder, Modseq(qresync.modseq))?;
+    let changes = snapshot.changes(selected.folder, Modseq(qresync.modseq))?;
     let vanished = if changes.complete {
         changes.vanished.intersection(&known)
     } else {
         let mut doubtful = known.clone();
-        doubtful.remove_range(0..=unchanged_until_uid(selected, view, qresync)?);
-        missing_uids(view, selected, &doubtful)?
+        doubtful.remove_range(0..=unchanged_until_uid(selected, snapshot, qresync)?);
+        missing_uids(snapshot, selected, &doubtful)?
     };
     if !vanished.is_empty() {
         out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
@@ -110,13 +110,13 @@ fn resynchronize(
 
 /// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
 /// 7162 §3.2.5.2). Returns 0 if nothing is certain.
-fn unchanged_until_uid(selected: &SelectedMailbox, view: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
+fn unchanged_until_uid(selected: &SelectedMailbox, snapshot: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
     let mut sure = 0;
     for (number, uid) in numbers.numbers_in_order(count_max).zip(uids.numbers_in_order(count_max)) {
         let Some(index) = number.checked_sub(1) else { continue };
-        if selected.folder_in(view).uid_at(index)? != Some(uid) {
+        if selected.folder_in(snapshot).uid_at(index)? != Some(uid) {
             break;
         }
         sure = sure.max(uid);
@@ -125,7 +125,7 @@ fn unchanged_until_uid(selected: &SelectedMailbox, view: &MailSnapshot<'_>, qres
 }
 
 /// Returns the UIDs in a set that belong to no message.
-pub fn missing_uids(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<UidSet> {
+pub fn missing_uids(snapshot: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<UidSet> {
     let mut missing = UidSet::new();
     for range in uids.ranges() {
         let mut expected = u64::from(*range.start());
@@ -135,7 +135,7 @@ pub fn missing_uids(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &
             }
             expected = uid + 1;
         };
-        view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
+        snapshot.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
             gap_before(u64::from(entry.uid.0));
             Ok(ControlFlow::Continue(()))
         })?;

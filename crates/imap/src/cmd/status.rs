@@ -22,27 +22,27 @@ pub fn status(
     out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     if items.contains(&StatusItem::HighestModSeq) {
-        session.enable_condstore(&view, out)?;
+        session.enable_condstore(&snapshot, out)?;
     }
-    write(session, &view, (mailbox.as_str(), items), out)?;
+    write(session, &snapshot, (mailbox.as_str(), items), out)?;
     Ok(TaggedReply::completed().into())
 }
 
 /// Writes the STATUS response of a mailbox with the requested items.
 pub fn write(
     session: &Session,
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     (name, items): (&str, &[StatusItem]),
     out: &mut ResponseWriter,
 ) -> Result<()> {
-    let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
+    let folder = snapshot.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
     if !folder.selectable {
         return Err(Error::No("[NONEXISTENT] this name is only a level of the hierarchy, not a mailbox"));
     }
-    let status = view.status(folder.id)?;
+    let status = snapshot.status(folder.id)?;
     out.untagged().text("STATUS ").mailbox(name).text(" (");
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
@@ -50,12 +50,12 @@ pub fn write(
         }
         match item {
             StatusItem::DeletedStorage => {
-                out.text("DELETED-STORAGE ").number(deleted_bytes(view, folder.id, &status)?);
+                out.text("DELETED-STORAGE ").number(deleted_bytes(snapshot, folder.id, &status)?);
             }
             StatusItem::Recent => {
                 let database = session.file()?.database().number();
                 let first = session.context.recent.first_unclaimed((database, folder.id), status.uid_next.0);
-                let recent = status.messages.saturating_sub(view.rank(folder.id, Uid(first))?);
+                let recent = status.messages.saturating_sub(snapshot.rank(folder.id, Uid(first))?);
                 out.text("RECENT ").number(u64::from(recent));
             }
             StatusItem::AppendLimit => {
@@ -87,13 +87,13 @@ fn write_item(item: StatusItem, status: &FolderStatus, out: &mut ResponseWriter)
 }
 
 /// Returns the total size of the messages with `\Deleted`. Reads the entries only if there are such messages.
-fn deleted_bytes(view: &MailSnapshot<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
+fn deleted_bytes(snapshot: &MailSnapshot<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
     let mut bytes = 0_u64;
     let mut left = status.deleted;
     if left == 0 {
         return Ok(0);
     }
-    view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+    snapshot.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
         if entry.marks.contains(Marks::DELETED) {
             bytes = bytes.saturating_add(entry.size);
             left = left.saturating_sub(1);
