@@ -18,7 +18,7 @@ pub struct MessageEntry<'e> {
     /// The folder's entry.
     pub entry: &'e FolderEntry,
     /// The snapshot, which resolves keyword names.
-    pub view: &'e MailSnapshot<'e>,
+    pub snapshot: &'e MailSnapshot<'e>,
     /// The session's view of the mailbox, which records the recent messages.
     pub selected: &'e SelectedMailbox,
     /// For each searched text, by its number, the messages that are known to lack it.
@@ -51,7 +51,7 @@ impl message::EntryData for MessageEntry<'_> {
 
     fn has_keyword(&self, keyword: &str) -> bool {
         !self.entry.keywords.is_empty()
-            && self.view.keywords().find(keyword).is_some_and(|known| self.entry.keywords.contains(&known))
+            && self.snapshot.keywords().find(keyword).is_some_and(|known| self.entry.keywords.contains(&known))
     }
 
     fn is_recent(&self) -> bool {
@@ -78,7 +78,7 @@ impl message::EntryData for MessageEntry<'_> {
         let entry = self.entry;
         self.excluded
             .get(number)
-            .is_some_and(|excluded| excluded.excludes(entry.note, entry.modseq, self.view.modseq()))
+            .is_some_and(|excluded| excluded.excludes(entry.note, entry.modseq, self.snapshot.modseq()))
     }
 }
 

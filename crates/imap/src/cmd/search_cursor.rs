@@ -62,45 +62,45 @@ impl SearchCursor {
         out: &mut ResponseWriter,
     ) -> Result<Self> {
         let file = session.file()?;
-        let view = file.snapshot()?;
-        session.wait_for(view.ticket());
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
         if contains_modseq(key) {
-            session.enable_condstore(&view, out)?;
+            session.enable_condstore(&snapshot, out)?;
         }
-        fetch::synchronize(session, &view, numbering, out)?;
+        fetch::synchronize(session, &snapshot, numbering, out)?;
         let now = session.context.clock.now();
         let full_text = Arc::clone(&session.context.full_text);
         let selected = session.selected()?;
-        let plan = SearchPlan::new(&resolve_key(key, selected, &view)?, now);
+        let plan = SearchPlan::new(&resolve_key(key, selected, &snapshot)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
         let excluded = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
-            find_excluded_notes(&plan, &view, &full_text)
+            find_excluded_notes(&plan, &snapshot, &full_text)
         } else {
             Vec::new()
         };
         let uid_ranges = known.ranges().map(UidRange::from).collect();
-        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &view), opens, excluded })
+        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &snapshot), opens, excluded })
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
     pub fn slice(&mut self, session: &mut Session, each: &mut dyn FnMut(&SearchMatch<'_>)) -> Result<bool> {
         let file = session.file()?;
-        let view = file.snapshot()?;
-        session.wait_for(view.ticket());
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
         let selected = session.selected()?;
-        selected.record_vanished(&view)?;
+        selected.record_vanished(&snapshot)?;
         let plan = &self.plan;
         let excluded = &self.excluded;
         let opens = self.opens;
         let mut opened = 0_usize;
-        self.cursor.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
-            let facts = MessageEntry { entry: &entry, view: &view, selected, excluded };
+        self.cursor.visit(selected, &snapshot, limits::SLICE_MESSAGES, &mut |number, entry| {
+            let facts = MessageEntry { entry: &entry, snapshot: &snapshot, selected, excluded };
             let decided = plan.decide(&facts);
             let opens_it = decided.is_none() || (decided == Some(true) && opens == OpenPolicy::Matching);
             let mut message = None;
             if opens_it {
-                message = view.message_of(&entry)?.map(OpenedMessage);
+                message = snapshot.message_of(&entry)?.map(OpenedMessage);
                 opened += 1;
             }
             let matches = match (decided, &message) {
@@ -120,14 +120,18 @@ impl SearchCursor {
 
 /// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
 /// slower but its result is the same.
-fn find_excluded_notes(plan: &SearchPlan, view: &MailSnapshot<'_>, full_text: &FullTextProvider) -> Vec<ExcludedNotes> {
+fn find_excluded_notes(
+    plan: &SearchPlan,
+    snapshot: &MailSnapshot<'_>,
+    full_text: &FullTextProvider,
+) -> Vec<ExcludedNotes> {
     let mut sought = plan.sought_texts();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
     if sought.is_empty() {
         return Vec::new();
     }
     let found = full_text().and_then(|index| match index {
-        Some(index) => view.messages_without(&index, &sought),
+        Some(index) => snapshot.messages_without(&index, &sought),
         None => Ok(Vec::new()),
     });
     found.unwrap_or_else(|error| {
@@ -149,11 +153,11 @@ pub fn contains_modseq(key: &SearchKey) -> bool {
 
 /// Replaces sequence numbers and saved results by UIDs. The recursion is bounded because the decoder limits the depth
 /// of keys.
-fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, view: &MailSnapshot<'_>) -> Result<SearchKey> {
-    let resolve = |key: &SearchKey| resolve_key(key, selected, view);
+fn resolve_key(key: &SearchKey, selected: &SelectedMailbox, snapshot: &MailSnapshot<'_>) -> Result<SearchKey> {
+    let resolve = |key: &SearchKey| resolve_key(key, selected, snapshot);
     Ok(match key {
-        SearchKey::Sequence(set) => uid_key(selected.resolve_existing(view, set, Numbering::Sequence)?),
-        SearchKey::Uid(set) => uid_key(selected.resolve_existing(view, set, Numbering::Uid)?),
+        SearchKey::Sequence(set) => uid_key(selected.resolve_existing(snapshot, set, Numbering::Sequence)?),
+        SearchKey::Uid(set) => uid_key(selected.resolve_existing(snapshot, set, Numbering::Uid)?),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(resolve).collect::<Result<_>>()?),
         SearchKey::Or(one, other) => SearchKey::Or(Box::new(resolve(one)?), Box::new(resolve(other)?)),
         SearchKey::Not(key) => SearchKey::Not(Box::new(resolve(key)?)),
