@@ -37,11 +37,11 @@ impl Transfer {
     /// Resolves the messages and the target mailbox.
     pub fn prepare(session: &mut Session, transfer: &TransferCommand) -> Result<Self> {
         let file = session.file()?;
-        let view = file.snapshot()?;
-        let target = target_mailbox(&view, &transfer.mailbox)?;
+        let snapshot = file.snapshot()?;
+        let target = target_mailbox(&snapshot, &transfer.mailbox)?;
         let selected = session.selected()?;
-        selected.record_vanished(&view)?;
-        let uids = uids_of_ranges(selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        selected.record_vanished(&snapshot)?;
+        let uids = uids_of_ranges(selected.resolve(&snapshot, &transfer.set, transfer.numbering)?);
         let is_requested = |uid: &u32| uids.contains(*uid);
         if transfer.numbering == Numbering::Sequence
             && selected.sequence_numbers.unreported_vanished().iter().any(is_requested)
@@ -50,15 +50,15 @@ impl Transfer {
             // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));
         }
-        drop(view);
+        drop(snapshot);
         Ok(Self { file, uids, target })
     }
 }
 
 /// Returns the target mailbox of a command that stores messages. The error for a missing mailbox tells the client that
 /// it may create it.
-pub fn target_mailbox(view: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
-    match view.folder(mailbox.as_str())? {
+pub fn target_mailbox(snapshot: &mail::mailbox::MailSnapshot<'_>, mailbox: &MailboxName) -> Result<ViewId> {
+    match snapshot.folder(mailbox.as_str())? {
         Some(folder) if folder.selectable => Ok(folder.id),
         _ => Err(Error::TargetMailboxMissing),
     }

@@ -22,9 +22,9 @@ pub fn enable(session: &mut Session, names: &[String], out: &mut ResponseWriter)
     out.crlf();
     if requested("CONDSTORE") || requested("QRESYNC") {
         let file = session.file()?;
-        let view = file.snapshot()?;
-        session.wait_for(view.ticket());
-        session.enable_condstore(&view, out)?;
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
+        session.enable_condstore(&snapshot, out)?;
     }
     session.enabled.qresync |= requested("QRESYNC");
     session.enabled.utf8 |= requested("UTF8=ACCEPT");

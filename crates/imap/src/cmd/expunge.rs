@@ -15,9 +15,9 @@ pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Respo
     let selected = session.selected_writable()?;
     let uids = match set {
         Some(set) => {
-            let view = file.snapshot()?;
-            selected.record_vanished(&view)?;
-            Some(uids_of_ranges(selected.resolve(&view, set, Numbering::Uid)?))
+            let snapshot = file.snapshot()?;
+            selected.record_vanished(&snapshot)?;
+            Some(uids_of_ranges(selected.resolve(&snapshot, set, Numbering::Uid)?))
         }
         None => None,
     };

@@ -15,9 +15,9 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter)
         return Ok(TaggedReply::completed().into());
     }
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
-    let hierarchy = hierarchy(&view)?;
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
+    let hierarchy = hierarchy(&snapshot)?;
     let patterns: Vec<MailboxPattern> =
         list.patterns.iter().map(|pattern| MailboxPattern::new(list.reference.as_str(), pattern)).collect();
     let form = ListForm {
@@ -28,7 +28,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut ResponseWriter)
     for listed in hierarchy.list(&patterns, list.selection) {
         write(&listed, form, out);
         if let Some(items) = list.returns.status.as_ref().filter(|_| listed.mailbox.exists) {
-            status::write(session, &view, (listed.name, items), out)?;
+            status::write(session, &snapshot, (listed.name, items), out)?;
         }
     }
     Ok(TaggedReply::completed().into())

@@ -15,10 +15,10 @@ pub fn lsub(
 ) -> Result<CommandOutcome> {
     let Some(pattern) = pattern else { return Ok(TaggedReply::completed().into()) };
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     let pattern = MailboxPattern::new(reference.as_str(), pattern);
-    for (name, subscribed) in list_response::hierarchy(&view)?.subscribed(&pattern) {
+    for (name, subscribed) in list_response::hierarchy(&snapshot)?.subscribed(&pattern) {
         out.untagged().text(if subscribed { "LSUB () \"/\" " } else { "LSUB (\\Noselect) \"/\" " });
         out.mailbox(name).crlf();
     }

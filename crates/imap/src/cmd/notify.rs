@@ -10,15 +10,15 @@ use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 /// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
 pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
     let (tells_status, groups) = match notify {
         NotifyCommand::None => (false, Vec::new()),
         NotifyCommand::Set { status, groups } => (status, groups),
     };
-    let watch = NotifyWatch::new(groups, &view)?;
+    let watch = NotifyWatch::new(groups, &snapshot)?;
     if session.selected.is_some() {
-        session.report_from_snapshot(&view, PermittedUpdates::All, out)?;
+        session.report_from_snapshot(&snapshot, PermittedUpdates::All, out)?;
     }
     if tells_status {
         let selected = session.selected.as_ref().map(|selected| selected.folder);
@@ -28,7 +28,7 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWr
             if session.enabled.condstore || events.flags {
                 items.push(StatusItem::HighestModSeq);
             }
-            status::write(session, &view, (name, &items), out)?;
+            status::write(session, &snapshot, (name, &items), out)?;
         }
     }
     session.watch = Some(Box::new(watch));

@@ -28,9 +28,9 @@ pub fn get_quota_root(
     out: &mut ResponseWriter,
 ) -> Result<CommandOutcome> {
     let file = session.file()?;
-    let view = file.snapshot()?;
-    session.wait_for(view.ticket());
-    view.folder(mailbox.as_str())?.ok_or_else(|| mail::Error::NoMailbox(mailbox.as_str().to_owned()))?;
+    let snapshot = file.snapshot()?;
+    session.wait_for(snapshot.ticket());
+    snapshot.folder(mailbox.as_str())?.ok_or_else(|| mail::Error::NoMailbox(mailbox.as_str().to_owned()))?;
     let quota = file.quota()?;
     out.untagged().text("QUOTAROOT ").mailbox(mailbox.as_str());
     if quota.limit_bytes.is_some() {

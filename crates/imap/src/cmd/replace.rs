@@ -16,16 +16,16 @@ use crate::session::{CommandOutcome, SelectedMailbox, Session, TaggedReply};
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
-    let view = file.snapshot()?;
-    selected.record_vanished(&view)?;
+    let snapshot = file.snapshot()?;
+    selected.record_vanished(&snapshot)?;
     let only = SequenceRange { first: replace.target, last: replace.target };
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
-    let uids = uids_of_ranges(selected.resolve(&view, &set, replace.numbering)?);
-    let old = last_existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
-    let target = copy::target_mailbox(&view, &replace.mailbox)?;
+    let uids = uids_of_ranges(selected.resolve(&snapshot, &set, replace.numbering)?);
+    let old = last_existing(&snapshot, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
+    let target = copy::target_mailbox(&snapshot, &replace.mailbox)?;
     let message = append::new_message(replace.message)?;
     let folder = selected.folder;
-    drop(view);
+    drop(snapshot);
     let (uid_validity, uid, ticket) = file.replace(folder, old, target, &message)?;
     session.wait_for(ticket);
     out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
@@ -35,10 +35,10 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Respons
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
 /// the range down to UID 1.
-fn last_existing(view: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<Option<Uid>> {
+fn last_existing(snapshot: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<Option<Uid>> {
     let Some(range) = uids.ranges().next() else { return Ok(None) };
     let mut found = None;
-    view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
+    snapshot.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
         found = Some(entry.uid);
         Ok(ControlFlow::Continue(()))
     })?;
