@@ -114,8 +114,12 @@ fn main() {
 }
 
 fn fill(file: &MailFile, count: usize) {
-    let inbox =
-        file.snapshot().and_then(|view| view.folder("INBOX")).expect("there is an inbox").expect("it exists").id;
+    let inbox = file
+        .snapshot()
+        .and_then(|snapshot| snapshot.folder("INBOX"))
+        .expect("there is an inbox")
+        .expect("it exists")
+        .id;
     let message = |number: usize| {
         let head = format!("From: Bob <bob@x>\r\nTo: u@x\r\nSubject: message {number}\r\nMessage-ID: <{number}@x>\r\n");
         let raw = format!("{head}Date: Thu, 1 Jan 2026 10:00:00 +0100\r\n\r\n{}", "some text of a mail\r\n".repeat(30));

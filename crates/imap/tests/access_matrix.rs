@@ -58,8 +58,11 @@ const COMMANDS_WITHOUT_ACCESS: &str =
 fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     let world = TestServer::new();
     let file = world.open_as_server("alice");
-    let inbox =
-        file.snapshot().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
+    let inbox = file
+        .snapshot()
+        .and_then(|snapshot| snapshot.folder("INBOX"))
+        .expect("the store works")
+        .expect("there is an inbox");
     let flags: Flags = ["\\Deleted"].into_iter().collect();
     let message = NewMessage { raw: b"Subject: a\r\n\r\nb\r\n".to_vec(), flags, received: None };
     file.append(inbox.id, &[message]).expect("the message is stored");

@@ -245,8 +245,8 @@ fn messages_ruled_out_by_the_index_are_not_read() {
     let world = world_with_others();
     let file = world.open_as_server("alice");
     deliver(&file, b"Subject: plan\r\n\r\nan aeroplane\r\n");
-    let view = |world: &TestServer| {
-        let view = file.snapshot().expect("a snapshot");
+    let ruled_out = |world: &TestServer| {
+        let snapshot = file.snapshot().expect("a snapshot");
         let sought = |part, folded: &str| search::SubstringKey { part, folded: folded.to_owned() };
         let texts = [
             vec![sought(search::NotePart::Body, "EROPL")],
@@ -256,12 +256,12 @@ fn messages_ruled_out_by_the_index_are_not_read() {
             vec![sought(search::NotePart::Body, "PORT NUMBER 3")],
             vec![sought(search::NotePart::Body, " - ")],
         ];
-        let excluded = view.messages_without(&world.search(), &texts).expect("the index is sound");
+        let excluded = snapshot.messages_without(&world.search(), &texts).expect("the index is sound");
         excluded.iter().map(search::ExcludedNotes::len).collect::<Vec<_>>()
     };
-    assert_eq!(view(&world), [0_usize; 0], "before indexing, no message is ruled out");
+    assert_eq!(ruled_out(&world), [0_usize; 0], "before indexing, no message is ruled out");
     world.index("alice");
-    assert_eq!(view(&world), [ADDITIONAL_MESSAGES, ADDITIONAL_MESSAGES, 0, 1, ADDITIONAL_MESSAGES + 1 - 11, 0]);
+    assert_eq!(ruled_out(&world), [ADDITIONAL_MESSAGES, ADDITIONAL_MESSAGES, 0, 1, ADDITIONAL_MESSAGES + 1 - 11, 0]);
     let mut client = Client::new(Connection::at(&world.context, Peer::local()));
     assert_eq!(client.search("BODY", "eropl")[0], format!("* SEARCH {}", ADDITIONAL_MESSAGES + 1));
     assert_eq!(world.index_uses.swap(0, Ordering::Relaxed), 1);

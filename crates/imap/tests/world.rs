@@ -96,8 +96,11 @@ impl TestServer {
 
 /// Delivers a message to the inbox, as the router does.
 pub fn deliver(file: &MailFile, raw: &[u8]) {
-    let inbox =
-        file.snapshot().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
+    let inbox = file
+        .snapshot()
+        .and_then(|snapshot| snapshot.folder("INBOX"))
+        .expect("the store works")
+        .expect("there is an inbox");
     let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
     let (_, _, ticket) = file.append(inbox.id, &[message]).expect("the message is stored");
     file.durable(ticket).wait().expect("the store works");
