@@ -123,25 +123,28 @@ fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse 
 }
 
 fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
-    let view = file.snapshot()?;
-    let inbox = view.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
-    let status = view.status(inbox.id)?;
+    let snapshot = file.snapshot()?;
+    let inbox = snapshot.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
+    let status = snapshot.status(inbox.id)?;
     let mut messages = Vec::new();
-    view.entries(inbox.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+    snapshot.entries(inbox.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
         let octets = entry.size.saturating_add(entry.crlf_growth);
         messages.push(MaildropMessage { uid: entry.uid, note: entry.note, octets });
         Ok(if messages.len() < MESSAGES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
-    let durable = Some(file.durable(view.ticket()));
-    drop(view);
+    let durable = Some(file.durable(snapshot.ticket()));
+    drop(snapshot);
     let maildrop = Maildrop { file, folder: inbox.id, uid_validity: status.uid_validity, messages };
     Ok(DurableResponse { response: BackendResponse::Opened(maildrop), durable })
 }
 
 fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<DurableResponse> {
-    let view = file.snapshot()?;
-    let raw = view.message(note)?.map(|message| message.raw()).transpose()?;
-    Ok(DurableResponse { response: BackendResponse::Message(raw, lines), durable: Some(file.durable(view.ticket())) })
+    let snapshot = file.snapshot()?;
+    let raw = snapshot.message(note)?.map(|message| message.raw()).transpose()?;
+    Ok(DurableResponse {
+        response: BackendResponse::Message(raw, lines),
+        durable: Some(file.durable(snapshot.ticket())),
+    })
 }
 
 fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<DurableResponse> {

@@ -119,16 +119,17 @@ impl World {
 
     fn inbox(&self) -> Vec<String> {
         let file = self.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let view = file.snapshot().expect("a snapshot");
-        let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
+        let snapshot = file.snapshot().expect("a snapshot");
+        let inbox = snapshot.folder("INBOX").expect("the snapshot can be read").expect("an inbox").id;
         let mut subjects = Vec::new();
-        view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-            let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
-            let text = String::from_utf8_lossy(&raw).into_owned();
-            subjects.push(text.lines().next().unwrap_or_default().to_owned());
-            Ok(std::ops::ControlFlow::Continue(()))
-        })
-        .expect("the inbox can be read");
+        snapshot
+            .entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+                let raw = snapshot.message(entry.note)?.expect("an entry has its message").raw()?;
+                let text = String::from_utf8_lossy(&raw).into_owned();
+                subjects.push(text.lines().next().unwrap_or_default().to_owned());
+                Ok(std::ops::ControlFlow::Continue(()))
+            })
+            .expect("the inbox can be read");
         subjects
     }
 }
@@ -289,9 +290,9 @@ async fn session_without_quit_removes_nothing() {
 async fn uidl_is_stable_and_new_mail_waits_for_next_session() {
     let world = world(&["Subject: one\r\n\r\n", "Subject: two\r\n\r\n"]);
     let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.snapshot().expect("a snapshot");
-    let inbox = view.folder("INBOX").expect("the view can be read").expect("an inbox").id;
-    let validity = view.status(inbox).expect("a status").uid_validity;
+    let snapshot = file.snapshot().expect("a snapshot");
+    let inbox = snapshot.folder("INBOX").expect("the snapshot can be read").expect("an inbox").id;
+    let validity = snapshot.status(inbox).expect("a status").uid_validity;
     let first = format!(
         "{LOGIN}
          S: +OK 2 *
