@@ -374,9 +374,9 @@ async fn delivery_and_submission_ignore_the_acl_of_the_mail_file() {
     let files = ["mail/ann.nsf", "mail/bob.nsf"]
         .map(|path| world.server.instance.mail.open_as_server(path).expect("the mail file exists"));
     let count = |file: &mail::mailbox::MailFile| {
-        let view = file.snapshot().expect("a snapshot");
-        let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
-        view.status(inbox.id).expect("a lookup").messages
+        let snapshot = file.snapshot().expect("a snapshot");
+        let inbox = snapshot.folder("INBOX").expect("a lookup").expect("an inbox");
+        snapshot.status(inbox.id).expect("a lookup").messages
     };
     for (sent, level) in (1..).zip(notes::AclLevel::ALL) {
         for file in &files {
