@@ -290,9 +290,9 @@ impl<'f> Importer<'f> {
 
     /// Counts the messages of a mailbox by content.
     fn count_existing(&mut self, folder: ViewId) -> Result<()> {
-        let view = self.file.snapshot()?;
-        view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-            if let Some(message) = view.message(entry.note)? {
+        let snapshot = self.file.snapshot()?;
+        snapshot.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+            if let Some(message) = snapshot.message(entry.note)? {
                 *self.known.entry((folder, *blake3::hash(&message.raw()?).as_bytes())).or_default() += 1;
             }
             Ok(ControlFlow::Continue(()))
@@ -378,8 +378,8 @@ fn source_name(source: &str) -> String {
 }
 
 fn read_progress_record(file: &MailFile) -> Result<Vec<String>> {
-    let view = file.snapshot()?;
-    let summary = view.reading.summary(PROFILE_NOTE)?;
+    let snapshot = file.snapshot()?;
+    let summary = snapshot.reading.summary(PROFILE_NOTE)?;
     let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
 }
