@@ -55,14 +55,15 @@ fn continue_import(file: &MailFile, archive: &[u8], limit: u64) -> bool {
 }
 
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
-    let view = file.snapshot().expect("a snapshot");
+    let snapshot = file.snapshot().expect("a snapshot");
     let mut found = Vec::new();
-    let Some(folder) = view.folder("Old").expect("the view can be read") else { return found };
-    view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-        found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
-        Ok(ControlFlow::Continue(()))
-    })
-    .expect("the mailbox can be read");
+    let Some(folder) = snapshot.folder("Old").expect("the snapshot can be read") else { return found };
+    snapshot
+        .entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+            found.push(snapshot.message(entry.note)?.expect("an entry has its message").raw()?);
+            Ok(ControlFlow::Continue(()))
+        })
+        .expect("the mailbox can be read");
     found
 }
 

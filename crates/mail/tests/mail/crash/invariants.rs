@@ -69,10 +69,10 @@ pub fn assert_changes(world: &World, old: &State, new: &State) {
 
 fn assert_file_changes(world: &World, path: &str, then: &File, now: &File) {
     let file = world.file(path);
-    let view = file.snapshot().expect("a snapshot");
+    let snapshot = file.snapshot().expect("a snapshot");
     for (name, folder) in &now.folders {
         let Some(known) = then.by_id(folder.id) else { continue };
-        let changes = view.changes(folder.id, then.modseq).expect("the order of changes can be read");
+        let changes = snapshot.changes(folder.id, then.modseq).expect("the order of changes can be read");
         assert_eq!(changes.modseq, now.modseq);
         if !changes.complete {
             continue;

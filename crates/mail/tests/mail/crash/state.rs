@@ -105,16 +105,16 @@ pub fn observe(world: &World, known: &State) -> mail::Result<State> {
 }
 
 fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
-    let view = file.snapshot()?;
+    let snapshot = file.snapshot()?;
     let contents: BTreeMap<NoteId, Content> = old
         .into_iter()
         .flat_map(|old| old.folders.values().flat_map(|folder| folder.messages.values()))
         .map(|message| (message.note, message.visible.content.clone()))
         .collect();
     let mut folders = BTreeMap::new();
-    for design in view.folders()? {
-        let status = view.status(design.id)?;
-        let messages = read_messages(&view, design.id, &contents)?;
+    for design in snapshot.folders()? {
+        let status = snapshot.status(design.id)?;
+        let messages = read_messages(&snapshot, design.id, &contents)?;
         assert_eq!(status.messages as usize, messages.len(), "a mailbox counts its messages");
         let count =
             |mark: Marks, set: bool| messages.values().filter(|m| m.visible.marks.contains(mark) == set).count();
@@ -133,25 +133,25 @@ fn read_file(file: &MailFile, old: Option<&File>) -> mail::Result<File> {
         };
         assert!(folders.insert(design.name, folder).is_none(), "mailbox names are unique");
     }
-    let subscriptions = view.subscriptions()?.into_iter().collect();
-    Ok(File { number: file.database().number(), modseq: view.modseq(), folders, subscriptions })
+    let subscriptions = snapshot.subscriptions()?.into_iter().collect();
+    Ok(File { number: file.database().number(), modseq: snapshot.modseq(), folders, subscriptions })
 }
 
 fn read_messages(
-    view: &MailSnapshot<'_>,
+    snapshot: &MailSnapshot<'_>,
     folder: ViewId,
     contents: &BTreeMap<NoteId, Content>,
 ) -> mail::Result<BTreeMap<Uid, Message>> {
     let mut messages = BTreeMap::new();
-    view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-        let message = view.message(entry.note)?.expect("an entry has its message");
+    snapshot.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+        let message = snapshot.message(entry.note)?.expect("an entry has its message");
         let content = match contents.get(&entry.note) {
             Some(content) => content.clone(),
             None => Content::new(message.raw()?),
         };
         assert_eq!(entry.size, content.0.len() as u64, "an entry knows the size of its message");
-        assert_eq!(view.rank(folder, entry.uid)? as usize, messages.len(), "positions count the entries before");
-        let flags = view.flags(&entry);
+        assert_eq!(snapshot.rank(folder, entry.uid)? as usize, messages.len(), "positions count the entries before");
+        let flags = snapshot.flags(&entry);
         let keywords = flags.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
         let visible = VisibleMessage { content, marks: flags.marks, keywords, received: entry.received };
         let modseq = entry.modseq;

@@ -125,11 +125,11 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
 
 /// Changes a mailbox like one of several sessions.
 fn change_mailbox(file: &MailFile, random: &SeededRandom, serial: u64) {
-    let view = file.snapshot().unwrap();
-    let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
-    let trash = view.folder("Trash").unwrap().expect("there is a trash folder").id;
+    let snapshot = file.snapshot().unwrap();
+    let inbox = snapshot.folder("INBOX").unwrap().expect("there is an inbox").id;
+    let trash = snapshot.folder("Trash").unwrap().expect("there is a trash folder").id;
     let all = UidSet::from(1..=u32::MAX);
-    drop(view);
+    drop(snapshot);
     match random.below(6) {
         0 => drop(file.store(inbox, &all, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None).unwrap()),
         1 => drop(file.expunge(inbox, None).unwrap()),
