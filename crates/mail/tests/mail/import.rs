@@ -48,28 +48,30 @@ fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize)
 }
 
 fn exported(file: &MailFile) -> Vec<u8> {
-    let view = file.snapshot().unwrap();
-    let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
+    let snapshot = file.snapshot().unwrap();
+    let folder = snapshot.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut out = MboxWriter::new(Vec::new());
-    view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-        let message = view.message(entry.note)?.expect("an entry has its message");
-        out.write(&message.raw()?, entry.received, &message.file_form()?).unwrap();
-        Ok(std::ops::ControlFlow::Continue(()))
-    })
-    .unwrap();
+    snapshot
+        .entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+            let message = snapshot.message(entry.note)?.expect("an entry has its message");
+            out.write(&message.raw()?, entry.received, &message.file_form()?).unwrap();
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
     out.finish().unwrap()
 }
 
 /// Returns all messages of the only mailbox that these imports create, in order.
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
-    let view = file.snapshot().unwrap();
-    let folder = view.folder("Old/Archive").unwrap().expect("the import created it").id;
+    let snapshot = file.snapshot().unwrap();
+    let folder = snapshot.folder("Old/Archive").unwrap().expect("the import created it").id;
     let mut found = Vec::new();
-    view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-        found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
-        Ok(std::ops::ControlFlow::Continue(()))
-    })
-    .unwrap();
+    snapshot
+        .entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+            found.push(snapshot.message(entry.note)?.expect("an entry has its message").raw()?);
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
     found
 }
 

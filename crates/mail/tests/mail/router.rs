@@ -89,15 +89,16 @@ impl World {
     /// Returns the messages in a user's inbox.
     fn inbox(&self, name: &str) -> Vec<String> {
         let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
-        let view = file.snapshot().unwrap();
-        let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
+        let snapshot = file.snapshot().unwrap();
+        let inbox = snapshot.folder("INBOX").unwrap().expect("there is an inbox").id;
         let mut found = Vec::new();
-        view.entries(inbox, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-            let message = view.message(entry.note)?.expect("an entry has its message");
-            found.push(String::from_utf8_lossy(&message.raw()?).into_owned());
-            Ok(std::ops::ControlFlow::Continue(()))
-        })
-        .unwrap();
+        snapshot
+            .entries(inbox, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+                let message = snapshot.message(entry.note)?.expect("an entry has its message");
+                found.push(String::from_utf8_lossy(&message.raw()?).into_owned());
+                Ok(std::ops::ControlFlow::Continue(()))
+            })
+            .unwrap();
         found
     }
 
