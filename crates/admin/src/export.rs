@@ -35,16 +35,16 @@ const REPORT_EVERY: u64 = 100;
 pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     let person = people::find(instance, &request.user)?;
     let file = instance.mail.open_as_operator(&person.mail_file, &instance.directory.options().server)?;
-    let view = file.snapshot()?;
-    let folders = wanted_folders(&view, &request.folders)?;
+    let snapshot = file.snapshot()?;
+    let folders = wanted_folders(&snapshot, &request.folders)?;
     make_folder(&request.to)?;
     let total = folders.iter().try_fold(0_u64, |sum, folder| {
-        let status = view.status(folder.id)?;
+        let status = snapshot.status(folder.id)?;
         Ok::<_, AdminError>(sum.saturating_add(u64::from(status.messages)))
     })?;
     let mut export = Export {
         request,
-        view: &view,
+        snapshot: &snapshot,
         total,
         seen: 0,
         messages: 0,
@@ -76,7 +76,7 @@ pub(super) fn execute(instance: &Instance, request: &ExportRequest, report: &mut
 
 struct Export<'a, 'v, 'r> {
     request: &'a ExportRequest,
-    view: &'a MailSnapshot<'v>,
+    snapshot: &'a MailSnapshot<'v>,
     total: u64,
     /// Number of messages written or left out so far.
     seen: u64,
@@ -106,10 +106,10 @@ enum FolderWriter {
 impl Export<'_, '_, '_> {
     fn export_folder(&mut self, folder: &Folder) -> Result<(), AdminError> {
         let mut sink = FolderWriter::open(self.request, &folder.name)?;
-        let view = self.view;
+        let snapshot = self.snapshot;
         let mut failure = None;
         let mut last = Uid(0);
-        let listed = view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+        let listed = snapshot.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
             last = entry.uid;
             Ok(match self.export_message(&mut sink, &folder.name, &entry) {
                 Ok(()) => ControlFlow::Continue(()),
@@ -150,12 +150,12 @@ impl Export<'_, '_, '_> {
     }
 
     fn read_message(&self, entry: &FolderEntry) -> mail::Result<Option<OutgoingMessage>> {
-        let Some(message) = self.view.message(entry.note)? else {
+        let Some(message) = self.snapshot.message(entry.note)? else {
             return Ok(None);
         };
         let raw = message.raw()?;
         let form = message.file_form()?;
-        let flags = self.view.flags(entry);
+        let flags = self.snapshot.flags(entry);
         Ok(Some(OutgoingMessage { raw, form, uid: entry.uid, received: entry.received, flags }))
     }
 }
@@ -253,12 +253,12 @@ fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), Ad
     written.map_err(AdminError::file(path))
 }
 
-fn wanted_folders(view: &MailSnapshot<'_>, names: &[String]) -> Result<Vec<Folder>, AdminError> {
+fn wanted_folders(snapshot: &MailSnapshot<'_>, names: &[String]) -> Result<Vec<Folder>, AdminError> {
     if names.is_empty() {
-        let mut folders = view.folders()?;
+        let mut folders = snapshot.folders()?;
         folders.retain(|folder| folder.selectable);
         return Ok(folders);
     }
-    let find = |name: &String| view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.clone()).into());
+    let find = |name: &String| snapshot.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.clone()).into());
     names.iter().map(find).collect()
 }
