@@ -59,9 +59,9 @@ fn appended_message_is_read_back_byte_for_byte() {
     let raw = format!("Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n{body}").into_bytes();
     let new = NewMessage { raw: raw.clone(), flags: Flags::from_system_flags(Marks::SEEN), received: None };
     let (_, uids, _) = file.append(inbox, &[new]).unwrap();
-    let view = file.snapshot().unwrap();
-    let entry = view.entry(inbox, uids[0]).unwrap().expect("the entry exists");
-    let message = view.message(entry.note).unwrap().expect("the message exists");
+    let snapshot = file.snapshot().unwrap();
+    let entry = snapshot.entry(inbox, uids[0]).unwrap().expect("the entry exists");
+    let message = snapshot.message(entry.note).unwrap().expect("the message exists");
     assert_eq!(message.raw().unwrap(), raw);
     assert_eq!(message.header(), b"Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n");
     assert_eq!(entry.size, raw.len() as u64);
@@ -77,9 +77,9 @@ fn changed_items_replace_the_cached_header() {
     let file = ann(&mail);
     let (inbox, uids) = fill(&file, "INBOX", 2);
     let header = |uid: Uid| {
-        let view = file.snapshot().unwrap();
-        let entry = view.entry(inbox, uid).unwrap().expect("the entry exists");
-        let message = view.message_of(&entry).unwrap().expect("the message exists");
+        let snapshot = file.snapshot().unwrap();
+        let entry = snapshot.entry(inbox, uid).unwrap().expect("the entry exists");
+        let message = snapshot.message_of(&entry).unwrap().expect("the message exists");
         String::from_utf8(message.header().to_vec()).unwrap()
     };
     let before = file.snapshot().unwrap();
@@ -88,7 +88,7 @@ fn changed_items_replace_the_cached_header() {
     replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("the entry exists").note, raw);
     assert_eq!(header(uids[0]), "Subject: another\r\n\r\n");
     assert!(header(uids[1]).contains("Subject: message 1"));
-    let entry = before.entry(inbox, uids[0]).unwrap().expect("the old view has it");
+    let entry = before.entry(inbox, uids[0]).unwrap().expect("the old snapshot has it");
     let message = before.message_of(&entry).unwrap().expect("the message exists");
     assert!(message.header().starts_with(b"From: Bob"), "the old snapshot is unchanged");
 }
@@ -134,13 +134,13 @@ fn counts_follow_flags_and_expunges() {
     assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (10, 6, 4, Uid(11)));
     let gone = file.expunge(inbox, Some(&uids(&[(4, 10)]))).unwrap();
     assert_eq!(gone.uids.to_string(), "4:5,9");
-    let view = file.snapshot().unwrap();
-    let status = view.status(inbox).unwrap();
+    let snapshot = file.snapshot().unwrap();
+    let status = snapshot.status(inbox).unwrap();
     assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (7, 6, 1, Uid(11)));
-    assert_eq!(view.rank(inbox, Uid(6)).unwrap(), 3);
-    assert_eq!(view.uid_at(inbox, 3).unwrap(), Some(Uid(6)));
-    assert_eq!(view.first_unseen(inbox).unwrap(), Some(Uid(1)));
-    assert_eq!(view.flags(&view.entry(inbox, Uid(3)).unwrap().unwrap()).keywords, ["Work"]);
+    assert_eq!(snapshot.rank(inbox, Uid(6)).unwrap(), 3);
+    assert_eq!(snapshot.uid_at(inbox, 3).unwrap(), Some(Uid(6)));
+    assert_eq!(snapshot.first_unseen(inbox).unwrap(), Some(Uid(1)));
+    assert_eq!(snapshot.flags(&snapshot.entry(inbox, Uid(3)).unwrap().unwrap()).keywords, ["Work"]);
 }
 
 #[test]
@@ -186,14 +186,14 @@ fn copies_share_their_content_and_keep_flags_and_times() {
     file.store(inbox, &uids(&[(1, 2)]), &FlagChange::Replace(flags.clone()), None).unwrap();
     let outcome = file.copy(inbox, &uids(&[(1, 2)]), sent).unwrap();
     assert_eq!(outcome.pairs, [(Uid(1), Uid(1)), (Uid(2), Uid(2))]);
-    let view = file.snapshot().unwrap();
-    let old = view.entry(inbox, Uid(2)).unwrap().unwrap();
-    let new = view.entry(sent, Uid(2)).unwrap().unwrap();
-    assert_eq!((view.flags(&new), new.received), (flags, old.received));
+    let snapshot = file.snapshot().unwrap();
+    let old = snapshot.entry(inbox, Uid(2)).unwrap().unwrap();
+    let new = snapshot.entry(sent, Uid(2)).unwrap().unwrap();
+    assert_eq!((snapshot.flags(&new), new.received), (flags, old.received));
     assert_ne!(old.note, new.note);
     assert_eq!(
-        view.message(old.note).unwrap().unwrap().raw().unwrap(),
-        view.message(new.note).unwrap().unwrap().raw().unwrap()
+        snapshot.message(old.note).unwrap().unwrap().raw().unwrap(),
+        snapshot.message(new.note).unwrap().unwrap().raw().unwrap()
     );
 }
 
@@ -224,9 +224,9 @@ fn recreated_mailbox_has_a_greater_uidvalidity() {
     let mail = mail();
     let file = ann(&mail);
     let validity = |file: &MailFile| {
-        let view = file.snapshot().unwrap();
-        let id = view.folder("X").unwrap().unwrap().id;
-        view.status(id).unwrap().uid_validity
+        let snapshot = file.snapshot().unwrap();
+        let id = snapshot.folder("X").unwrap().unwrap().id;
+        snapshot.status(id).unwrap().uid_validity
     };
     file.folder_create("X", None).unwrap();
     let first = validity(&file);
@@ -241,8 +241,8 @@ fn renaming_the_inbox_moves_its_messages() {
     let file = ann(&mail);
     fill(&file, "INBOX", 4);
     file.folder_rename("INBOX", "Old mail").unwrap();
-    let view = file.snapshot().unwrap();
-    let count = |name: &str| view.status(view.folder(name).unwrap().unwrap().id).unwrap().messages;
+    let snapshot = file.snapshot().unwrap();
+    let count = |name: &str| snapshot.status(snapshot.folder(name).unwrap().unwrap().id).unwrap().messages;
     assert_eq!((count("INBOX"), count("Old mail")), (0, 4));
 }
 
@@ -288,8 +288,8 @@ fn concurrent_writers_to_one_mailbox_queue() {
             scope.spawn(|| (0..25).for_each(|_| drop(fill(&file, "INBOX", 1))));
         }
     });
-    let view = file.snapshot().unwrap();
-    let inbox = view.folder("INBOX").unwrap().unwrap().id;
-    let status = view.status(inbox).unwrap();
+    let snapshot = file.snapshot().unwrap();
+    let inbox = snapshot.folder("INBOX").unwrap().unwrap().id;
+    let status = snapshot.status(inbox).unwrap();
     assert_eq!((status.messages, status.uid_next), (100, Uid(101)));
 }
