@@ -134,9 +134,9 @@ fn derived_data_is_rebuilt_after_loss_of_any_block() {
         for user in ["ann", "bob"] {
             assert!(instance.directory.person(&format!("{user}@acme.test")).expect("a lookup").is_some(), "{table:?}");
             let file = instance.mail.open_as_server(&format!("mail/{user}.nsf")).expect("the mail file exists");
-            let view = file.snapshot().expect("a snapshot");
-            let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox");
-            assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
+            let snapshot = file.snapshot().expect("a snapshot");
+            let inbox = snapshot.folder("INBOX").expect("a lookup").expect("an inbox");
+            assert_eq!(snapshot.status(inbox.id).expect("a status").messages, 1, "{table:?}");
         }
         drop(closed.folder);
     }
@@ -185,10 +185,10 @@ fn lost_mailboxes_are_restored_with_their_names() {
     let mut expected = before;
     expected.sort_unstable();
     assert_eq!(after, expected);
-    let view = file.snapshot().expect("a snapshot");
-    let drafts = view.folder("Drafts").expect("a lookup").expect("the mailbox exists");
-    assert_eq!(view.status(drafts.id).expect("a status").messages, 1);
-    let inbox = view.folder("INBOX").expect("a lookup").expect("the mailbox exists");
+    let snapshot = file.snapshot().expect("a snapshot");
+    let drafts = snapshot.folder("Drafts").expect("a lookup").expect("the mailbox exists");
+    assert_eq!(snapshot.status(drafts.id).expect("a status").messages, 1);
+    let inbox = snapshot.folder("INBOX").expect("a lookup").expect("the mailbox exists");
     file.append(inbox.id, &[message("Subject: new\r\n\r\n")]).expect("it goes in");
     drop(folder);
 }

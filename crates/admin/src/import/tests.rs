@@ -26,9 +26,9 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
 
 fn count(sample: &Sample) -> u64 {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.snapshot().expect("a snapshot");
-    let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
-    u64::from(view.status(inbox).expect("a status").messages)
+    let snapshot = file.snapshot().expect("a snapshot");
+    let inbox = snapshot.folder("INBOX").expect("a lookup").expect("an inbox").id;
+    u64::from(snapshot.status(inbox).expect("a status").messages)
 }
 
 /// Repeats an import that is cancelled after a few progress reports until it completes.
@@ -109,19 +109,20 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
 /// Returns the content of a mailbox: bytes, flag names and time of each message, in order.
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
     let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-    let view = file.snapshot().expect("a snapshot");
-    let folder = view.folder(name).expect("a lookup").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
+    let snapshot = file.snapshot().expect("a snapshot");
+    let folder = snapshot.folder(name).expect("a lookup").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
     let mut found = Vec::new();
-    view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-        let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
-        let flags = view.flags(&entry);
-        let marks = mail::mailbox::flags::system_flag_names(flags.marks).map(str::to_owned);
-        let mut names: Vec<String> = marks.chain(flags.keywords).collect();
-        names.sort();
-        found.push((raw, names, entry.received.seconds()));
-        Ok(ControlFlow::Continue(()))
-    })
-    .expect("it can be read");
+    snapshot
+        .entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+            let raw = snapshot.message(entry.note)?.expect("an entry has its message").raw()?;
+            let flags = snapshot.flags(&entry);
+            let marks = mail::mailbox::flags::system_flag_names(flags.marks).map(str::to_owned);
+            let mut names: Vec<String> = marks.chain(flags.keywords).collect();
+            names.sort();
+            found.push((raw, names, entry.received.seconds()));
+            Ok(ControlFlow::Continue(()))
+        })
+        .expect("it can be read");
     found
 }
 
@@ -541,9 +542,9 @@ fn damaged_message_is_reported_and_the_rest_is_exported() {
             append(&sample, "INBOX", format!("Subject: {subject}\r\n\r\ntext\r\n").as_bytes(), &[], 1_000_000_000);
         }
         let file = sample.instance.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
-        let view = file.snapshot().expect("a snapshot");
-        let inbox = view.folder("INBOX").expect("a lookup").expect("an inbox").id;
-        let second = view.entry(inbox, base::Uid(2)).expect("a lookup").expect("the second message").note;
+        let snapshot = file.snapshot().expect("a snapshot");
+        let inbox = snapshot.folder("INBOX").expect("a lookup").expect("an inbox").id;
+        let second = snapshot.entry(inbox, base::Uid(2)).expect("a lookup").expect("the second message").note;
         let key = |note: base::NoteId| [file.database().number().to_key(), note.to_key()].concat();
         let mut batch = store::Batch::new();
         batch.delete_range(store::Table::Body, &key(second), &key(base::NoteId(second.0 + 1)));
