@@ -428,10 +428,40 @@ fn is_likely_in_second_half(block: &Block, count: u64, key: &[u8]) -> bool {
         digits[..length].copy_from_slice(&rest[..length]);
         u64::from_be_bytes(digits)
     };
-    let distance = number(key).saturating_sub(number(&block.low));
-    match high {
-        Some(high) => distance > number(high).saturating_sub(number(&block.low)) / 2,
-        // The end of the last block is unknown, so the estimate assumes that the keys are numbers without gaps.
-        None => distance >> (64 - 8 * key.len().saturating_sub(start).clamp(1, 8)) > count / 2,
+    let from_low = number(key).saturating_sub(number(&block.low));
+    let to_high = high.map(|high| number(high).saturating_sub(number(key)));
+    // The number of keys in a distance if keys are numbers without gaps.
+    let keys_in = |distance: u64| distance >> (64 - 8 * key.len().saturating_sub(start).clamp(1, 8));
+    match to_high {
+        // The first block has no lower fence. Often its first entries have been removed.
+        Some(to_high) if block.low.is_empty() => keys_in(to_high) < count / 2,
+        Some(to_high) => from_low > to_high,
+        // The end of the last block is unknown.
+        None => keys_in(from_low) > count / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_counted_from_the_nearer_end_of_a_block() {
+        let number = |key: u32| key.to_be_bytes().to_vec();
+        let check = |low: Option<u32>, high: Option<u32>, count, key, expected| {
+            let block = Block { low: low.map(number).unwrap_or_default(), high: high.map(number) };
+            let found = is_likely_in_second_half(&block, count, &number(key));
+            assert_eq!(found, expected, "{key} of {count} entries from {low:?} to {high:?}");
+        };
+        check(Some(1_024), Some(1_280), 256, 1_100, false);
+        check(Some(1_024), Some(1_280), 256, 1_200, true);
+        // The last block grows.
+        check(Some(1_024), None, 100, 1_050, false);
+        check(Some(1_024), None, 100, 1_090, true);
+        // The first block has lost its first entries.
+        check(None, Some(10_241), 240, 10_001, false);
+        check(None, Some(10_241), 240, 10_200, true);
+        check(None, Some(257), 256, 1, false);
+        check(None, Some(257), 256, 200, true);
     }
 }
