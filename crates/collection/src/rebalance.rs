@@ -19,6 +19,9 @@ use crate::root::{NodeRef, ROOT, damaged_node, empty_node};
 use crate::weight::Totals;
 use crate::writer::{CachedNode, CollectionWriter};
 
+/// Maximum number of nodes below the root that are read to decide whether they become one.
+const LOWERED_NODES_MAX: usize = 4;
+
 /// The part of a block or node where it grew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
@@ -76,7 +79,7 @@ impl CollectionWriter<'_> {
         self.apply_buffer_of_changed()?;
         self.uneven = false;
         let Some(Replacement { mut children, mut growth }) = self.rebalance_node(ROOT, &[], None)? else {
-            return Ok(());
+            return self.lower_root();
         };
         let sums = self.weigher.sums();
         let mut level = self.node(ROOT).level();
@@ -112,26 +115,57 @@ impl CollectionWriter<'_> {
         Ok(())
     }
 
-    /// Removes levels while the root has only one node below it and that node is small.
+    /// Merges the nodes below the root if there are few of them, and removes levels while their children fit into the
+    /// root. A collection that shrank then has the same shape as one that was never larger.
+    ///
+    /// The limits are those at which the root and nodes are split. This cannot alternate with every change, because
+    /// blocks are split and merged at different sizes.
     ///
     /// A root on level 0 buffers nothing, so the buffered changes are applied then. After that, a block may have to be
     /// split or merged once more.
     fn lower_root(&mut self) -> Result<()> {
-        while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
-            let wanted = NodeRef::from_parent(self.node(ROOT), 0);
-            self.load(wanted)?;
-            let node = self.node(wanted.number).clone();
-            if node.len() > 2 && node.bytes().len() > self.node_sizes.root_bytes_max as usize / 2 {
+        while self.node(ROOT).level() > 0 && self.node(ROOT).len() <= LOWERED_NODES_MAX {
+            let level = self.node(ROOT).level() - 1;
+            let sums = self.weigher.sums();
+            let nodes = self.children(ROOT, &[])?;
+            let children = self.children_of_nodes(level, &nodes)?;
+            let size = Node::size_bytes(level, sums, &children);
+            if self.is_too_large(level, &children) {
                 break;
             }
-            self.free(wanted.number);
-            self.replace(ROOT, node);
+            if children.len() <= 2 || size <= self.node_sizes.root_bytes_max as usize {
+                nodes.iter().for_each(|node| self.free(node.node_number));
+                self.replace(ROOT, Node::encode(level, sums, &children));
+                continue;
+            }
+            if let [first, others @ ..] = nodes.as_slice()
+                && !others.is_empty()
+            {
+                let totals = self.total(first.node_number, &children)?;
+                self.replace(first.node_number, Node::encode(level, sums, &children));
+                others.iter().for_each(|node| self.free(node.node_number));
+                self.replace(ROOT, Node::encode(level + 1, sums, &[Child { totals, ..first.clone() }]));
+            }
+            break;
         }
         let root = self.node(ROOT).clone();
         if root.level() == 0 {
             (0..root.len()).try_for_each(|index| self.apply_below(&root, index))?;
         }
         Ok(())
+    }
+
+    /// Returns the children of neighboring nodes on a level, in the order of their fences.
+    fn children_of_nodes(&mut self, level: u8, nodes: &[Child]) -> Result<Vec<Child>> {
+        let mut children = Vec::new();
+        for node in nodes {
+            self.load(NodeRef { number: node.node_number, level, count: node.totals.count })?;
+            children.extend(self.children(node.node_number, &node.fence)?);
+        }
+        if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
+            return Err(damaged_node(self.id, nodes[0].node_number, "a fence lies outside of its node"));
+        }
+        Ok(children)
     }
 
     /// Settles everything below a changed node. `low` and `high` are the fences around the node.
@@ -310,20 +344,13 @@ impl CollectionWriter<'_> {
     }
 
     fn merge_pair(&mut self, level: u8, left: &Child, right: &Child) -> Result<Option<Child>> {
-        for child in [left, right] {
-            self.load(NodeRef { number: child.node_number, level, count: child.totals.count })?;
-        }
-        let mut children = self.children(left.node_number, &left.fence)?;
-        children.extend(self.children(right.node_number, &right.fence)?);
+        let children = self.children_of_nodes(level, &[left.clone(), right.clone()])?;
         let size = Node::size_bytes(level, self.weigher.sums(), &children);
         let small = children.len() <= 2
             || children.len() <= self.node_sizes.node_children_max as usize / 2
                 && size <= self.node_sizes.node_bytes_max as usize / 2;
         if !small {
             return Ok(None);
-        }
-        if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
-            return Err(damaged_node(self.id, right.node_number, "a fence lies outside of its node"));
         }
         let totals = self.combined_totals(left.node_number, left, right)?;
         self.replace(left.node_number, Node::encode(level, self.weigher.sums(), &children));
