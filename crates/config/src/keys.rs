@@ -138,9 +138,10 @@ configuration! {
         /// The folder that holds all of the server's data. `--data` on the command line overrides it.
         data: PathBuf = "/var/lib/doublet";
         /// Number of worker threads that run the transactions of all protocols. `auto` is twice the number of
-        /// processors, at least 4.
+        /// processors, at least 4. An account uses at most half of them while others wait, and never all.
         pool_tasks: AutoCount = "auto" in ["1", "1024"];
-        /// Maximum number of transactions that wait for a worker. Beyond that, connections have to wait.
+        /// Maximum number of transactions of one account, or of one address before its login, that wait for a worker.
+        /// Beyond that, they are refused.
         pool_queue: u64 = "4096" in ["16", "1000000"];
         /// Number of threads that serve sockets. `auto` is half the number of processors, rounded up.
         network_threads: AutoCount = "auto" in ["1", "256"];

@@ -244,7 +244,8 @@ impl Connection {
         }
         let placeholder = Box::new(self.work.placeholder());
         let mut work = std::mem::replace(&mut self.work, placeholder);
-        let visited = self.service.pool.run(move || {
+        let label = self.work.session.job_label(task.command());
+        let visited = self.service.pool.run(label, move || {
             let action = work.perform(task);
             let action = work.execute_pipelined(action);
             (work, action)
@@ -258,10 +259,14 @@ impl Connection {
                 Ok(action)
             }
             Err(error) => {
+                let text = match &error {
+                    PoolError::Full => "[LIMIT] too many requests of your account are waiting, try again later",
+                    _ => "[SERVERBUG] internal error, closing connection",
+                };
                 if let PoolError::Panicked(text) = &error {
                     tracing::error!(fault = text, "a command panicked");
                 }
-                self.work.out.untagged_status(ResponseStatus::Bye, "[SERVERBUG] internal error, closing connection");
+                self.work.out.untagged_status(ResponseStatus::Bye, text);
                 Ok(ConnectionAction::Close)
             }
         }
@@ -390,6 +395,14 @@ impl ConnectionState {
 }
 
 impl WorkerTask {
+    /// Returns the name of the command that begins with the task. Returns `None` if the task continues a command.
+    fn command(&self) -> Option<&'static str> {
+        match self {
+            Self::Execute(verb, _) => Some(verb.name),
+            Self::Resume | Self::Answer(_) => None,
+        }
+    }
+
     /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
     fn needs_no_disk(&self, session: &Session) -> bool {
         match self {

@@ -37,7 +37,7 @@ use event_listener::EventListener;
 use mail::mailbox::MailFile;
 use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
-use wire::Peer;
+use wire::{JobLabel, JobOwner, Peer};
 
 use crate::codec::{PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, TextEncoding, Verb};
 use crate::error::{Error, Result};
@@ -85,7 +85,7 @@ pub struct EnabledExtensions {
 /// The user that has logged in.
 pub struct Account {
     /// The login in its canonical spelling.
-    pub login: String,
+    pub login: Arc<str>,
     /// The mail file.
     pub file: Arc<MailFile>,
 }
@@ -152,6 +152,13 @@ impl Session {
             task: None,
             fault: None,
         }
+    }
+
+    /// Returns the label of a job in the worker pool: the account or, before the login, the peer, and the command. If
+    /// `command` is `None`, the job continues the current one.
+    pub(crate) fn job_label(&self, command: Option<&'static str>) -> JobLabel {
+        let account = self.account.as_ref().map(|account| JobOwner::Account(Arc::clone(&account.login)));
+        JobLabel::new(account.unwrap_or_else(|| self.peer.job_owner()), "imap", command.unwrap_or(self.verb))
     }
 
     /// Records the beginning of a command. Fails if the state of the session does not permit the command.
@@ -264,7 +271,7 @@ impl Session {
     /// Returns the login, or `None` before login.
     #[must_use]
     pub fn login(&self) -> Option<&str> {
-        self.account.as_ref().map(|account| account.login.as_str())
+        self.account.as_ref().map(|account| &*account.login)
     }
 
     /// Returns the context of logins, with the mechanisms that the connection offers.

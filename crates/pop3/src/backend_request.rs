@@ -49,6 +49,8 @@ pub enum BackendResponse {
 
 /// The inbox as it was at login.
 pub struct Maildrop {
+    /// The login in its canonical spelling.
+    pub login: Arc<str>,
     /// The mail file.
     pub file: Arc<MailFile>,
     /// The inbox.
@@ -85,6 +87,16 @@ impl From<BackendResponse> for DurableResponse {
 }
 
 impl BackendRequest {
+    /// Returns the command of the request, for the worker pool.
+    #[must_use]
+    pub fn command(&self) -> &'static str {
+        match self {
+            Self::Password(_) | Self::Check(_) | Self::Open(_) => "AUTH",
+            Self::Read(..) => "RETR",
+            Self::Remove(..) => "QUIT",
+        }
+    }
+
     /// Executes the request. May block.
     #[must_use]
     pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> DurableResponse {
@@ -113,7 +125,7 @@ fn into_response(done: mail::Result<DurableResponse>) -> DurableResponse {
 /// Opens the inbox of a login. If that fails, the connection is no longer logged in.
 fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse {
     let opened = match accounts.open(&login.authorization) {
-        Ok(file) => into_response(list(Arc::new(file))),
+        Ok(file) => into_response(list(&login.authorization, Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
     };
     if !matches!(opened.response, BackendResponse::Opened(_)) {
@@ -122,7 +134,7 @@ fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse 
     opened
 }
 
-fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
+fn list(login: &str, file: Arc<MailFile>) -> mail::Result<DurableResponse> {
     let snapshot = file.snapshot()?;
     let inbox = snapshot.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
     let status = snapshot.status(inbox.id)?;
@@ -134,7 +146,8 @@ fn list(file: Arc<MailFile>) -> mail::Result<DurableResponse> {
     })?;
     let durable = Some(file.durable(snapshot.ticket()));
     drop(snapshot);
-    let maildrop = Maildrop { file, folder: inbox.id, uid_validity: status.uid_validity, messages };
+    let maildrop =
+        Maildrop { login: login.into(), file, folder: inbox.id, uid_validity: status.uid_validity, messages };
     Ok(DurableResponse { response: BackendResponse::Opened(maildrop), durable })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sasl::Mechanism;
 use tokio::io::AsyncWriteExt;
-use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::{JobLabel, Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::Accounts;
 use crate::backend_request::{BackendRequest, BackendResponse};
@@ -161,7 +161,8 @@ impl Connection {
     async fn execute(&mut self, request: BackendRequest) -> ConnectionAction {
         let accounts = Arc::clone(&self.service.accounts);
         let peer = *self.session.peer();
-        let done = self.service.pool.run(move || request.execute(accounts.as_ref(), &peer)).await;
+        let label = JobLabel::new(self.session.job_owner(), "pop3", request.command());
+        let done = self.service.pool.run(label, move || request.execute(accounts.as_ref(), &peer)).await;
         let response = match done {
             Ok(done) => match done.durable {
                 Some(durable) => {

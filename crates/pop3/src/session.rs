@@ -9,9 +9,10 @@
 //! [`Peer::is_private`] holds.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sasl::{ChannelBinding, Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
-use wire::Peer;
+use wire::{JobOwner, Peer};
 
 use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage};
 use crate::cmd;
@@ -137,6 +138,15 @@ impl Session {
             (LineError::TooLong, None) => ConnectionAction::Close(err("the line is too long")),
             (LineError::NotText, Some(exchange)) => self.proceed(exchange.fail(LoginError::NotBase64)),
             (LineError::NotText, None) => self.error("the line contains invalid characters"),
+        }
+    }
+
+    /// Returns the owner of the session's jobs in the worker pool: the account or, before the login, the peer.
+    #[must_use]
+    pub fn job_owner(&self) -> JobOwner {
+        match &self.state {
+            State::Transaction(open) => JobOwner::Account(Arc::clone(&open.maildrop.login)),
+            State::Authorization(_) => self.peer.job_owner(),
         }
     }
 

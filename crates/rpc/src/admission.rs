@@ -14,7 +14,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 use tonic::{Code, Status};
-use wire::Peer;
+use wire::{JobLabel, Peer};
 
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
@@ -47,6 +47,8 @@ const CALLS_WITHOUT_TIME_LIMIT: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
 pub struct Caller {
     /// The peer of the connection.
     pub peer: Peer,
+    /// The path of the call.
+    pub path: &'static str,
     /// The session; `None` only in calls that need none.
     pub session: Option<Arc<Session>>,
     /// The time at which the call must have ended; `None` if it has no time limit.
@@ -60,6 +62,14 @@ impl Caller {
     /// Returns the session. Returns [`Error::NoSession`] if there is none.
     pub fn session(&self) -> Result<&Arc<Session>> {
         self.session.as_ref().ok_or(Error::NoSession)
+    }
+
+    /// Returns the label of the call's jobs in the worker pool: the account or, before the login, the peer.
+    #[must_use]
+    pub fn job_label(&self) -> JobLabel {
+        let owner = self.session.as_ref().map(|session| session.job_owner.clone());
+        let command = self.path.strip_prefix("/doublet.v1.").unwrap_or(self.path);
+        JobLabel::new(owner.unwrap_or_else(|| self.peer.job_owner()), "native", command)
     }
 
     /// Returns the budget for the memory of the call. It is limited to the account's share if the call has a session.
@@ -181,7 +191,7 @@ fn admit(
     };
     let time_max = call_time_max(connection, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok((path, Caller { peer: connection.peer, session, deadline, memory: RequestMemory::default() }))
+    Ok((path, Caller { peer: connection.peer, path, session, deadline, memory: RequestMemory::default() }))
 }
 
 fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
@@ -287,7 +297,13 @@ mod tests {
 
     #[test]
     fn calls_without_a_session_have_small_limits() {
-        let caller = Caller { peer: Peer::local(), session: None, deadline: None, memory: RequestMemory::default() };
+        let caller = Caller {
+            peer: Peer::local(),
+            path: LOGOUT,
+            session: None,
+            deadline: None,
+            memory: RequestMemory::default(),
+        };
         for path in proto::METHODS {
             let limits = request_limits(path, MemoryBudget::new(1), &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);

@@ -125,9 +125,9 @@ impl Service {
         F: FnOnce(&CallContext) -> Result<CallOutcome<R>> + Send + 'static,
     {
         let context = CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone());
-        let ran = self.services.pool.run_awaited(move || work(&context)).await;
+        let ran = self.services.pool.run_awaited(caller.job_label(), move || work(&context)).await;
         let done = ran.map_err(|error| {
-            tracing::error!(target: "rpc", %error, "a call did not run to completion");
+            tracing::error!(target: "rpc", %error, call = caller.path, "a call did not run to completion");
             Error::Unavailable
         })??;
         if let Some(ticket) = done.ticket {

@@ -18,7 +18,7 @@ use base::{Clock, Name, Random, Timestamp};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
-use wire::SessionTermination;
+use wire::{JobOwner, SessionTermination};
 
 use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
@@ -67,6 +67,8 @@ pub enum SessionOwner {
 pub struct Session {
     /// The owner.
     pub owner: SessionOwner,
+    /// The owner of the session's jobs in the worker pool.
+    pub job_owner: JobOwner,
     /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold, shared with the account's other sessions.
@@ -89,6 +91,7 @@ impl Session {
     #[must_use]
     pub fn of_server(name: Name, termination: SessionTermination, share: MemoryShare) -> Arc<Self> {
         Arc::new(Self {
+            job_owner: JobOwner::account(name.canonical()),
             owner: SessionOwner::Server(name),
             ends: None,
             share,
@@ -186,11 +189,13 @@ impl Sessions {
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
+        let job_owner = JobOwner::account(&login);
         let owner = SessionOwner::Person(login);
         let mut open = self.lock();
         let share = open.share_of(&owner).unwrap_or_else(|| self.share());
         let session = Arc::new(Session {
             owner,
+            job_owner,
             ends: Some(self.clock.now().after(self.limits.age)),
             share,
             id,

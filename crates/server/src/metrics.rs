@@ -53,11 +53,11 @@ impl<'a> MetricWriter<'a> {
     }
 
     /// Writes counters that differ in their labels.
-    pub fn counters<L: EncodeLabelSet>(
+    pub fn counters<L: EncodeLabelSet, V: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,
-        samples: impl IntoIterator<Item = (L, u64)>,
+        samples: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in samples {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use instance::Instance;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use wire::{Connections, Shutdown, WorkerPool};
+use wire::{Connections, JobClass, JobVerb, Shutdown, VerbStatistics, WorkerPool};
 
 use crate::admin_http::StatusSource;
 use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
@@ -112,7 +112,29 @@ impl ServerStatistics {
             "Total time that transactions waited for a worker thread.",
             report.waited.as_secs_f64(),
         )?;
-        out.counter("pool_ran_seconds", "Total time that transactions ran.", report.ran.as_secs_f64())
+        out.counter("pool_ran_seconds", "Total time that transactions ran.", report.ran.as_secs_f64())?;
+        self.write_verbs(out)
+    }
+
+    fn write_verbs(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let verbs = self.pool.verbs();
+        fn samples<V>(
+            verbs: &[(JobVerb, JobClass, VerbStatistics)],
+            value: fn(&VerbStatistics) -> V,
+        ) -> impl Iterator<Item = ([(&'static str, &'static str); 3], V)> {
+            verbs.iter().map(move |(verb, class, statistics)| {
+                let labels = [("protocol", verb.protocol), ("command", verb.command), ("class", class.name())];
+                (labels, value(statistics))
+            })
+        }
+        let completed = samples(&verbs, |verb| verb.completed);
+        out.counters("pool_jobs", "Completed transactions by command and class of owners.", completed)?;
+        let ran = samples(&verbs, |verb| verb.ran.as_secs_f64());
+        out.counters("pool_jobs_seconds", "Time that these transactions ran.", ran)?;
+        let slow = samples(&verbs, |verb| verb.slow);
+        out.counters("pool_jobs_slow", "Transactions that kept a worker for longer than they should.", slow)?;
+        let ran_max = samples(&verbs, |verb| verb.ran_max.as_micros() as u64);
+        out.gauges("pool_jobs_microseconds_max", "Longest time that such a transaction ran.", ran_max)
     }
 
     fn write_mail(&self, out: &mut MetricWriter<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mail::router::{DeliveryJob, Destination, Recipient, Router, TransferOutcome};
 use smtp::client::{DeliveryFailure, DeliveryOutcome, NextHop, OutboundMessage, SmtpClient};
 use tokio::sync::{Notify, Semaphore};
-use wire::{Shutdown, WorkerPool};
+use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
 use crate::counters::MailCounters;
 use crate::limits::QUEUE_POLL_INTERVAL;
@@ -81,7 +81,7 @@ impl TransferAgent {
             return false;
         }
         let router = Arc::clone(&self.router);
-        let jobs = self.pool.run(move || due(&router, free)).await.unwrap_or_default();
+        let jobs = self.pool.run(server_job("due"), move || due(&router, free)).await.unwrap_or_default();
         let started = jobs.len();
         for job in jobs {
             let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
@@ -100,7 +100,7 @@ impl TransferAgent {
     async fn run_job(&self, job: DeliveryJob) {
         if job.destination == Destination::Local {
             let router = Arc::clone(&self.router);
-            let done = self.pool.run(move || router.deliver_local(&job)).await;
+            let done = self.pool.run(server_job("deliver"), move || router.deliver_local(&job)).await;
             if let Ok(Err(error)) = done {
                 tracing::error!(target: "mail", %error, "cannot deliver queued mail locally; will retry");
             }
@@ -125,7 +125,7 @@ impl TransferAgent {
         };
         let router = Arc::clone(&self.router);
         let key = job.key;
-        let message = match self.pool.run(move || router.content(key)).await {
+        let message = match self.pool.run(server_job("read"), move || router.content(key)).await {
             Ok(Ok(message)) => message,
             Ok(Err(error)) => {
                 tracing::error!(target: "mail", id = %job.key, %error, "cannot read a queued message");
@@ -168,7 +168,7 @@ impl TransferAgent {
         }
         let router = Arc::clone(&self.router);
         let key = job.key;
-        match self.pool.run(move || router.finish(&job, &outcomes)).await {
+        match self.pool.run(server_job("finish"), move || router.finish(&job, &outcomes)).await {
             Ok(Ok(_)) => tracing::debug!(target: "mail", queue = %key, "settled"),
             Ok(Err(error)) => {
                 tracing::error!(target: "mail", queue = %key, %error, "cannot record the outcome of a transfer; it will be repeated");
@@ -178,6 +178,11 @@ impl TransferAgent {
             }
         }
     }
+}
+
+/// Returns the label of a job of the router in the worker pool.
+fn server_job(command: &'static str) -> JobLabel {
+    JobLabel::new(JobOwner::Server, "router", command)
 }
 
 /// Waits until no job is running.

@@ -19,7 +19,7 @@ use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::Credentials;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::{JobLabel, JobOwner, Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
@@ -133,7 +133,7 @@ impl Connection {
                     }
                 }
                 ConnectionAction::CallBackend(request) => {
-                    let response = self.service.respond(&peer, request).await;
+                    let response = self.service.respond(&peer, self.session.job_owner(), request).await;
                     self.session.handle_response(response, &mut self.out);
                 }
                 ConnectionAction::StartTls => {
@@ -245,25 +245,27 @@ impl Connection {
 
 impl ListenerServices {
     /// Returns the response to a request of the session with `peer`.
-    async fn respond(&self, peer: &Peer, request: BackendRequest) -> BackendResponse {
+    async fn respond(&self, peer: &Peer, owner: JobOwner, request: BackendRequest) -> BackendResponse {
         match request {
             BackendRequest::Sender { login, reverse_path, size_bytes } => {
-                BackendResponse::Sender(self.check_sender(login, reverse_path, size_bytes).await)
+                BackendResponse::Sender(self.check_sender(owner, login, reverse_path, size_bytes).await)
             }
-            BackendRequest::Recipient { address } => BackendResponse::Recipient(self.resolve(address).await),
+            BackendRequest::Recipient { address } => BackendResponse::Recipient(self.resolve(owner, address).await),
             BackendRequest::Members { list } => {
                 let recipients = Arc::clone(&self.recipients);
-                let found = self.pool.run(move || recipients.expand(&list)).await;
+                let label = JobLabel::new(owner, "smtp", "EXPN");
+                let found = self.pool.run(label, move || recipients.expand(&list)).await;
                 BackendResponse::Members(found.unwrap_or_default())
             }
             BackendRequest::Login(check) => {
                 let credentials = Arc::clone(&self.credentials);
-                let step = self.pool.run(move || check.run(&*credentials)).await;
+                let label = JobLabel::new(owner, "smtp", "AUTH");
+                let step = self.pool.run(label, move || check.run(&*credentials)).await;
                 BackendResponse::Login(step.unwrap_or(sasl::ExchangeStep::Failed(sasl::LoginError::Unavailable)))
             }
             BackendRequest::Message { submission, helo, trace_bytes } => {
                 BackendResponse::Message(match self.with_results(peer, submission, helo, trace_bytes).await {
-                    Ok(submission) => self.accept_message(submission).await,
+                    Ok(submission) => self.accept_message(owner, submission).await,
                     Err(refusal) => Err(refusal),
                 })
             }
@@ -272,6 +274,7 @@ impl ListenerServices {
 
     async fn check_sender(
         &self,
+        owner: JobOwner,
         login: Option<String>,
         reverse_path: String,
         size_bytes: u64,
@@ -279,23 +282,30 @@ impl ListenerServices {
         self.acceptor.check_capacity(size_bytes)?;
         let Some(login) = login.filter(|_| !reverse_path.is_empty()) else { return Ok(()) };
         let acceptor = Arc::clone(&self.acceptor);
-        let checked = self.pool.run(move || acceptor.check_sender(&login, &reverse_path)).await;
+        let label = JobLabel::new(owner, "smtp", "MAIL");
+        let checked = self.pool.run(label, move || acceptor.check_sender(&login, &reverse_path)).await;
         checked.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
-    async fn resolve(&self, address: String) -> std::result::Result<ResolvedAddress, NegativeReply> {
+    async fn resolve(&self, owner: JobOwner, address: String) -> std::result::Result<ResolvedAddress, NegativeReply> {
         if let Some(known) = self.recipients.resolve_cached(&address) {
             return known;
         }
         let recipients = Arc::clone(&self.recipients);
-        let resolved = self.pool.run(move || recipients.resolve(&address)).await;
+        let label = JobLabel::new(owner, "smtp", "RCPT");
+        let resolved = self.pool.run(label, move || recipients.resolve(&address)).await;
         resolved.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
     /// Passes a message to the acceptor, and waits until it is durable.
-    async fn accept_message(&self, submission: Box<Submission>) -> std::result::Result<AcceptedMessage, NegativeReply> {
+    async fn accept_message(
+        &self,
+        owner: JobOwner,
+        submission: Box<Submission>,
+    ) -> std::result::Result<AcceptedMessage, NegativeReply> {
         let acceptor = Arc::clone(&self.acceptor);
-        let accepted = self.pool.run(move || acceptor.accept(*submission)).await;
+        let label = JobLabel::new(owner, "smtp", "DATA");
+        let accepted = self.pool.run(label, move || acceptor.accept(*submission)).await;
         let accepted = accepted.map_err(|error| pool_failure(&error))??;
         accepted.durable.await?;
         Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })

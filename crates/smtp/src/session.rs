@@ -20,7 +20,7 @@ use mail::router::Recipient;
 use mail::submission::trace::{ReceivedField, received_field};
 use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{ChannelBinding, Check, Exchange};
-use wire::Peer;
+use wire::{JobOwner, Peer};
 
 use crate::cmd::{self, CommandContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
@@ -193,6 +193,11 @@ impl Session {
             serial: random.next_u64() >> 16,
             numbered: 0,
         }
+    }
+    /// Returns the owner of the session's jobs in the worker pool: the account or, before the login, the peer.
+    #[must_use]
+    pub fn job_owner(&self) -> JobOwner {
+        self.login.as_deref().map_or_else(|| self.peer.job_owner(), JobOwner::account)
     }
 
     /// Writes the greeting.

@@ -8,7 +8,7 @@
 //! Promises:
 //! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are
 //!   available.
-//! - The queue of the pool is bounded. A panic in a job is an error for its caller and never ends a worker.
+//! - The queue of the pool is bounded and fair to the owners of jobs. A panic in a job is an error for its caller and never ends a worker.
 //! - An admitted connection is counted until its [`ConnectionPermit`] is dropped, however the task ends.
 //!
 //! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
@@ -17,6 +17,8 @@
 mod channel_binding;
 pub mod connections;
 mod deflate;
+mod fair_queue;
+pub mod job;
 pub mod limits;
 pub mod peer;
 pub mod pool;
@@ -26,8 +28,10 @@ pub mod termination;
 pub mod tls;
 
 pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
+pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
 pub use peer::Peer;
-pub use pool::{PoolError, PoolOptions, PoolStatistics, WorkerPool};
+pub use peer::Peer;
+pub use pool::{PoolError, PoolOptions, PoolStatistics, VerbStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};
 pub use stream::Stream;
 pub use termination::SessionTermination;

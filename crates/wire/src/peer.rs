@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sasl::{ChannelBinding, Context, LoginError, LoginOrigin, LoginProtocol, Mechanism};
 
+use crate::job::JobOwner;
+
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
@@ -51,6 +53,12 @@ impl Peer {
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.tls || self.loopback
+    }
+
+    /// Returns the owner of jobs in the worker pool as long as nobody has logged in.
+    #[must_use]
+    pub fn job_owner(&self) -> JobOwner {
+        JobOwner::stranger(self.ip())
     }
 
     /// Returns the origin of a login over this connection.

@@ -1,12 +1,17 @@
 //! The pool of worker threads that runs all blocking work.
 //!
-//! A fixed number of threads takes jobs from one bounded queue, first come first served. [`WorkerPool::run`] is for
-//! tasks: it waits asynchronously for space in the queue and then for the result. [`WorkerPool::run_awaited`] does the
-//! same for work that is not needed once its task is gone. [`WorkerPool::spawn`] is for code that does not wait; it
-//! fails if the queue is full.
+//! A fixed number of threads runs the jobs. Each job has an owner, an account or the address of a stranger, and the
+//! owners take turns (see [`crate::fair_queue`]): however much one of them asks for, the others are served after at most
+//! one job of each. [`WorkerPool::run`] is for tasks: it waits asynchronously for the result. [`WorkerPool::run_awaited`]
+//! does the same for work that is not needed once its task is gone. [`WorkerPool::spawn`] is for code that does not wait.
+//!
+//! A job should end within [`limits::JOB_TIME_MAX`], or do its work in several jobs, because a worker cannot be taken
+//! from it. The pool logs jobs that run longer and counts them, with the time of all jobs, by verb
+//! ([`WorkerPool::verbs`]).
 //!
 //! Invariants:
-//! - At most `queue_max` jobs wait. Space in the queue becomes free when a worker takes the job.
+//! - At most `queue_max` jobs of one owner wait, except of the server itself. Further jobs are refused with
+//!   [`PoolError::Full`].
 //! - A panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker continues.
 //! - A queued job runs even if the task that waits for it is dropped, unless the pool closes first. Only a job of
 //!   [`WorkerPool::run_awaited`] is discarded then, if no worker has started it. A started job always runs to its end.
@@ -15,7 +20,7 @@
 //! no system call per job. Spinning is deliberately not used, because processor time is what Doublet is measured by.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,9 +29,11 @@ use std::time::Duration;
 
 use base::Clock;
 use base::sync::{Condvar, Mutex, MutexGuard};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-use crate::limits::{POOL_QUEUE_MAX, POOL_WORKERS_MAX};
+use crate::fair_queue::FairQueue;
+use crate::job::{JobClass, JobLabel, JobOwner, JobVerb};
+use crate::limits::{self, POOL_QUEUE_MAX, POOL_WORKERS_MAX};
 
 /// Configuration of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +42,7 @@ pub struct PoolOptions {
     pub name: String,
     /// Number of worker threads, from 1 to [`POOL_WORKERS_MAX`].
     pub workers: usize,
-    /// Maximum number of waiting jobs, from 1 to [`POOL_QUEUE_MAX`].
+    /// Maximum number of waiting jobs of one owner, from 1 to [`POOL_QUEUE_MAX`].
     pub queue_max: usize,
 }
 
@@ -48,8 +55,8 @@ impl Default for PoolOptions {
 /// Reason why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full (only for [`WorkerPool::spawn`]). The caller may try again later.
-    #[error("the pool's queue is full")]
+    /// As many jobs of this owner wait as may. The caller may try again later.
+    #[error("too many requests of the same account or address are waiting, try again later")]
     Full,
     /// The pool is closed because the server ends.
     #[error("the pool is closed")]
@@ -87,6 +94,19 @@ pub struct PoolStatistics {
     pub ran: Duration,
 }
 
+/// Statistics of the jobs with one verb and one class of owners.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VerbStatistics {
+    /// Number of completed jobs.
+    pub completed: u64,
+    /// Number of jobs that ran longer than [`limits::JOB_TIME_MAX`].
+    pub slow: u64,
+    /// Total time that the jobs ran.
+    pub ran: Duration,
+    /// Longest time that a job ran.
+    pub ran_max: Duration,
+}
+
 /// A fixed number of worker threads with one queue. It is cheap to clone; dropping the last clone closes it.
 #[derive(Clone)]
 pub struct WorkerPool {
@@ -105,21 +125,23 @@ struct Shared {
     state: Mutex<State>,
     /// Wakes one sleeping worker per job, and all workers on close.
     work: Condvar,
-    /// Free space in the queue, in jobs.
-    queue_slots: Semaphore,
+    queue_max: usize,
     clock: Arc<dyn Clock>,
 }
 
-#[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: FairQueue<Job>,
     /// Number of workers that wait on `work` and have not been woken yet.
     sleeping: usize,
     closed: bool,
     report: PoolStatistics,
+    verbs: BTreeMap<(JobVerb, JobClass), VerbStatistics>,
+    /// Time from which a slow job is logged again.
+    next_warning: Duration,
 }
 
 struct Job {
+    verb: JobVerb,
     queued: Duration,
     run: Box<dyn FnOnce() -> JobOutcome + Send>,
 }
@@ -143,11 +165,18 @@ impl WorkerPool {
     /// Starts the workers. Options out of range are clamped.
     pub fn new(options: &PoolOptions, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
         let workers = options.workers.clamp(1, POOL_WORKERS_MAX);
-        let state = State { report: PoolStatistics { workers, ..PoolStatistics::default() }, ..State::default() };
+        let state = State {
+            jobs: FairQueue::new(workers),
+            sleeping: 0,
+            closed: false,
+            report: PoolStatistics { workers, ..PoolStatistics::default() },
+            verbs: BTreeMap::new(),
+            next_warning: Duration::ZERO,
+        };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             work: Condvar::new(),
-            queue_slots: Semaphore::new(options.queue_max.clamp(1, POOL_QUEUE_MAX)),
+            queue_max: options.queue_max.clamp(1, POOL_QUEUE_MAX),
             clock,
         });
         let pool = Self { owner: Arc::new(Owner { shared, threads: Mutex::default() }) };
@@ -160,14 +189,13 @@ impl WorkerPool {
 
     /// Runs a job on a worker and returns its result.
     ///
-    /// Waits while the queue is full. If the returned future is dropped after the job was queued, the job still runs
-    /// and its result is lost.
-    pub async fn run<T, F>(&self, job: F) -> Result<T, PoolError>
+    /// If the returned future is dropped after the job was queued, the job still runs and its result is lost.
+    pub async fn run<T, F>(&self, label: JobLabel, job: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, AbandonedJob::Run).await
+        self.queue(label, job, AbandonedJob::Run).await
     }
 
     /// Runs a job on a worker and returns its result, as long as the caller waits for it.
@@ -175,23 +203,21 @@ impl WorkerPool {
     /// This is the same as [`WorkerPool::run`], except that dropping the returned future before a worker has started
     /// the job makes the worker discard the job when its turn comes. A peer can therefore not keep the workers busy
     /// with requests it has abandoned.
-    pub async fn run_awaited<T, F>(&self, job: F) -> Result<T, PoolError>
+    pub async fn run_awaited<T, F>(&self, label: JobLabel, job: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.queue(job, AbandonedJob::Discard).await
+        self.queue(label, job, AbandonedJob::Discard).await
     }
 
-    async fn queue<T, F>(&self, job: F, orphan: AbandonedJob) -> Result<T, PoolError>
+    async fn queue<T, F>(&self, label: JobLabel, job: F, orphan: AbandonedJob) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let shared = &self.owner.shared;
-        let place = shared.queue_slots.acquire().await.map_err(|_| PoolError::Closed)?;
         let (sender, receiver) = oneshot::channel();
-        let queued = shared.push(Box::new(move || {
+        let run = move || {
             if orphan == AbandonedJob::Discard && sender.is_closed() {
                 return JobOutcome::Skipped;
             }
@@ -200,32 +226,22 @@ impl WorkerPool {
             let outcome = if result.is_ok() { JobOutcome::Ended } else { JobOutcome::Panicked };
             let _ = sender.send(result);
             outcome
-        }));
-        if queued {
-            place.forget();
-        }
+        };
+        self.owner.shared.push(label, Box::new(run))?;
         // A job that is discarded because the pool closed drops its sender.
         receiver.await.map_err(|_| PoolError::Closed)?
     }
 
     /// Queues a job without waiting for its result.
-    pub fn spawn<F>(&self, job: F) -> Result<(), PoolError>
+    pub fn spawn<F>(&self, label: JobLabel, job: F) -> Result<(), PoolError>
     where
         F: FnOnce() + Send + 'static,
     {
-        let shared = &self.owner.shared;
-        let Ok(place) = shared.queue_slots.try_acquire() else {
-            return Err(if lock(&shared.state).closed { PoolError::Closed } else { PoolError::Full });
-        };
-        let queued = shared.push(Box::new(move || match catch_unwind(AssertUnwindSafe(job)) {
+        let run = move || match catch_unwind(AssertUnwindSafe(job)) {
             Ok(()) => JobOutcome::Ended,
             Err(_) => JobOutcome::Panicked,
-        }));
-        if !queued {
-            return Err(PoolError::Closed);
-        }
-        place.forget();
-        Ok(())
+        };
+        self.owner.shared.push(label, Box::new(run))
     }
 
     /// Returns the statistics and the current load of the pool.
@@ -233,6 +249,13 @@ impl WorkerPool {
     pub fn report(&self) -> PoolStatistics {
         let state = lock(&self.owner.shared.state);
         PoolStatistics { depth: state.jobs.len(), ..state.report }
+    }
+
+    /// Returns the statistics of all jobs by verb and class of owners.
+    #[must_use]
+    pub fn verbs(&self) -> Vec<(JobVerb, JobClass, VerbStatistics)> {
+        let state = lock(&self.owner.shared.state);
+        state.verbs.iter().map(|((verb, class), statistics)| (*verb, *class, *statistics)).collect()
     }
 
     /// Closes the queue for new jobs, lets the queued ones run, and waits for the workers to end. This blocks and must
@@ -263,16 +286,20 @@ impl Drop for Owner {
 }
 
 impl Shared {
-    /// Queues a job. Returns `false` if the pool is closed.
-    fn push(&self, run: Box<dyn FnOnce() -> JobOutcome + Send>) -> bool {
+    /// Queues a job, and wakes a worker if one is free for it.
+    fn push(&self, label: JobLabel, run: Box<dyn FnOnce() -> JobOutcome + Send>) -> Result<(), PoolError> {
         let queued = self.clock.monotonic();
         let mut state = lock(&self.state);
         if state.closed {
-            return false;
+            return Err(PoolError::Closed);
         }
-        state.jobs.push_back(Job { queued, run });
+        // Jobs of the server itself are bounded by their callers, and cannot be asked for again.
+        if label.owner != JobOwner::Server && state.jobs.len_of(&label.owner) >= self.queue_max {
+            return Err(PoolError::Full);
+        }
+        let may_run = state.jobs.push(&label.owner, Job { verb: label.verb, queued, run });
         state.report.depth_max = state.report.depth_max.max(state.jobs.len());
-        let wake = state.sleeping > 0;
+        let wake = may_run && state.sleeping > 0;
         if wake {
             state.sleeping -= 1;
         }
@@ -280,14 +307,15 @@ impl Shared {
         if wake {
             self.work.notify_one();
         }
-        true
+        Ok(())
     }
 
     /// Runs jobs until the queue is closed and empty.
     fn run_jobs(&self) {
         let mut state = lock(&self.state);
         loop {
-            let Some(job) = state.jobs.pop_front() else {
+            let Some((owner, job)) = state.jobs.take() else {
+                // While jobs wait that only other workers may take, those workers take them.
                 if state.closed {
                     return;
                 }
@@ -297,18 +325,28 @@ impl Shared {
             };
             state.report.busy += 1;
             drop(state);
-            self.queue_slots.add_permits(1);
+            let Job { verb, queued, run } = job;
             let started = self.clock.monotonic();
-            let outcome = (job.run)();
+            let outcome = run();
             let ended = self.clock.monotonic();
             state = lock(&self.state);
-            state.report.record_end(outcome, started.saturating_sub(job.queued), ended.saturating_sub(started));
+            state.jobs.finish(&owner);
+            let ran = ended.saturating_sub(started);
+            state.report.record_end(outcome, started.saturating_sub(queued), ran);
+            if outcome != JobOutcome::Skipped {
+                state.verbs.entry((verb, owner.class())).or_default().record_end(ran);
+            }
+            if ran > limits::JOB_TIME_MAX && state.next_warning <= ended {
+                state.next_warning = ended.saturating_add(limits::SLOW_JOB_WARNING_INTERVAL);
+                drop(state);
+                warn_of_slow_job(verb, &owner, ran);
+                state = lock(&self.state);
+            }
         }
     }
 
     fn close(&self) {
         lock(&self.state).closed = true;
-        self.queue_slots.close();
         self.work.notify_all();
     }
 }
@@ -326,6 +364,20 @@ impl PoolStatistics {
         self.waited_max = self.waited_max.max(waited);
         self.ran = self.ran.saturating_add(ran);
     }
+}
+
+impl VerbStatistics {
+    fn record_end(&mut self, ran: Duration) {
+        self.completed = self.completed.saturating_add(1);
+        self.slow = self.slow.saturating_add(u64::from(ran > limits::JOB_TIME_MAX));
+        self.ran = self.ran.saturating_add(ran);
+        self.ran_max = self.ran_max.max(ran);
+    }
+}
+
+/// Logs a job that kept a worker for longer than it should.
+fn warn_of_slow_job(verb: JobVerb, owner: &JobOwner, ran: Duration) {
+    tracing::warn!(target: "pool", protocol = verb.protocol, command = verb.command, %owner, milliseconds = ran.as_millis() as u64, "a job kept a worker for longer than it should");
 }
 
 impl fmt::Debug for WorkerPool {

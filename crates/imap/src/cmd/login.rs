@@ -21,7 +21,7 @@ pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
     let login = login.authorization;
     match session.context.accounts.open(&login) {
         Ok(file) => {
-            session.account = Some(Account { login, file: Arc::new(file) });
+            session.account = Some(Account { login: login.into(), file: Arc::new(file) });
             TaggedReply::ok("logged in").with_code(capability::capability_code(session)).into()
         }
         Err(error) => {
