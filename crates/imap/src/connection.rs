@@ -26,7 +26,7 @@ use wire::{Peer, PoolError, SessionTermination, Shutdown, Stream, Tls, WorkerPoo
 use crate::codec::command::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
 use crate::limits;
-use crate::session::{ConnectionAction, Session, SessionContext};
+use crate::session::{ConnectionAction, Session, SessionContext, SliceTimer};
 
 /// Data that the connections of one listener share.
 pub struct ListenerServices {
@@ -246,8 +246,9 @@ impl Connection {
         let mut work = std::mem::replace(&mut self.work, placeholder);
         let label = self.work.session.job_label(task.command());
         let visited = self.service.pool.run(label, move || {
+            let timer = SliceTimer::start(&work.session.context);
             let action = work.perform(task);
-            let action = work.execute_pipelined(action);
+            let action = work.execute_pipelined(action, &timer);
             (work, action)
         });
         match visited.await {
@@ -365,9 +366,10 @@ impl ConnectionState {
         }
     }
 
-    /// Executes the other commands that have arrived, until there is enough output to send.
-    fn execute_pipelined(&mut self, mut action: ConnectionAction) -> ConnectionAction {
-        while action == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES {
+    /// Executes the other commands that have arrived, until there is enough output to send or others should get their
+    /// turn.
+    fn execute_pipelined(&mut self, mut action: ConnectionAction, timer: &SliceTimer) -> ConnectionAction {
+        while action == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES && !timer.is_over() {
             action = match self.decode() {
                 DecodeResult::Incomplete => break,
                 DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),

@@ -94,6 +94,13 @@ pub const SLICE_MESSAGES: usize = 4_096;
 /// Number of messages with contents that a worker reads for one command before other work gets its turn.
 pub const SLICE_CONTENTS: usize = 64;
 
+/// Time that a worker works for one command before other work gets its turn. A step that cannot be divided, such as
+/// reading one message, may exceed it.
+pub const SLICE_TIME: Duration = Duration::from_millis(20);
+
+/// Number of messages that one transaction of COPY, MOVE or EXPUNGE changes.
+pub const MESSAGES_PER_TRANSACTION: usize = 250;
+
 /// Size of the pieces in which a larger section of a message is sent.
 pub const PIECE_BYTES: u64 = 256 << 10;
 

@@ -28,6 +28,7 @@ pub mod reply;
 pub mod selected;
 pub mod sequence_numbers;
 pub mod session_context;
+mod slice_timer;
 pub mod updates;
 
 use std::sync::Arc;
@@ -46,6 +47,7 @@ use crate::limits;
 pub use reply::{CommandOutcome, SlicedCommand, TaggedReply};
 pub use selected::SelectedMailbox;
 pub use session_context::{SessionContext, SessionOptions};
+pub use slice_timer::SliceTimer;
 pub use updates::PermittedUpdates;
 
 use debug_events::CommandStart;

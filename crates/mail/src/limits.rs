@@ -75,7 +75,10 @@ pub const SUBSCRIPTIONS_MAX: usize = 10_000;
 pub const APPEND_MESSAGES_MAX: usize = 10_000;
 
 /// Number of messages that one transaction deletes when a mailbox is deleted.
-pub const DELETE_MESSAGES_PER_TRANSACTION: usize = 1_000;
+pub const DELETE_MESSAGES_PER_TRANSACTION: usize = 250;
+
+/// Number of messages that one transaction moves when the inbox is renamed.
+pub const MOVE_MESSAGES_PER_TRANSACTION: usize = 250;
 
 /// Maximum number of mailboxes that one transaction delivers to. The remaining recipients receive the message from the
 /// queue.

@@ -15,7 +15,7 @@ use store::DurableFuture;
 use wire::Peer;
 
 use crate::backend::Accounts;
-use crate::limits::MESSAGES_MAX;
+use crate::limits::{LISTED_PER_JOB, MESSAGES_MAX, REMOVED_PER_TRANSACTION};
 
 /// A request of a session, for a worker.
 pub enum BackendRequest {
@@ -25,6 +25,8 @@ pub enum BackendRequest {
     Check(Check),
     /// Opens the inbox of a login.
     Open(Login),
+    /// Continues to list the messages of an inbox.
+    ContinueList(Maildrop),
     /// Reads a message. With a number of lines, only its top is sent.
     Read(Arc<MailFile>, NoteId, Option<u32>),
     /// Removes messages.
@@ -43,6 +45,8 @@ pub enum BackendResponse {
     Message(Option<Vec<u8>>, Option<u32>),
     /// The messages have been removed.
     Removed,
+    /// Some work is done. The rest is in another request, so that others get their turn.
+    Partial(BackendRequest),
     /// The mail file failed. The text is for the log.
     Failed(String),
 }
@@ -91,7 +95,7 @@ impl BackendRequest {
     #[must_use]
     pub fn command(&self) -> &'static str {
         match self {
-            Self::Password(_) | Self::Check(_) | Self::Open(_) => "AUTH",
+            Self::Password(_) | Self::Check(_) | Self::Open(_) | Self::ContinueList(_) => "AUTH",
             Self::Read(..) => "RETR",
             Self::Remove(..) => "QUIT",
         }
@@ -112,8 +116,9 @@ impl BackendRequest {
                 step => BackendResponse::Exchange(step).into(),
             },
             Self::Open(login) => open(accounts, peer, &login),
+            Self::ContinueList(maildrop) => into_response(continue_list(maildrop)),
             Self::Read(file, note, lines) => into_response(read(&file, note, lines)),
-            Self::Remove(file, folder, uids) => into_response(remove(&file, folder, uids)),
+            Self::Remove(file, folder, uids) => into_response(remove(file, folder, uids)),
         }
     }
 }
@@ -128,27 +133,41 @@ fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse 
         Ok(file) => into_response(list(&login.authorization, Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
     };
-    if !matches!(opened.response, BackendResponse::Opened(_)) {
+    if !matches!(opened.response, BackendResponse::Opened(_) | BackendResponse::Partial(_)) {
         accounts.end_login(&peer.login_origin(LoginProtocol::Pop3));
     }
     opened
 }
 
+/// Begins the list of the messages in the inbox.
 fn list(login: &str, file: Arc<MailFile>) -> mail::Result<DurableResponse> {
     let snapshot = file.snapshot()?;
     let inbox = snapshot.folder("INBOX")?.ok_or_else(|| mail::Error::NoMailbox("INBOX".to_owned()))?;
-    let status = snapshot.status(inbox.id)?;
-    let mut messages = Vec::new();
-    snapshot.entries(inbox.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+    let uid_validity = snapshot.status(inbox.id)?.uid_validity;
+    drop(snapshot);
+    continue_list(Maildrop { login: login.into(), file, folder: inbox.id, uid_validity, messages: Vec::new() })
+}
+
+/// Adds the next messages to a list.
+fn continue_list(mut maildrop: Maildrop) -> mail::Result<DurableResponse> {
+    let file = Arc::clone(&maildrop.file);
+    let snapshot = file.snapshot()?;
+    let messages = &mut maildrop.messages;
+    let count_max = messages.len().saturating_add(LISTED_PER_JOB).min(MESSAGES_MAX);
+    let first = messages.last().map_or(1, |last| last.uid.0.saturating_add(1));
+    snapshot.entries(maildrop.folder, Uid(first)..=Uid(u32::MAX), &mut |entry| {
         let octets = entry.size.saturating_add(entry.crlf_growth);
         messages.push(MaildropMessage { uid: entry.uid, note: entry.note, octets });
-        Ok(if messages.len() < MESSAGES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(if messages.len() < count_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
+    let is_partial = messages.len() == count_max && count_max < MESSAGES_MAX;
     let durable = Some(file.durable(snapshot.ticket()));
     drop(snapshot);
-    let maildrop =
-        Maildrop { login: login.into(), file, folder: inbox.id, uid_validity: status.uid_validity, messages };
-    Ok(DurableResponse { response: BackendResponse::Opened(maildrop), durable })
+    let response = match is_partial {
+        true => BackendResponse::Partial(BackendRequest::ContinueList(maildrop)),
+        false => BackendResponse::Opened(maildrop),
+    };
+    Ok(DurableResponse { response, durable })
 }
 
 fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<DurableResponse> {
@@ -160,9 +179,16 @@ fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<Durab
     })
 }
 
-fn remove(file: &MailFile, folder: ViewId, uids: Vec<Uid>) -> mail::Result<DurableResponse> {
+/// Removes the first messages of a list.
+fn remove(file: Arc<MailFile>, folder: ViewId, mut uids: Vec<Uid>) -> mail::Result<DurableResponse> {
+    let rest = uids.split_off(uids.len().min(REMOVED_PER_TRANSACTION));
     let uids: UidSet = uids.into_iter().collect();
     file.store(folder, &uids, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None)?;
     let gone = file.expunge(folder, Some(&uids))?;
-    Ok(DurableResponse { response: BackendResponse::Removed, durable: Some(file.durable(gone.ticket)) })
+    let durable = Some(file.durable(gone.ticket));
+    let response = match rest.is_empty() {
+        true => BackendResponse::Removed,
+        false => BackendResponse::Partial(BackendRequest::Remove(file, folder, rest)),
+    };
+    Ok(DurableResponse { response, durable })
 }

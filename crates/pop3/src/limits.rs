@@ -17,6 +17,12 @@ pub const ERRORS_MAX: u32 = 20;
 /// Maximum number of messages in a maildrop. Of a larger inbox it contains the oldest messages.
 pub const MESSAGES_MAX: usize = 1_000_000;
 
+/// Number of messages that one job of a worker adds to the list of a maildrop.
+pub const LISTED_PER_JOB: usize = 20_000;
+
+/// Number of messages that one transaction of QUIT removes.
+pub const REMOVED_PER_TRANSACTION: usize = 250;
+
 /// Number of reply bytes that are collected before they are sent, if a client pipelines.
 pub const REPLIES_BYTES_MAX: usize = 64 << 10;
 

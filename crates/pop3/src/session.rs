@@ -164,6 +164,7 @@ impl Session {
                 ConnectionAction::Message(ok("top follows"), MessageResponse::top(raw, lines))
             }
             BackendResponse::Message(None, _) => ConnectionAction::Reply(err("this message no longer exists")),
+            BackendResponse::Partial(rest) => ConnectionAction::CallBackend(rest),
             BackendResponse::Removed => ConnectionAction::Close(ok("bye")),
             BackendResponse::Failed(text) => {
                 tracing::error!(target: "pop3", peer = %self.peer, error = text, "the mail file failed");

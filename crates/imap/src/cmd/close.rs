@@ -1,16 +1,14 @@
 //! CLOSE (RFC 9051 §6.4.1) and UNSELECT (RFC 3691).
 
+use super::expunge::ExpungeJob;
 use crate::error::Result;
 use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
 
 /// Expunges silently, unless the mailbox is read-only, and deselects the mailbox. The reply must not contain
 /// HIGHESTMODSEQ (RFC 7162 §3.2.8).
 pub fn close(session: &mut Session) -> Result<CommandOutcome> {
-    let file = session.file()?;
-    let selected = session.selected()?;
-    if selected.is_writable() {
-        let outcome = file.expunge(selected.folder, None)?;
-        session.wait_for(outcome.ticket);
+    if session.selected()?.is_writable() {
+        return Ok(CommandOutcome::Job(Box::new(ExpungeJob { uids: None, closes: true })));
     }
     session.selected = None;
     Ok(TaggedReply::completed().with_updates(PermittedUpdates::None).into())

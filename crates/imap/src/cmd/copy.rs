@@ -2,35 +2,63 @@
 
 use std::sync::Arc;
 
-use base::{UidSet, ViewId};
+use base::{Modseq, Uid, UidSet, ViewId};
 use mail::mailbox::{CopyOutcome, MailFile};
 
+use crate::codec::ResponseWriter;
 use crate::codec::command::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
+use crate::limits;
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, PermittedUpdates, Session, TaggedReply};
+use crate::session::{CommandOutcome, PermittedUpdates, Session, SliceTimer, SlicedCommand, TaggedReply};
 
-/// Copies messages in one transaction: all or none.
+/// Copies messages: all or none.
 pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<CommandOutcome> {
     let transfer = Transfer::prepare(session, copy)?;
-    let folder = session.selected()?.folder;
-    let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
-    session.wait_for(outcome.ticket);
-    let reply = TaggedReply::completed().with_updates(permitted_updates(copy.numbering));
-    match copyuid_code(&outcome) {
-        Some(code) => Ok(reply.with_code(code).into()),
-        None => Ok(TaggedReply { text: "no message was copied".into(), ..reply }.into()),
+    Ok(CommandOutcome::Job(Box::new(CopyJob { transfer, numbering: copy.numbering })))
+}
+
+/// A COPY in progress.
+struct CopyJob {
+    transfer: Transfer,
+    numbering: Numbering,
+}
+
+impl SlicedCommand for CopyJob {
+    fn step(&mut self, session: &mut Session, _out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        match self.transfer.step(session, MailFile::copy_up_to) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => {
+                self.transfer.remove_copies()?;
+                return Err(error);
+            }
+        }
+        let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
+        Ok(Some(match self.transfer.copyuid_code() {
+            Some(code) => reply.with_code(code),
+            None => TaggedReply { text: "no message was copied".into(), ..reply },
+        }))
     }
 }
 
-/// The resolved arguments of COPY and MOVE.
+/// A function of the mail file that copies or moves the first of some messages: source, messages, target, and the
+/// maximum number of messages.
+type TransferFunction = fn(&MailFile, ViewId, &UidSet, ViewId, usize) -> mail::Result<CopyOutcome>;
+
+/// A COPY or MOVE in progress. Every transaction transfers a limited number of messages.
 pub struct Transfer {
-    /// The mail file.
-    pub file: Arc<MailFile>,
-    /// The messages.
-    pub uids: UidSet,
-    /// The target mailbox.
-    pub target: ViewId,
+    file: Arc<MailFile>,
+    source: ViewId,
+    target: ViewId,
+    /// The messages that are left.
+    remaining: UidSet,
+    /// Old and new UIDs of the transferred messages.
+    pairs: Vec<(Uid, Uid)>,
+    /// UIDVALIDITY of the target.
+    uid_validity: u32,
+    /// The modseq of the last transaction.
+    pub modseq: Modseq,
 }
 
 impl Transfer {
@@ -50,8 +78,62 @@ impl Transfer {
             // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages have been expunged"));
         }
+        let source = selected.folder;
+        let uid_next = snapshot.status(source)?.uid_next.0;
         drop(snapshot);
-        Ok(Self { file, uids, target })
+        Ok(Self::new(file, (source, target), uids, uid_next))
+    }
+
+    /// Creates a transfer from a mailbox to another one. Messages with UIDs from `uid_next` on are left out: they are
+    /// new, or copies that the transfer itself has made.
+    pub fn new(file: Arc<MailFile>, (source, target): (ViewId, ViewId), mut uids: UidSet, uid_next: u32) -> Self {
+        uids.remove_range(uid_next..=u32::MAX);
+        Self { file, source, target, remaining: uids, pairs: Vec::new(), uid_validity: 0, modseq: Modseq(0) }
+    }
+
+    /// Transfers messages until none are left or others should get their turn. Returns `true` in the first case.
+    pub fn step(&mut self, session: &mut Session, transfer: TransferFunction) -> Result<bool> {
+        let timer = SliceTimer::start(&session.context);
+        loop {
+            let count_max = limits::MESSAGES_PER_TRANSACTION;
+            let outcome = transfer(&self.file, self.source, &self.remaining, self.target, count_max)?;
+            session.wait_for(outcome.ticket);
+            self.uid_validity = outcome.uid_validity;
+            self.modseq = outcome.modseq;
+            let is_last = outcome.pairs.len() < count_max;
+            match outcome.pairs.last() {
+                Some((last, _)) if !is_last => self.remaining.remove_range(0..=last.0),
+                _ => self.remaining = UidSet::new(),
+            }
+            self.pairs.extend(outcome.pairs);
+            if self.remaining.is_empty() {
+                return Ok(true);
+            }
+            if timer.is_over() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Removes the copies that a failed COPY has made (RFC 9051 §6.4.7).
+    fn remove_copies(&self) -> Result<()> {
+        for pairs in self.pairs.chunks(limits::MESSAGES_PER_TRANSACTION) {
+            self.file.delete(self.target, &pairs.iter().map(|(_, new)| *new).collect())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the COPYUID response code, or `None` if no message was transferred.
+    ///
+    /// The client pairs the members of the two sets by their order (RFC 9051 §7.1). Copies receive their UIDs in the
+    /// order of the old ones, so both lists of UIDs ascend.
+    pub fn copyuid_code(&self) -> Option<String> {
+        if self.pairs.is_empty() {
+            return None;
+        }
+        let old: UidSet = self.pairs.iter().map(|(old, _)| *old).collect();
+        let new: UidSet = self.pairs.iter().map(|(_, new)| *new).collect();
+        Some(format!("COPYUID {} {old} {new}", self.uid_validity))
     }
 }
 
@@ -71,17 +153,4 @@ pub fn permitted_updates(numbering: Numbering) -> PermittedUpdates {
         Numbering::Sequence => PermittedUpdates::WithoutExpunges,
         Numbering::Uid => PermittedUpdates::All,
     }
-}
-
-/// Returns the COPYUID response code, or `None` if no message was copied.
-///
-/// The client pairs the members of the two sets by their order (RFC 9051 §7.1). Copies receive their UIDs in the order
-/// of the old ones, so both lists of UIDs ascend.
-pub fn copyuid_code(outcome: &CopyOutcome) -> Option<String> {
-    if outcome.pairs.is_empty() {
-        return None;
-    }
-    let old: UidSet = outcome.pairs.iter().map(|(old, _)| *old).collect();
-    let new: UidSet = outcome.pairs.iter().map(|(_, new)| *new).collect();
-    Some(format!("COPYUID {} {old} {new}", outcome.uid_validity))
 }

@@ -24,7 +24,9 @@ use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SlicedCommand, TaggedReply, is_full};
+use crate::session::{
+    CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SliceTimer, SlicedCommand, TaggedReply, is_full,
+};
 
 /// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -243,12 +245,13 @@ impl FetchJob {
         if self.batch.is_empty() {
             self.fill_batch(session, file, snapshot)?;
         }
+        let timer = SliceTimer::start(&session.context);
         while let Some(picked) = self.batch.pop_front() {
             let written = self.write_message(session, snapshot, &picked, out)?;
             if written == WriteProgress::Part {
                 self.batch.push_front(picked);
             }
-            if written == WriteProgress::Part || is_full(out) {
+            if written == WriteProgress::Part || is_full(out) || timer.is_over() {
                 break;
             }
         }

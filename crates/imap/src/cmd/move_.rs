@@ -1,24 +1,37 @@
 //! MOVE (RFC 6851). An untagged response with COPYUID precedes the removal of the messages.
 
-use super::copy::{self, Transfer};
+use mail::mailbox::MailFile;
+
+use super::copy::Transfer;
 use crate::codec::ResponseWriter;
 use crate::codec::command::TransferCommand;
 use crate::error::Result;
-use crate::session::{CommandOutcome, Session, TaggedReply};
+use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
 
-/// Moves messages in one transaction: all or none.
-pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
+/// Moves messages. If it fails in the middle, the client learns which messages have been moved.
+pub fn move_(session: &mut Session, transfer: &TransferCommand) -> Result<CommandOutcome> {
     session.selected_writable()?;
-    let prepared = Transfer::prepare(session, transfer)?;
-    let folder = session.selected()?.folder;
-    let outcome = prepared.file.move_to(folder, &prepared.uids, prepared.target)?;
-    session.wait_for(outcome.ticket);
-    if let Some(code) = copy::copyuid_code(&outcome) {
-        out.untagged().text("OK [").text(&code).text("] moved").crlf();
+    Ok(CommandOutcome::Job(Box::new(MoveJob { transfer: Transfer::prepare(session, transfer)? })))
+}
+
+/// A MOVE in progress.
+struct MoveJob {
+    transfer: Transfer,
+}
+
+impl SlicedCommand for MoveJob {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        let moved = self.transfer.step(session, MailFile::move_up_to);
+        if matches!(moved, Ok(false)) {
+            return Ok(None);
+        }
+        let code = self.transfer.copyuid_code();
+        if let Some(code) = &code {
+            out.untagged().text("OK [").text(code).text("] moved").crlf();
+        }
+        moved?;
+        let reports_modseq = session.enabled.qresync && code.is_some();
+        let code = reports_modseq.then(|| format!("HIGHESTMODSEQ {}", self.transfer.modseq));
+        Ok(Some(TaggedReply { code, ..TaggedReply::completed() }))
     }
-    let mut reply = TaggedReply::completed();
-    if session.enabled.qresync && !outcome.pairs.is_empty() {
-        reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
-    }
-    Ok(reply.into())
 }

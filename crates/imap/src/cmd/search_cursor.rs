@@ -22,7 +22,7 @@ use crate::message::SearchPlan;
 use crate::session::cursor::MessageCursor;
 use crate::session::selected::uids_of_ranges;
 use crate::session::sequence_numbers::UidRange;
-use crate::session::{SelectedMailbox, Session};
+use crate::session::{SelectedMailbox, Session, SliceTimer};
 
 /// A search in progress.
 pub struct SearchCursor {
@@ -88,11 +88,12 @@ impl SearchCursor {
         let file = session.file()?;
         let snapshot = file.snapshot()?;
         session.wait_for(snapshot.ticket());
-        let selected = session.selected()?;
-        selected.record_vanished(&snapshot)?;
+        session.selected()?.record_vanished(&snapshot)?;
         let plan = &self.plan;
         let excluded = &self.excluded;
         let opens = self.opens;
+        let timer = SliceTimer::start(&session.context);
+        let selected = session.selected()?;
         let mut opened = 0_usize;
         self.cursor.visit(selected, &snapshot, limits::SLICE_MESSAGES, &mut |number, entry| {
             let facts = MessageEntry { entry: &entry, snapshot: &snapshot, selected, excluded };
@@ -111,7 +112,7 @@ impl SearchCursor {
             if matches {
                 each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
             }
-            let full = opened >= limits::SLICE_CONTENTS;
+            let full = opened >= limits::SLICE_CONTENTS || timer.is_over();
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         Ok(self.cursor.is_done())

@@ -17,7 +17,7 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION,
     SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
@@ -252,6 +252,8 @@ pub struct StoreOutcome {
 pub struct ExpungeOutcome {
     /// UIDs of the removed messages.
     pub uids: UidSet,
+    /// `true` if no message is left to remove.
+    pub is_complete: bool,
     /// The modseq of the change.
     pub modseq: Modseq,
     /// The ticket of the change, to wait for its durability.
@@ -364,6 +366,15 @@ impl MailFile {
 
     /// Deletes a mailbox and its messages. A mailbox with children remains as a name that holds no messages.
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
+        loop {
+            if let Some(ticket) = self.folder_delete_part(name)? {
+                return Ok(ticket);
+            }
+        }
+    }
+
+    /// Deletes some messages of a mailbox or, if it has none, the mailbox. Returns `None` if it is not deleted yet.
+    pub fn folder_delete_part(&self, name: &str) -> Result<Option<Ticket>> {
         let folder = self.require(name)?;
         if folder.name == "INBOX" {
             return Err(Error::MailboxRefused { name: folder.name, reason: "the inbox cannot be deleted" });
@@ -372,24 +383,22 @@ impl MailFile {
         if !folder.selectable && self.snapshot()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
             return Err(Error::MailboxRefused { name: folder.name, reason: "it still has child mailboxes" });
         }
-        loop {
-            while self.delete_batch(folder.id)? {}
-            let (is_done, ticket) = self.write(|writer| {
-                // New mail can have arrived since.
-                if writer.folder_read(folder.id)?.totals()?.count > 0 {
-                    return Ok(false);
-                }
-                if writer.folders()?.iter().any(|other| other.title.starts_with(&below)) {
-                    writer.folder_item_set(folder.id, NO_SELECT_ITEM, Some("1"))?;
-                } else {
-                    writer.folder_delete(folder.id)?;
-                }
-                Ok(true)
-            })?;
-            if is_done {
-                return Ok(ticket);
-            }
+        if self.delete_batch(folder.id)? {
+            return Ok(None);
         }
+        let (is_done, ticket) = self.write(|writer| {
+            // New mail can have arrived since.
+            if writer.folder_read(folder.id)?.totals()?.count > 0 {
+                return Ok(false);
+            }
+            if writer.folders()?.iter().any(|other| other.title.starts_with(&below)) {
+                writer.folder_item_set(folder.id, NO_SELECT_ITEM, Some("1"))?;
+            } else {
+                writer.folder_delete(folder.id)?;
+            }
+            Ok(true)
+        })?;
+        Ok(is_done.then_some(ticket))
     }
 
     /// Renames a mailbox and its children. The inbox remains; its messages are moved to the new mailbox.
@@ -484,7 +493,7 @@ impl MailFile {
         let ((changed, modified, modseq), ticket) = self.write(|writer| {
             let mut changed = UidSet::new();
             let mut modified = UidSet::new();
-            for entry in entries_of(writer, folder, uids)? {
+            for entry in entries_of(writer, folder, uids, usize::MAX)? {
                 if unchanged_since.is_some_and(|since| entry.modseq > since) {
                     modified.insert(entry.uid.0);
                     continue;
@@ -504,25 +513,59 @@ impl MailFile {
 
     /// Deletes the messages with `\Deleted`. With `uids`, only those of them that are in `uids`.
     pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
+        self.expunge_up_to(folder, uids, usize::MAX)
+    }
+
+    /// Deletes the first `count_max` of the messages that [`MailFile::expunge`] deletes.
+    pub fn expunge_up_to(
+        &self,
+        folder: ViewId,
+        uids: Option<&UidSet>,
+        count_max: usize,
+    ) -> Result<ExpungeOutcome> {
         let database = self.database();
-        let ((gone, modseq), ticket) = self.write(|writer| {
+        let ((gone, is_complete, modseq), ticket) = self.write(|writer| {
             let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
             doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid.0)));
+            let is_complete = doomed.len() <= count_max;
+            doomed.truncate(count_max);
             for entry in &doomed {
                 writer.note_delete_permanently(entry.note)?;
             }
             let modseq = if doomed.is_empty() { database.modseq() } else { writer.modseq() };
-            Ok((doomed.into_iter().map(|entry| entry.uid).collect(), modseq))
+            Ok((doomed.into_iter().map(|entry| entry.uid).collect(), is_complete, modseq))
         })?;
-        Ok(ExpungeOutcome { uids: gone, modseq, ticket })
+        Ok(ExpungeOutcome { uids: gone, is_complete, modseq, ticket })
+    }
+
+    /// Deletes messages, whatever their flags.
+    pub fn delete(&self, folder: ViewId, uids: &UidSet) -> Result<Ticket> {
+        let ((), ticket) = self.write(|writer| {
+            for entry in entries_of(writer, folder, uids, usize::MAX)? {
+                writer.note_delete_permanently(entry.note)?;
+            }
+            Ok(())
+        })?;
+        Ok(ticket)
     }
 
     /// Copies messages with their flags and times.
     pub fn copy(&self, folder: ViewId, uids: &UidSet, target: ViewId) -> Result<CopyOutcome> {
+        self.copy_up_to(folder, uids, target, usize::MAX)
+    }
+
+    /// Copies the first `count_max` of the messages.
+    pub fn copy_up_to(
+        &self,
+        folder: ViewId,
+        uids: &UidSet,
+        target: ViewId,
+        count_max: usize,
+    ) -> Result<CopyOutcome> {
         let limit = self.database().record().options.quota_bytes;
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
-            for entry in entries_of(writer, folder, uids)? {
+            for entry in entries_of(writer, folder, uids, count_max)? {
                 check_quota(writer, limit, entry.size)?;
                 let uid = copy_note(writer, &entry, target)?;
                 pairs.push((entry.uid, uid));
@@ -534,9 +577,20 @@ impl MailFile {
 
     /// Moves messages. They keep their flags and times and receive new UIDs.
     pub fn move_to(&self, folder: ViewId, uids: &UidSet, target: ViewId) -> Result<CopyOutcome> {
+        self.move_up_to(folder, uids, target, usize::MAX)
+    }
+
+    /// Moves the first `count_max` of the messages.
+    pub fn move_up_to(
+        &self,
+        folder: ViewId,
+        uids: &UidSet,
+        target: ViewId,
+        count_max: usize,
+    ) -> Result<CopyOutcome> {
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
-            for entry in entries_of(writer, folder, uids)? {
+            for entry in entries_of(writer, folder, uids, count_max)? {
                 writer.folder_remove(entry.note, folder)?;
                 let uid = writer.folder_add(entry.note, target)?;
                 pairs.push((entry.uid, uid));
@@ -585,7 +639,12 @@ impl MailFile {
     fn rename_inbox(&self, inbox: &Folder, to: &str) -> Result<Ticket> {
         let (target, _) = self.folder_create(to, None)?;
         let everything = UidSet::from(1..=u32::MAX);
-        Ok(self.move_to(inbox.id, &everything, target)?.ticket)
+        loop {
+            let moved = self.move_up_to(inbox.id, &everything, target, MOVE_MESSAGES_PER_TRANSACTION)?;
+            if moved.pairs.len() < MOVE_MESSAGES_PER_TRANSACTION {
+                return Ok(moved.ticket);
+            }
+        }
     }
 
     /// Deletes the first messages of a mailbox. Returns `true` if there were any.
@@ -701,16 +760,25 @@ fn entries_marked_deleted(reader: &notes::FolderReader<'_>) -> Result<Vec<notes:
     Ok(found)
 }
 
-fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<Vec<notes::FolderEntry>> {
+/// Returns the entries of the first `count_max` messages of a set.
+fn entries_of(
+    writer: &Writer<'_, '_>,
+    folder: ViewId,
+    uids: &UidSet,
+    count_max: usize,
+) -> Result<Vec<notes::FolderEntry>> {
     let reader = writer.folder_read(folder)?;
     let mut found = Vec::new();
     for range in uids.ranges() {
+        if found.len() >= count_max {
+            break;
+        }
         reader.for_each_entry(Uid(*range.start()), &mut |entry| {
             let within = entry.uid.0 <= *range.end();
             if within {
                 found.push(entry);
             }
-            Ok(within)
+            Ok(within && found.len() < count_max)
         })?;
     }
     Ok(found)
