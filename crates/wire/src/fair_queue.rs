@@ -110,6 +110,12 @@ mod tests {
         JobOwner::stranger(IpAddr::from([192, 0, 2, number]))
     }
 
+    fn push_all(queue: &mut FairQueue<u32>, jobs: std::ops::Range<u32>) {
+        for job in jobs {
+            queue.push(&owner(1), job);
+        }
+    }
+
     fn take_all(queue: &mut FairQueue<u32>) -> Vec<(JobOwner, u32)> {
         std::iter::from_fn(|| queue.take()).collect()
     }
@@ -118,7 +124,7 @@ mod tests {
     fn single_owner_leaves_one_worker_free() {
         for (workers, expected) in [(1, 1), (2, 1), (3, 2), (4, 3), (8, 7)] {
             let mut queue = FairQueue::new(workers);
-            (0..20).for_each(|job| drop(queue.push(&owner(1), job)));
+            push_all(&mut queue, 0..20);
             assert_eq!(take_all(&mut queue).len(), expected, "{workers} workers");
         }
     }
@@ -126,7 +132,7 @@ mod tests {
     #[test]
     fn newcomer_is_served_before_the_backlog_of_another() {
         let mut queue = FairQueue::new(4);
-        (0..1_000).for_each(|job| drop(queue.push(&owner(1), job)));
+        push_all(&mut queue, 0..1_000);
         assert_eq!(take_all(&mut queue).len(), 3);
         assert!(queue.push(&owner(2), 2_000), "a worker is free");
         assert_eq!(queue.take(), Some((owner(2), 2_000)));

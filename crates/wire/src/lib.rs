@@ -30,7 +30,6 @@ pub mod tls;
 pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
 pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
 pub use peer::Peer;
-pub use peer::Peer;
 pub use pool::{PoolError, PoolOptions, PoolStatistics, VerbStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};
 pub use stream::Stream;

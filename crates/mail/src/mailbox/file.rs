@@ -17,8 +17,8 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION,
-    SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
+    MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
@@ -517,12 +517,7 @@ impl MailFile {
     }
 
     /// Deletes the first `count_max` of the messages that [`MailFile::expunge`] deletes.
-    pub fn expunge_up_to(
-        &self,
-        folder: ViewId,
-        uids: Option<&UidSet>,
-        count_max: usize,
-    ) -> Result<ExpungeOutcome> {
+    pub fn expunge_up_to(&self, folder: ViewId, uids: Option<&UidSet>, count_max: usize) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, is_complete, modseq), ticket) = self.write(|writer| {
             let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
@@ -555,13 +550,7 @@ impl MailFile {
     }
 
     /// Copies the first `count_max` of the messages.
-    pub fn copy_up_to(
-        &self,
-        folder: ViewId,
-        uids: &UidSet,
-        target: ViewId,
-        count_max: usize,
-    ) -> Result<CopyOutcome> {
+    pub fn copy_up_to(&self, folder: ViewId, uids: &UidSet, target: ViewId, count_max: usize) -> Result<CopyOutcome> {
         let limit = self.database().record().options.quota_bytes;
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
@@ -581,13 +570,7 @@ impl MailFile {
     }
 
     /// Moves the first `count_max` of the messages.
-    pub fn move_up_to(
-        &self,
-        folder: ViewId,
-        uids: &UidSet,
-        target: ViewId,
-        count_max: usize,
-    ) -> Result<CopyOutcome> {
+    pub fn move_up_to(&self, folder: ViewId, uids: &UidSet, target: ViewId, count_max: usize) -> Result<CopyOutcome> {
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
             for entry in entries_of(writer, folder, uids, count_max)? {

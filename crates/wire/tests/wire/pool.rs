@@ -120,8 +120,7 @@ fn slow_jobs_are_counted_by_verb_and_class() {
     let run = |owner: JobOwner, command: &'static str, milliseconds: u64| {
         let clock = Arc::clone(&clock);
         let label = JobLabel::new(owner, "test", command);
-        pool.spawn(label, move || drop(clock.advance(Duration::from_millis(milliseconds))))
-            .expect("the queue has space");
+        pool.spawn(label, move || clock.advance(Duration::from_millis(milliseconds))).expect("the queue has space");
     };
     run(JobOwner::account("ann"), "SEARCH", 50);
     run(JobOwner::account("bob"), "SEARCH", 51);
