@@ -5,7 +5,7 @@
 //! checked.
 
 use base::{Name, NoteId};
-use notes::Item;
+use notes::{DatabaseKind, Item};
 
 use crate::address::Address;
 use crate::cache::MemorySize;
@@ -168,6 +168,7 @@ impl Person {
         check_count("names of a person", self.other_names.len() + self.short_names.len())?;
         check_count("addresses of a person", self.addresses.len())?;
         notes::catalog::check_path(&self.mail_file)?;
+        notes::catalog::check_reserved(&self.mail_file, DatabaseKind::Mail)?;
         match &self.forward {
             Some(text) => Address::parse(text).map(drop).map_err(|reason| Error::address(text, reason)),
             None => Ok(()),
@@ -351,6 +352,13 @@ mod tests {
         assert!(check(|person| person.last_name = "x".repeat(300)).is_err());
         assert!(check(|person| person.forward = Some("nowhere".to_owned())).is_err());
         assert!(check(|person| person.mail_file = "../x.nsf".to_owned()).is_err());
+        for reserved in ["names.nsf", "mail3.box"] {
+            let mut person = ann();
+            person.mail_file = reserved.to_owned();
+            let refused = person.check().expect_err("the server needs the path").to_string();
+            assert!(refused.contains("reserved for the server"), "{refused}");
+        }
+        assert_eq!(check(|person| person.mail_file = "mail/log.nsf".to_owned()), Ok(()));
         assert!(check(|person| person.other_names = vec!["x".to_owned(); NAMES_PER_NOTE_MAX]).is_err());
     }
 }

@@ -283,6 +283,7 @@ impl NewDatabase {
 
     pub(crate) fn check(&self) -> Result<()> {
         check_path(&self.path)?;
+        check_reserved(&self.path, self.kind)?;
         check_title(&self.title)?;
         self.options.check()?;
         self.acl.check()
@@ -312,6 +313,37 @@ pub fn check_path(path: &str) -> Result<()> {
     Err(Error::invalid(format!("database path {path:?}"), reason))
 }
 
+/// Path of the directory.
+const DIRECTORY_PATH: &str = "names.nsf";
+
+/// Paths of Domino's other server databases. Databases of these paths are reserved for the server, which has none yet.
+const SERVER_PATHS: [&str; 8] =
+    ["admin4.nsf", "busytime.nsf", "catalog.nsf", "certlog.nsf", "ddm.nsf", "events4.nsf", "log.nsf", "statrep.nsf"];
+
+/// Checks that a database of this kind may have a path. The server finds its own databases by their paths, so no
+/// database of another kind may take these.
+///
+/// Reserved are the paths of Domino's server databases, such as `names.nsf` for the directory, and all names that end
+/// with `.box`, in any folder. Only queues of the router (`mail.box`, `mail2.box`) end with it. The other names are
+/// available in folders, because `mail/log.nsf` is the mail file of a user `log`.
+pub fn check_reserved(path: &str, kind: DatabaseKind) -> Result<()> {
+    let lower = path.to_lowercase();
+    let is_permitted = match lower.strip_suffix(".box") {
+        Some(stem) => kind == DatabaseKind::MailBox && is_queue_stem(stem),
+        None if lower == DIRECTORY_PATH => kind == DatabaseKind::Directory,
+        None => !SERVER_PATHS.contains(&lower.as_str()),
+    };
+    if is_permitted {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("database path {path:?}"), "the name is reserved for the server; choose another one"))
+}
+
+/// Returns `true` if a path without `.box` is that of a queue: `mail`, or `mail` and a number.
+fn is_queue_stem(stem: &str) -> bool {
+    stem.strip_prefix("mail").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 pub(crate) const NEXT_NUMBER_KEY: &[u8] = b"#";
 
 pub(crate) fn path_key(path: &str) -> Vec<u8> {
@@ -324,4 +356,44 @@ pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {
     let mut key = [b'n'; 5];
     key[1..].copy_from_slice(&number.to_key());
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DatabaseKind::{Directory, Mail, MailBox, Standard};
+    use super::*;
+
+    /// Checks which kinds of databases may have a path.
+    fn check(path: &str, expected: &[DatabaseKind]) {
+        let permitted = DatabaseKind::ALL.into_iter().filter(|kind| check_reserved(path, *kind).is_ok());
+        assert_eq!(permitted.collect::<Vec<_>>(), expected, "{path}");
+    }
+
+    #[test]
+    fn paths_of_server_databases_are_reserved() {
+        for path in ["mail.box", "mail2.box", "mail16.box", "MAIL3.Box"] {
+            check(path, &[MailBox]);
+        }
+        for path in ["x.box", ".box", "smtp.box", "mailx.box", "mail-1.box", "sub/mail.box", "mail/ann.BOX"] {
+            check(path, &[]);
+        }
+        check("names.nsf", &[Directory]);
+        check("Names.NSF", &[Directory]);
+        for path in SERVER_PATHS {
+            check(path, &[]);
+            check(&path.to_uppercase(), &[]);
+        }
+        for path in ["mail/log.nsf", "mail/names.nsf", "archive/catalog.nsf", "log2.nsf", "names", "box", "box.nsf"] {
+            check(path, &[Standard, Mail, MailBox, Directory]);
+        }
+    }
+
+    #[test]
+    fn refusal_names_the_path_and_the_reason() {
+        let refused = check_reserved("Mail3.box", Standard).expect_err("only the router's queue may have the path");
+        assert_eq!(
+            refused.to_string(),
+            "database path \"Mail3.box\": the name is reserved for the server; choose another one"
+        );
+    }
 }

@@ -164,6 +164,7 @@ impl Databases {
     ) -> std::result::Result<(), E> {
         access.grant()?;
         catalog::check_path(path)?;
+        catalog::check_reserved(path, access.database().record().kind)?;
         let mut open = self.lock_open();
         let database = access.database();
         database.check_not_dropped()?;

@@ -33,6 +33,24 @@ fn paths_that_leave_the_data_folder_are_refused() {
 }
 
 #[test]
+fn paths_of_server_databases_are_reserved() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
+    for path in ["mail.box", "Mail3.BOX", "archive/x.box", "names.nsf", "log.nsf", "Catalog.nsf"] {
+        assert!(matches!(world.databases.database_create(&new(path)), Err(notes::Error::Invalid { .. })), "{path}");
+        let renamed = world.databases.database_rename(&access, path);
+        assert!(matches!(renamed, Err(notes::Error::Invalid { .. })), "{path}: {renamed:?}");
+        assert!(!world.databases.database_exists(path).unwrap(), "{path}");
+    }
+    assert_eq!(database.path(), "docs.nsf");
+    let queue = NewDatabase { kind: DatabaseKind::MailBox, ..new("mail3.box") };
+    world.databases.database_create(&queue).unwrap();
+    let directory = NewDatabase { kind: DatabaseKind::Directory, ..new("names.nsf") };
+    world.databases.database_create(&directory).unwrap();
+}
+
+#[test]
 fn databases_survive_a_restart() {
     let world = TestServer::new();
     let database = world.database(&[]);

@@ -83,7 +83,10 @@ fn paths_titles_and_templates_are_checked() {
     check("docs.nsf", "a\nb", "", "title");
     check("docs.nsf", "", "", "created docs.nsf");
     check("docs.nsf", "", "", "docs.nsf");
-    check("names.nsf", "", "", "names.nsf");
+    for path in ["names.nsf", "mail.box", "Mail3.box", "log.nsf", "plans/x.box"] {
+        check(path, "", "", &format!("database path {path:?}: the name is reserved for the server"));
+    }
+    assert!(instance.databases.database_open("mail3.box").is_err());
     assert!(instance.databases.database_open("mail/dora.nsf").is_err());
 }
 
