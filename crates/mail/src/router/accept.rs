@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use base::line_ends::line_end;
 use base::{Name, Timestamp};
-use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level};
+use notes::{
+    Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
+};
 use store::Ticket;
 
 use crate::error::Result;
@@ -624,10 +626,28 @@ fn open_queue_database(mail: &MailStore, number: u16) -> Result<QueueDatabase> {
         Err(notes::Error::Exists { .. }) => mail.databases().database_open(&path)?,
         other => other?,
     };
+    check_is_queue(&database, number)?;
     let itself = Arc::new(Identity::local_server(""));
     let depositor = database.authorize(&itself)?;
     let reader = database.authorize(&itself)?;
     Ok(QueueDatabase { depositor, reader, stubs_left: AtomicU64::new(0) })
+}
+
+/// Checks that the database at the path of a queue is one. Another one is from a time when the path was not reserved,
+/// or `router.mailboxes` did not reach it yet.
+fn check_is_queue(database: &Database, number: u16) -> Result<()> {
+    let record = database.record();
+    if record.kind == DatabaseKind::MailBox {
+        return Ok(());
+    }
+    let path = &record.path;
+    let remedy = match number {
+        1 => "restore a backup in which it is the queue".to_owned(),
+        // The command opens the queues, but not this one.
+        _ => format!("rename it: `doublet db rename {path} NEW-PATH --set router.mailboxes={}`", number - 1),
+    };
+    let reason = format!("it is a {} database, but its path belongs to the mail queue; {remedy}", record.kind.name());
+    Err(notes::Error::invalid(format!("database {path}"), reason).into())
 }
 
 #[cfg(test)]

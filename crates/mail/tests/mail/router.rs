@@ -12,9 +12,9 @@ use mail::router::{
     AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router,
     RouterOptions, TransferOutcome,
 };
-use notes::{Access, Databases, Identity, level};
+use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Identity, NewDatabase, level};
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Batch, Store, StoreOptions, SyncMode, Table};
 
 /// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
 struct Acme;
@@ -164,6 +164,36 @@ fn queue_keeps_a_bounded_number_of_stubs() {
     assert!(headers <= stubs + 3, "the stubs, the two notes and the ACL: {headers}");
     let again = world_over(Arc::clone(&world.memory), Arc::clone(&world.clock));
     assert_eq!(again.router.list().len(), 1);
+}
+
+#[test]
+fn another_database_at_the_path_of_a_queue_is_refused() {
+    let world = world_with(RouterOptions { mailboxes: 1, ..RouterOptions::default() });
+    let databases = world.mail.databases();
+    let acl = Acl::open_to_all(AclLevel::Reader);
+    databases.database_create(&NewDatabase::new("x.nsf", "Plans", DatabaseKind::Standard, acl)).unwrap();
+    let record = databases.database_open("x.nsf").unwrap().record().as_ref().clone();
+    databases.close_idle();
+    // The catalog as it may be from a time when the path was not reserved.
+    let mut batch = Batch::new();
+    batch.delete(Table::Catalog, b"px.nsf");
+    batch.put(Table::Catalog, b"pmail2.box", &DatabaseRecord { path: "mail2.box".into(), ..record }.encode());
+    databases.store().commit(&batch).unwrap();
+    let open = |mailboxes| {
+        let options = RouterOptions { mailboxes, ..RouterOptions::default() };
+        Router::open(Arc::clone(&world.mail), Arc::new(Acme), options).map(drop).map_err(|error| error.to_string())
+    };
+    let refused = open(2).expect_err("it is no queue");
+    assert_eq!(
+        refused,
+        "database mail2.box: it is a standard database, but its path belongs to the mail queue; rename it: \
+         `doublet db rename mail2.box NEW-PATH --set router.mailboxes=1`"
+    );
+    assert_eq!(open(1), Ok(()), "the command finds the other queues");
+    let database = databases.database_open("mail2.box").unwrap();
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::local_server(""))).unwrap();
+    databases.database_rename(&access, "plans.nsf").unwrap();
+    assert_eq!(open(2), Ok(()));
 }
 
 #[test]
