@@ -412,7 +412,11 @@ impl Directory {
 fn open_database(databases: &Databases, server: &Name) -> Result<Arc<Database>> {
     match databases.database_open(DATABASE_PATH) {
         Err(notes::Error::NotFound { .. }) => {}
-        opened => return Ok(opened?),
+        opened => {
+            let database = opened?;
+            check_is_directory(&database)?;
+            return Ok(database);
+        }
     }
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     if !server.is_empty() {
@@ -420,6 +424,20 @@ fn open_database(databases: &Databases, server: &Name) -> Result<Arc<Database>> 
     }
     let new = NewDatabase::new(DATABASE_PATH, "Directory", DatabaseKind::Directory, acl);
     Ok(databases.database_create(&new)?)
+}
+
+/// Checks that the database at the path of the directory is one. The managers of another one would decide who may log
+/// in.
+fn check_is_directory(database: &Database) -> Result<()> {
+    let kind = database.record().kind;
+    if kind == DatabaseKind::Directory {
+        return Ok(());
+    }
+    let reason = format!(
+        "it is a {} database, but its path belongs to the directory; restore a backup in which it is the directory",
+        kind.name()
+    );
+    Err(notes::Error::invalid(format!("database {}", database.path()), reason).into())
 }
 
 fn open_view(

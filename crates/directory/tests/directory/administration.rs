@@ -1,8 +1,15 @@
 //! Tests of adding, changing, listing and removing people, groups and domains.
 
-use directory::{DomainChange, GroupChange, NewGroup, NewUser, PersonChange};
+use std::sync::Arc;
 
-use crate::fixture::{World, error_text};
+use base::Clock;
+use base::sim::{SeededRandom, SimClock};
+use directory::{Directory, DomainChange, GroupChange, NewGroup, NewUser, PersonChange};
+use notes::{Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, NewDatabase};
+use store::memory::MemoryEngine;
+use store::{Batch, Store, StoreOptions, Table};
+
+use crate::fixture::{World, error_text, options};
 
 const ACME: &str = "domain acme.test alias acme.example
     user ann@acme.test name Ann_Smith alias a.smith@acme.test
@@ -123,6 +130,37 @@ fn new_user_does_not_inherit_an_existing_mail_file() {
     assert_eq!(carl.mail_file, "mail/carl-2.nsf");
     let adopted = NewUser { mail_file: Some("mail/carl.nsf".into()), ..NewUser::new("carl2@acme.test") };
     assert_eq!(world.directory.user_add(&adopted).expect("free").mail_file, "mail/carl.nsf");
+}
+
+#[test]
+fn users_get_mail_files_with_the_names_of_server_databases() {
+    let world = World::new("domain acme.test\n user log@acme.test\n user names@acme.test");
+    let log = world.directory.person("log").expect("readable").expect("exists");
+    assert_eq!(log.mail_file, "mail/log.nsf", "only the folder of the server's databases reserves the name");
+    let reserved = NewUser { mail_file: Some("mail3.box".to_owned()), ..NewUser::new("carl@acme.test") };
+    let refused = error_text(world.directory.user_add(&reserved));
+    assert_eq!(refused, "database path \"mail3.box\": the name is reserved for the server; choose another one");
+}
+
+#[test]
+fn another_database_at_the_path_of_the_directory_is_refused() {
+    let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
+    let engine = Arc::new(MemoryEngine::new(1));
+    let store = Store::with_engine(engine, &StoreOptions::default()).expect("the engine is sound");
+    let databases = Databases::open(Arc::new(store), Arc::clone(&clock), Arc::new(SeededRandom::new(1)));
+    let acl = Acl::open_to_all(AclLevel::Manager);
+    let new = NewDatabase::new("x.nsf", "Plans", DatabaseKind::Standard, acl);
+    let record = databases.database_create(&new).expect("it is new").record().as_ref().clone();
+    databases.close_idle();
+    let mut batch = Batch::new();
+    let moved = DatabaseRecord { path: "names.nsf".to_owned(), ..record };
+    batch.put(Table::Catalog, b"pnames.nsf", &moved.encode());
+    databases.store().commit(&batch).expect("it is written");
+    assert_eq!(
+        error_text(Directory::open(&databases, options(), &clock)),
+        "database names.nsf: it is a standard database, but its path belongs to the directory; restore a backup in \
+         which it is the directory"
+    );
 }
 
 #[test]
