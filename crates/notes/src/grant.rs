@@ -90,11 +90,14 @@ impl Grant {
 
     /// Returns a digest of all names that Readers and Authors items may refer to. Identities with the same digest may
     /// read the same documents.
+    ///
+    /// Own names differ from groups and roles of the same text, because wildcards match only the former.
     #[must_use]
     pub fn names_digest(&self) -> [u8; 16] {
-        let mut names: Vec<&str> = self.names().collect();
+        let own: HashSet<String> = self.own_names.iter().map(|name| name.canonical().to_lowercase()).collect();
+        let mut names: Vec<(u8, &str)> = self.names().map(|name| (u8::from(own.contains(name)), name)).collect();
         names.sort_unstable();
-        digest(names.into_iter().map(|name| (0, name)))
+        digest(names.into_iter())
     }
 
     /// Returns the number of the version of the ACL.
@@ -218,12 +221,81 @@ impl Grant {
         Some(names.any(|name| self.matches_name(name)))
     }
 
+    /// Returns `true` if a name of an item is one of the identity's names, groups and roles, or a wildcard that covers
+    /// one of its own names. As in an ACL, a wildcard covers no groups: a member of `Partners/Acme` need not be in
+    /// `Acme`.
     fn matches_name(&self, name: &str) -> bool {
         let name = Name::new(name);
         let lower = name.canonical().to_lowercase();
         if lower.starts_with('*') {
-            return self.names.iter().any(|own| name.matches(&Name::new(own)));
+            return self.own_names.iter().any(|own| name.matches(own));
         }
         self.names.contains(&lower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acl::AclEntry;
+
+    const GROUP: &str = "Guests/Partners/Acme";
+
+    /// Returns the grant of an identity in a list that gives everybody Author access.
+    fn grant(identity: &Identity) -> Grant {
+        Grant::evaluate(identity, &Acl::open_to_all(AclLevel::Author), 1)
+    }
+
+    fn member() -> Identity {
+        Identity { groups: vec![GROUP.into()], ..Identity::person("Gus/Elsewhere") }
+    }
+
+    /// Returns whether an identity may read and edit a document with this name in its Readers or Authors item.
+    fn rights(identity: &Identity, name: &str) -> (bool, bool) {
+        let grant = grant(identity);
+        let readers = grant.may_read(&[Item::readers("Readers", vec![name.into()])]);
+        (readers, grant.may_edit(&[Item::authors("Authors", vec![name.into()])]))
+    }
+
+    #[test]
+    fn wildcards_cover_own_names_alone() {
+        let check = |identity: &Identity, name: &str, expected: bool| {
+            assert_eq!(rights(identity, name), (expected, expected), "{name} for {}", identity.name);
+            let listed = [name.to_owned()];
+            assert_eq!(grant(identity).may_use_design(&listed), expected, "{name} for {}", identity.name);
+        };
+        check(&member(), GROUP, true);
+        check(&member(), "*/Partners/Acme", false);
+        check(&member(), "*/Acme", false);
+        check(&member(), "*/Elsewhere", true);
+        check(&member(), "*", true);
+        let aliased = Identity { aliases: vec![GROUP.into(), "gus@acme.test".into()], ..Identity::person("Gus") };
+        check(&aliased, "*/Partners/Acme", true);
+        check(&aliased, "*@acme.test", true);
+        check(&Identity::anonymous(), "*", false);
+    }
+
+    #[test]
+    fn wildcards_cover_no_roles() {
+        let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+        acl.roles.insert("[Crew]".into());
+        let roles = acl.roles.clone();
+        acl.entries.push(AclEntry { roles, ..AclEntry::new("Anonymous", AclLevel::Reader) });
+        let grant = Grant::evaluate(&Identity::anonymous(), &acl, 1);
+        assert!(grant.may_read(&[Item::readers("Readers", vec!["[crew]".into()])]));
+        assert!(!grant.may_read(&[Item::readers("Readers", vec!["*".into()])]), "the identity did not log in");
+    }
+
+    #[test]
+    fn digest_tells_own_names_from_groups() {
+        let digest = |identity: &Identity| grant(identity).names_digest();
+        let alias = Identity { aliases: member().groups, groups: Vec::new(), ..member() };
+        assert_ne!(digest(&member()), digest(&alias), "only the alias matches a wildcard");
+        let swapped = Identity { groups: vec!["Gus/Elsewhere".into()], ..Identity::person(GROUP) };
+        assert_ne!(digest(&member()), digest(&swapped));
+        let other_case = Identity { groups: vec!["GUESTS/partners/Acme".into()], ..Identity::person("gus/elsewhere") };
+        assert_eq!(digest(&member()), digest(&other_case));
+        let two = |groups: [&str; 2]| Identity { groups: groups.map(Name::new).to_vec(), ..member() };
+        assert_eq!(digest(&two(["A", "B"])), digest(&two(["B", "A"])));
     }
 }

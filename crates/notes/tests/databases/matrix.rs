@@ -1,5 +1,6 @@
 //! The access matrix: every operation on a database, for every level, on a note that is unrestricted, shown to the
-//! caller by name or role, hidden, public, or authored by the caller; with a key, with a password, and anonymously.
+//! caller by name, role or group, hidden, public, or authored by the caller; with a key, with a password, and
+//! anonymously.
 //!
 //! A row is one operation and its requirement. An operation on the note works only if the note is not hidden, so a row
 //! fails if the operation ignores Readers items, and likewise if it ignores the level. Operations reserved for the
@@ -27,6 +28,8 @@ use crate::fixture::{TestServer, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
+/// A group of which Bob is a member.
+const GROUP: &str = "Guests/Partners/Acme";
 const UNID: Unid = Unid([7; 16]);
 const PARENT: Unid = Unid([6; 16]);
 
@@ -36,6 +39,10 @@ enum Exposure {
     Open,
     Shown,
     ByRole,
+    /// A Readers item names a group of the caller.
+    ByGroup,
+    /// The only name in a Readers item that could admit the caller is a wildcard that matches the name of a group.
+    ByGroupWildcard,
     Hidden,
     /// An Authors item names the caller.
     Authored,
@@ -44,7 +51,21 @@ enum Exposure {
 }
 
 impl Exposure {
-    const ALL: [Self; 6] = [Self::Open, Self::Shown, Self::ByRole, Self::Hidden, Self::Authored, Self::Public];
+    const ALL: [Self; 8] = [
+        Self::Open,
+        Self::Shown,
+        Self::ByRole,
+        Self::ByGroup,
+        Self::ByGroupWildcard,
+        Self::Hidden,
+        Self::Authored,
+        Self::Public,
+    ];
+
+    /// Returns `true` if the Readers items admit the caller.
+    fn is_visible(self) -> bool {
+        !matches!(self, Self::Hidden | Self::ByGroupWildcard)
+    }
 
     fn items(self) -> Option<Item> {
         let readers = |name: &str| Some(Item::readers("Readers", vec!["Carol/Acme".into(), name.into()]));
@@ -52,6 +73,8 @@ impl Exposure {
             Self::Open => None,
             Self::Shown => readers(BOB),
             Self::ByRole => readers("[Crew]"),
+            Self::ByGroup => readers(GROUP),
+            Self::ByGroupWildcard => readers("*/Partners/Acme"),
             Self::Hidden => readers("Dora/Acme"),
             Self::Authored => Some(Item::authors("Authors", vec![BOB.into()])),
             Self::Public => Some(Item::text("$PublicAccess", "1")),
@@ -73,10 +96,14 @@ enum Caller {
 impl Caller {
     fn identity(self) -> Arc<Identity> {
         match self {
-            Self::Key => identity(BOB),
-            Self::Password => Arc::new(Identity::person(BOB).authenticated(AuthenticationMethod::Password)),
+            Self::Key => Arc::new(Self::bob()),
+            Self::Password => Arc::new(Self::bob().authenticated(AuthenticationMethod::Password)),
             Self::Anonymous => Arc::new(Identity::anonymous()),
         }
+    }
+
+    fn bob() -> Identity {
+        Identity { groups: vec![GROUP.into()], ..Identity::person(BOB) }
     }
 
     /// Returns the maximum level of the caller.
@@ -310,7 +337,7 @@ impl Requirement {
     fn is_met(self, level: AclLevel, exposure: Exposure, who: Caller) -> bool {
         let includes_flags = level >= Designer;
         let level = level.min(who.at_most());
-        let is_seen = exposure != Exposure::Hidden;
+        let is_seen = exposure.is_visible();
         let is_named = who != Caller::Anonymous;
         let is_public = exposure == Exposure::Public;
         let is_theirs = exposure == Exposure::Authored && level == AclLevel::Author && is_named;
