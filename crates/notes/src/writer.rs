@@ -100,6 +100,9 @@ impl Writer<'_, '_> {
     }
 
     /// Creates a note and adds it to its folders.
+    ///
+    /// It may refer to blobs that this transaction has put, and to those of notes that the caller has read in it. Fails
+    /// for other blobs as if they did not exist, unless the caller is the server itself.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(&new)?;
         self.create_unchecked(new)
@@ -183,7 +186,7 @@ impl Writer<'_, '_> {
         Ok(note)
     }
 
-    /// Reads a note as the last transaction left it.
+    /// Reads a note as the last transaction left it. Other notes of this transaction may then refer to its blobs.
     pub fn note(&mut self, note: NoteId) -> Result<Option<Note>> {
         if !self.part.grant.flags().contains(AclFlags::PUBLIC_READER) {
             self.require_level(AclLevel::Reader)?;
@@ -200,6 +203,7 @@ impl Writer<'_, '_> {
         for body in &summary.body {
             items.extend(records::load_body(reader, database, note, body.ordinal)?);
         }
+        self.gate.permit(&summary.blobs);
         Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
 
@@ -233,6 +237,7 @@ impl Writer<'_, '_> {
         }
         self.check_protected_items(note, &summary.items, items)?;
         item::check_items(items)?;
+        self.gate.permit(&summary.blobs);
         let stored = self.run_atomically(|writer| {
             writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
@@ -573,6 +578,7 @@ impl Writer<'_, '_> {
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
         }
+        self.check_blobs_permitted(blobs)?;
         let mut summary = Summary::default();
         let mut total = 0;
         for item in items {
@@ -603,6 +609,18 @@ impl Writer<'_, '_> {
         self.batch.put(Table::Summary, &keys::summary(self.number(), note, Record::Summary), &record);
         self.part.written.insert(note, Summary { items: Vec::new(), ..summary });
         Ok(total + record.len() as u64)
+    }
+
+    /// Checks that the caller may refer to blobs: a reference gives the right to read the content, and an ID is a hash,
+    /// which does not prove that the caller knows the content. The error does not tell whether the content exists.
+    fn check_blobs_permitted(&self, blobs: &[BlobId]) -> Result<()> {
+        if self.part.grant.is_server_itself() {
+            return Ok(());
+        }
+        match blobs.iter().find(|blob| !self.gate.is_permitted(blob)) {
+            Some(blob) => Err(Error::not_found(format!("attachment {blob}"))),
+            None => Ok(()),
+        }
     }
 
     fn put_body(&mut self, note: NoteId, ordinal: u16, item: &Item) -> u64 {

@@ -505,6 +505,15 @@ const WRITING: &[Row] = &[
     ("Writer::note_create of a public note", CreatePublic, |c| {
         c.write(|w| w.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")])).map(|_| true))
     }),
+    ("Writer::note_create with a foreign blob", Server, |c| {
+        c.write(|w| w.note_create(NewNote { blobs: vec![c.blob], ..NewNote::document(Vec::new()) }).map(|_| true))
+    }),
+    ("Writer::note_create with new content", Create, |c| {
+        c.write(|w| {
+            let blobs = vec![w.blob_put(&[7; 10_000])?];
+            w.note_create(NewNote { blobs, ..NewNote::document(Vec::new()) }).map(|_| true)
+        })
+    }),
     ("Writer::note_create into a folder", From(Author), |c| {
         let new = || NewNote { folders: vec![c.folder], ..NewNote::document(Vec::new()) };
         c.write(|w| w.note_create(new()).map(|_| true))
@@ -516,6 +525,12 @@ const WRITING: &[Row] = &[
         c.write(|w| {
             let items = changed(w, c)?;
             w.note_update(c.note, 1, &items, &[]).map(|_| true)
+        })
+    }),
+    ("Writer::note_update that keeps the blob", Change, |c| {
+        c.write(|w| {
+            let items = changed(w, c)?;
+            w.note_update(c.note, 1, &items, &[c.blob]).map(|_| true)
         })
     }),
     ("Writer::note_update of design", From(Designer), |c| {
@@ -838,4 +853,53 @@ fn blob_is_readable_only_through_a_note_using_it() {
     let reading = access.read().unwrap();
     assert_eq!(reading.blob(note, &blob).unwrap(), b"content");
     assert!(matches!(reading.blob(other, &blob), Err(notes::Error::NotFound { .. })));
+}
+
+#[test]
+fn new_note_refers_only_to_blobs_that_its_author_has() {
+    let world = TestServer::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let with = |blob: BlobId, items: Vec<Item>| NewNote { blobs: vec![blob], ..NewNote::document(items) };
+    let make = |content: &[u8], items: Vec<Item>| {
+        let made = world.write(&database, ANN, |writer| {
+            let blob = writer.blob_put(content)?;
+            Ok((writer.note_create(with(blob, items))?, blob))
+        });
+        made.expect("Ann manages the database")
+    };
+    let (hidden, foreign) = make(b"secret", vec![Item::readers("Readers", vec![ANN.into()])]);
+    let (open, shown) = make(b"open", Vec::new());
+    let as_bob = |change: &dyn Fn(&mut Writer<'_, '_>) -> notes::Result<NoteId>| world.write(&database, BOB, change);
+    let refused = |blob: BlobId, change: &dyn Fn(&mut Writer<'_, '_>) -> notes::Result<NoteId>| {
+        let error = as_bob(change).expect_err("the blob is not Bob's").to_string();
+        assert_eq!(error, format!("attachment {blob} does not exist"));
+    };
+    // The answer is the same for content that exists, and for content that the reader has not shown to have.
+    for blob in [foreign, shown, BlobId([9; 32])] {
+        refused(blob, &|writer| writer.note_create(with(blob, Vec::new())));
+    }
+    refused(foreign, &|writer| {
+        assert_eq!(writer.note(hidden)?, None);
+        writer.note_create(with(foreign, Vec::new()))
+    });
+    as_bob(&|writer| {
+        let blobs = writer.note(open)?.expect("it is visible").blobs;
+        writer.note_create(NewNote { blobs, ..NewNote::document(Vec::new()) })
+    })
+    .expect("a copy of a note that Bob reads");
+    refused(shown, &|writer| writer.note_create(with(shown, Vec::new())));
+    refused(foreign, &|writer| writer.note_update(open, 1, &[], &[shown, foreign]).map(|_| open));
+    as_bob(&|writer| writer.note_update(open, 1, &[], &[shown]).map(|_| open)).expect("the note has the blob");
+    as_bob(&|writer| {
+        let blob = writer.blob_put(b"secret")?;
+        assert_eq!(blob, foreign, "equal content is stored once");
+        writer.note_create(with(blob, Vec::new()))
+    })
+    .expect("Bob has the content");
+    let access: Access<level::Depositor> = database.authorize(&crate::fixture::server()).expect("it is the server");
+    let accesses = [&access];
+    let mut transaction = world.databases.transaction(&accesses).expect("the store works");
+    transaction.writer(0).note_create(with(shown, Vec::new())).expect("the server itself may");
+    transaction.commit().expect("the store works");
+    assert_sound(&database);
 }

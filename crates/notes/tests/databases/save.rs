@@ -130,12 +130,16 @@ fn merge_drops_unreferenced_content() {
             writer.note_update(note, read(&database, note).header.sequence, items, &blobs)
         })
     };
-    let (old, kept) =
-        world.write(&database, ANN, |writer| Ok((file(writer, "old", note), file(writer, "kept", note)))).unwrap();
     let with =
         |text: &str, files: &[&Item]| items(text).into_iter().chain(files.iter().copied().cloned()).collect::<Vec<_>>();
-    let base = with("$ConflictAction=1 a=1", &[&old, &kept]);
-    save(&base).unwrap();
+    let written = world.write(&database, ANN, |writer| {
+        let old = file(writer, "old", note);
+        let kept = file(writer, "kept", note);
+        let base = with("$ConflictAction=1 a=1", &[&old, &kept]);
+        writer.note_update(note, 1, &base, &blobs_of(&base))?;
+        Ok((old, kept, base))
+    });
+    let (old, kept, base) = written.unwrap();
     save(&with("$ConflictAction=1 a=2", &[&old, &kept])).unwrap();
     let options = SaveOptions { on_conflict: OnConflict::Resolve, base: Some(&base), ..SaveOptions::default() };
     let ours = with("$ConflictAction=1 a=1", &[&kept]);

@@ -155,6 +155,21 @@ fn batch_refers_once_to_content_that_it_adds() {
 }
 
 #[test]
+fn references_are_permitted_to_content_that_the_batch_brings_or_shows() {
+    let world = world();
+    let stored = world.put(owner(1), b"stored");
+    let shown = world.put(owner(1), b"shown");
+    let writer = world.store.blobs().writer();
+    let new = writer.put(&mut Batch::new(), owner(2), b"new").expect("added");
+    assert!(writer.is_permitted(&new) && !writer.is_permitted(&stored) && !writer.is_permitted(&shown));
+    writer.permit(&[shown]);
+    writer.put(&mut Batch::new(), owner(2), b"stored").expect("it exists");
+    assert!(writer.is_permitted(&stored) && writer.is_permitted(&shown));
+    drop(writer);
+    assert!(!world.store.blobs().writer().is_permitted(&shown), "each batch starts anew");
+}
+
+#[test]
 fn equal_content_is_stored_once() {
     let world = world();
     let content = text(1, 50_000);

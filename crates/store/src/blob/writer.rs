@@ -3,6 +3,10 @@
 //! A writer belongs to one batch. It remembers the content that it has added to the batch, so that a message for twenty
 //! mailboxes is compressed once. It holds the gate, so that content which it found in the store still exists when the
 //! batch is committed.
+//!
+//! It also remembers which content the author of the batch has shown to have: what was put, and what a note refers to
+//! that the author may read. `notes` lets others than the server refer to this content only, because the ID of a
+//! content is its hash, and a hash may be known to those who do not know the content.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -26,11 +30,13 @@ pub struct BlobWriter<'blobs> {
     added: RefCell<HashSet<BlobId>>,
     /// References that this batch adds.
     used: RefCell<HashSet<(BlobId, BlobOwner)>>,
+    /// IDs of the content that was put, and of the content to which a readable note refers.
+    permitted: RefCell<HashSet<BlobId>>,
 }
 
 impl<'blobs> BlobWriter<'blobs> {
     pub(super) fn new(blobs: &'blobs Blobs, gate: RwLockReadGuard<'blobs, ()>) -> Self {
-        Self { blobs, _gate: gate, added: RefCell::default(), used: RefCell::default() }
+        Self { blobs, _gate: gate, added: RefCell::default(), used: RefCell::default(), permitted: RefCell::default() }
     }
 
     /// Adds a user of a content. Adds the content itself if it does not exist yet.
@@ -46,6 +52,7 @@ impl<'blobs> BlobWriter<'blobs> {
             self.blobs.add_content(batch, &id, content)?;
             self.added.borrow_mut().insert(id);
         }
+        self.permitted.borrow_mut().insert(id);
         self.refer(batch, owner, &id);
         Ok(id)
     }
@@ -58,6 +65,17 @@ impl<'blobs> BlobWriter<'blobs> {
         }
         self.refer(batch, owner, id);
         Ok(())
+    }
+
+    /// Allows references to the content of a note that the author of the batch may read.
+    pub fn permit(&self, ids: &[BlobId]) {
+        self.permitted.borrow_mut().extend(ids);
+    }
+
+    /// Returns `true` if the content was put, or references to it were permitted.
+    #[must_use]
+    pub fn is_permitted(&self, id: &BlobId) -> bool {
+        self.permitted.borrow().contains(id)
     }
 
     /// Removes a user. The collector removes content without users after the grace period.
