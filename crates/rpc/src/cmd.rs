@@ -6,6 +6,7 @@ use base::{Name, NoteId};
 use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Identity, Level, NoteHeader, Writer, level};
 use proto::v1;
+use proto::v1::database_key::Key;
 
 use crate::admission::Caller;
 use crate::convert::{self, NoteKey};
@@ -63,20 +64,33 @@ impl CallContext {
         }
     }
 
-    /// Opens the database named in a request.
-    pub(crate) fn database(&self, key: Option<v1::DatabaseKey>) -> Result<Arc<Database>> {
-        use v1::database_key::Key;
-        let path = match key.and_then(|key| key.key) {
-            Some(Key::Path(path)) => path,
-            Some(Key::ReplicaId(id)) => self.path_of_replica(&id)?,
-            None => return Err(Error::invalid("no database specified")),
-        };
-        Ok(self.services.databases.database_open(&path)?)
+    /// Opens the database named in a request. Returns an error if the caller does not have the access level `L`.
+    ///
+    /// To a caller without any access, the answer is that of a missing database, so that nobody finds out by trying
+    /// which databases exist.
+    pub(crate) fn access<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
+        let identity = self.identity()?;
+        let key = key.and_then(|key| key.key).ok_or_else(|| Error::invalid("no database specified"))?;
+        let database = self.database(&key)?;
+        match database.authorize(&identity) {
+            Err(notes::Error::AccessDenied { .. }) if !has_any_access(&database, &identity) => Err(no_database(&key)),
+            outcome => Ok(outcome?),
+        }
     }
 
-    /// Opens the database named in a request. Returns an error if the caller does not have the access level `L`.
-    pub(crate) fn access<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
-        Ok(self.database(key)?.authorize(&self.identity()?)?)
+    /// Opens a database, whatever the rights of the caller.
+    fn database(&self, key: &Key) -> Result<Arc<Database>> {
+        let opened = match key {
+            Key::Path(path) => self.services.databases.database_open(path),
+            Key::ReplicaId(id) => match self.path_of_replica(id)? {
+                Some(path) => self.services.databases.database_open(&path),
+                None => return Err(no_database(key)),
+            },
+        };
+        opened.map_err(|error| match error {
+            notes::Error::NotFound { .. } => no_database(key),
+            error => error.into(),
+        })
     }
 
     /// Opens a database as `access` does, for changes. The directory and mail.box databases are refused, because only
@@ -108,12 +122,25 @@ impl CallContext {
         Ok(CallOutcome::when_durable(reply, transaction.commit()?))
     }
 
-    fn path_of_replica(&self, id: &str) -> Result<String> {
+    fn path_of_replica(&self, id: &str) -> Result<Option<String>> {
         let databases = self.services.databases.database_list()?;
         let found = databases.into_iter().find(|record| record.replica_id.to_text().eq_ignore_ascii_case(id));
-        let found = found.ok_or_else(|| notes::Error::not_found(format!("a database with the replica id {id:?}")))?;
-        Ok(found.path)
+        Ok(found.map(|record| record.path))
     }
+}
+
+/// Returns `true` if an identity has at least the level Depositor in a database, or may read or write public documents.
+fn has_any_access(database: &Arc<Database>, identity: &Arc<Identity>) -> bool {
+    database.authorize::<level::Depositor>(identity).is_ok() || database.authorize::<level::Public>(identity).is_ok()
+}
+
+/// Creates the error for a database that does not exist, or to which the caller has no access. It names the database as
+/// the request does.
+fn no_database(key: &Key) -> Error {
+    Error::NoDatabase(match key {
+        Key::Path(path) => format!("database {path}"),
+        Key::ReplicaId(id) => format!("the database with the replica id {id:?}"),
+    })
 }
 
 fn server_identity(name: &Name) -> Identity {

@@ -55,6 +55,9 @@ pub enum Error {
     /// A resource, such as memory or a quota, is used up.
     #[error("{0}")]
     Exhausted(&'static str),
+    /// The named database does not exist, or the caller has no access to it. Both have the same answer.
+    #[error("{0} does not exist, or you have no access to it")]
+    NoDatabase(String),
     /// The caller is not permitted to create databases.
     #[error("you are not permitted to create databases here; the operator can permit it (`native.database_creators`)")]
     NoMaker,
@@ -118,6 +121,7 @@ impl Error {
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),
             Self::Exhausted(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
+            Self::NoDatabase(_) => (Code::NotFound, "not-found", None),
             Self::NoMaker => (Code::PermissionDenied, "server-only", None),
             Self::NoIndex(_) => (Code::FailedPrecondition, "no-index", None),
             Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),

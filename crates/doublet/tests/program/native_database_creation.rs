@@ -54,8 +54,9 @@ fn database_creators_create_and_manage_databases() {
         create_database(&client, create("bare.nsf", "")).await.expect("he is in the group");
         let foreign = v1::OpenDatabaseRequest { database: database("plans/library.nsf") };
         let refused = reason_of(client.databases().open_database(foreign).await);
-        assert_eq!(refused, (Code::PermissionDenied, "access".to_owned()));
+        assert_eq!(refused, (Code::NotFound, "not-found".to_owned()));
     });
+    folder.fails_as_user("eve", &["db", "open", "bare.nsf"], "bare.nsf does not exist, or you have no access to it");
     let plan = "name = \"plan\"\ntitle = \"The plan\"\nabout = \"What is to be done\"\n\
                 [[view]]\ntitle = \"All\"\nselection = 'SELECT @All'\ncolumns = [{ title = \"Subject\" }]\n";
     std::fs::write(folder.path("mine.toml"), plan).expect("the folder is writable");

@@ -1,15 +1,18 @@
 //! The access matrix of the native protocol: every call of the `.proto` files by a caller without a session, and by one
 //! with each access level. A call without a row fails the test.
+//!
+//! A database to which a caller has no access does not exist for the caller: the refusals of the level No Access are
+//! compared with those of a missing path.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
 use futures_util::stream;
-use notes::AclLevel;
-use proto::v1;
+use notes::{AclEntry, AclFlags, AclLevel};
+use proto::{details, v1};
 use tonic::{Code, Status};
 
-use crate::world::{Client, TestServer, note, plan, text};
+use crate::world::{Client, PLAN, TestServer, canonical, database, note, plan, refusal, refused, text};
 
 /// The callers who may make a call on a document of another user.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,6 +134,27 @@ fn design(title: &str) -> Option<v1::ViewDesign> {
     Some(v1::ViewDesign { title: title.to_owned(), selection: "SELECT @All".to_owned(), ..Default::default() })
 }
 
+/// Path of a database that does not exist.
+const MISSING: &str = "missing.nsf";
+
+/// Returns the code, the text and the detail of a refused call.
+fn answer(outcome: Result<(), Status>) -> (Code, String, Option<v1::ErrorDetail>) {
+    let status = outcome.expect_err("the call is refused");
+    (status.code(), status.message().to_owned(), details::detail(&status))
+}
+
+/// Returns the answer to a caller who opens a database that does not exist, with the path of the plan in its text.
+async fn answer_of_missing(client: &Client) -> (Code, String, Option<v1::ErrorDetail>) {
+    let request = v1::OpenDatabaseRequest { database: database(MISSING) };
+    let (code, text, detail) = answer(client.databases().open_database(request).await.map(drop));
+    (code, text.replace(MISSING, PLAN), detail)
+}
+
+/// Returns `true` if a call acts in the database that its request names.
+fn acts_in_database(path: &str, who: PermittedCallers) -> bool {
+    matches!(who, PermittedCallers::Levels(_)) && path != "/doublet.v1.Databases/CreateDatabase"
+}
+
 async fn make_folder(manager: &Client) {
     let request = v1::CreateFolderRequest { database: plan(), name: "folder".to_owned(), personal: false };
     manager.views().create_folder(request).await.expect("a manager may");
@@ -180,7 +204,12 @@ async fn every_call_checks_the_access_of_its_caller() {
         let client = server.log_in("bob").await;
         for (path, who, call) in &rows {
             let created = manager.create(vec![text("A", "a")]).await.expect("a manager may");
-            let code = call(client.clone(), created.note_id).await.err().map(|status| status.code());
+            let outcome = call(client.clone(), created.note_id).await;
+            if level == AclLevel::NoAccess && acts_in_database(path, *who) {
+                assert_eq!(answer(outcome), answer_of_missing(&client).await, "{path} by {level}");
+                continue;
+            }
+            let code = outcome.err().map(|status| status.code());
             let may = !matches!(who, PermittedCallers::Levels(levels) if !levels.contains(&number));
             assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
             match *path {
@@ -190,4 +219,23 @@ async fn every_call_checks_the_access_of_its_caller() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn refusal_names_the_level_to_callers_with_some_access_only() {
+    let server = TestServer::new();
+    let open = || v1::OpenDatabaseRequest { database: plan() };
+    let bob = server.log_in("bob").await;
+    server.set_level("bob", AclLevel::NoAccess);
+    let (code, text, detail) = answer(bob.databases().open_database(open()).await.map(drop));
+    assert_eq!((code, detail.map(|detail| detail.reason)), (Code::NotFound, Some("not-found".to_owned())));
+    assert_eq!(text, "database plan.nsf does not exist, or you have no access to it");
+    let flags = AclFlags::PUBLIC_READER;
+    server.set_entry(AclEntry { flags, ..AclEntry::new(canonical("bob").as_str(), AclLevel::NoAccess) });
+    let outcome = bob.databases().open_database(open()).await;
+    assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "access"), "he knows the public documents");
+    server.set_level("bob", AclLevel::Depositor);
+    bob.databases().open_database(open()).await.expect("a depositor may");
+    let list = v1::ListViewsRequest { database: plan(), kind: 0 };
+    assert_eq!(refusal(bob.views().list_views(list).await), refused(Code::PermissionDenied, "access"));
 }

@@ -28,10 +28,25 @@ async fn a_created_database_belongs_to_its_creator() {
     let opened = ann.databases().open_database(open.clone()).await.expect("it exists").into_inner();
     assert_eq!(opened.replica_id, created.replica_id);
     let bob = server.log_in("bob").await;
-    assert_eq!(refusal(bob.databases().open_database(open).await), refused(Code::PermissionDenied, "access"));
-    let by_replica = v1::database_key::Key::ReplicaId(created.replica_id.to_lowercase());
-    let open = v1::OpenDatabaseRequest { database: Some(v1::DatabaseKey { key: Some(by_replica) }) };
-    assert_eq!(ann.databases().open_database(open).await.expect("case is ignored").into_inner().path, "a/new.nsf");
+    assert_eq!(refusal(bob.databases().open_database(open).await), refused(Code::NotFound, "not-found"));
+}
+
+#[tokio::test]
+async fn replica_id_names_a_database_to_those_with_access() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let created = ann.databases().create_database(creation("a/new.nsf", "empty")).await.expect("ann may").into_inner();
+    let open = |id: &str| {
+        let by_replica = v1::database_key::Key::ReplicaId(id.to_owned());
+        v1::OpenDatabaseRequest { database: Some(v1::DatabaseKey { key: Some(by_replica) }) }
+    };
+    let id = created.replica_id.to_lowercase();
+    assert_eq!(ann.databases().open_database(open(&id)).await.expect("case is ignored").into_inner().path, "a/new.nsf");
+    let bob = server.log_in("bob").await;
+    let hidden = bob.databases().open_database(open(&id)).await.expect_err("he has no access");
+    let missing = bob.databases().open_database(open("0000000000000007")).await.expect_err("there is none");
+    assert_eq!(hidden.message().replace(&id, "0000000000000007"), missing.message(), "the text is the same");
+    assert_eq!(refusal::<()>(Err(hidden)), refusal::<()>(Err(missing)));
 }
 
 #[tokio::test]
