@@ -1,6 +1,9 @@
 //! Name lookup in the directory.
+//!
+//! Every user may call it, so a reply contains what the sender of a message needs, and no more. Deny lists are unknown
+//! names, because they name people who have lost access. The path of a mail file is returned to its owner only.
 
-use directory::{Group, Person, Resolution};
+use directory::{Group, GroupKind, Person, Resolution};
 use proto::v1;
 use proto::v1::name_entry::Kind;
 
@@ -14,22 +17,25 @@ pub(crate) fn lookup(
     context: &CallContext,
     request: v1::LookupNamesRequest,
 ) -> Result<CallOutcome<v1::LookupNamesReply>> {
-    context.identity()?;
+    let caller = context.person()?;
     check_count(request.names.len(), "names of a call", LOOKUPS_MAX)?;
-    let entries = request.names.into_iter().map(|query| resolve_name(context, query)).collect::<Result<_>>()?;
+    let resolve = |query| resolve_name(context, caller.as_deref(), query);
+    let entries = request.names.into_iter().map(resolve).collect::<Result<_>>()?;
     Ok(CallOutcome::immediate(v1::LookupNamesReply { entries }))
 }
 
-fn resolve_name(context: &CallContext, query: String) -> Result<v1::NameEntry> {
+fn resolve_name(context: &CallContext, caller: Option<&Person>, query: String) -> Result<v1::NameEntry> {
     let directory = &context.services.directory;
     let entry = v1::NameEntry { query, ..v1::NameEntry::default() };
     if entry.query.len() > LOGIN_BYTES_MAX {
         return Ok(entry);
     }
     if let Some(person) = directory.person(&entry.query)?.filter(|person| !person.disabled) {
-        return Ok(person_entry(entry, &person));
+        let is_caller = caller.is_some_and(|caller| caller.note == person.note);
+        let mail_file = if is_caller { person.mail_file.clone() } else { String::new() };
+        return Ok(v1::NameEntry { mail_file, ..person_entry(entry, &person) });
     }
-    if let Some(group) = directory.group(&entry.query)? {
+    if let Some(group) = directory.group(&entry.query)?.filter(|group| group.kind != GroupKind::DenyList) {
         return Ok(group_entry(entry, &group));
     }
     if let Resolution::Remote(address) = directory.resolve(&entry.query)? {
@@ -44,7 +50,6 @@ fn person_entry(entry: v1::NameEntry, person: &Person) -> v1::NameEntry {
         name: person.name.canonical().to_owned(),
         address: person.address().map(ToString::to_string).unwrap_or_default(),
         display_name: person.display_name(),
-        mail_file: person.mail_file.clone(),
         ..entry
     }
 }
@@ -54,7 +59,6 @@ fn group_entry(entry: v1::NameEntry, group: &Group) -> v1::NameEntry {
         kind: Kind::Group.into(),
         name: group.name.canonical().to_owned(),
         address: group.addresses.first().map(ToString::to_string).unwrap_or_default(),
-        members: u32::try_from(group.members.len()).unwrap_or(u32::MAX),
         ..entry
     }
 }

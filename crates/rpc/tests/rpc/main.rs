@@ -14,6 +14,7 @@ mod debug_log;
 mod library;
 mod mail;
 mod messages;
+mod names;
 mod notes;
 mod profiles;
 mod sessions;
