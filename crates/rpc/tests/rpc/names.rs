@@ -37,7 +37,7 @@ async fn mail_file_is_returned_to_its_owner_only() {
             mail_file: "mail/ann.nsf".to_owned(),
             ..unknown(query)
         };
-        assert_eq!(look_up(&ann, &[query]).await, [expected.clone()], "her own entry");
+        assert_eq!(look_up(&ann, &[query]).await, std::slice::from_ref(&expected), "her own entry");
         let bob = server.log_in("bob").await;
         let without = v1::NameEntry { mail_file: String::new(), ..expected };
         assert_eq!(look_up(&bob, &[query]).await, [without], "the entry of another person");
