@@ -1,6 +1,7 @@
 //! `doublet queue`: mail that waits for another server, or for a decision of the administrator.
 
 use instance::Instance;
+use mail::mime::message_header::top_header;
 use mail::router::{QueueEntry, QueueKey, RecipientState};
 use serde_json::{Value, json};
 use store::Ticket;
@@ -67,7 +68,7 @@ fn show(instance: &Instance, id: &str) -> AdminResult {
         })
         .collect();
     let raw = instance.router.content(key)?;
-    let text = String::from_utf8_lossy(&raw);
+    let text = String::from_utf8_lossy(top_header(&raw));
     let header: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     Ok(Answer::record(vec![
         ("id", json!(id)),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`structure`] | the tree of parts with exact byte ranges, created by [`parse`]; its stored form |
 //! | [`header`] | header fields as they stand in the message, unfolded and decoded |
+//! | [`message_header`] | the header of a message as all checks read it, and its faults |
 //! | [`skeleton`] | a message without its large parts, which are stored decoded; restored byte for byte |
 //! | [`transfer_encoding`] | base64 and quoted-printable, as leniently as mail requires |
 //! | [`text`] | texts of parts in Unicode, and the preview |
@@ -20,6 +21,7 @@ pub mod address;
 pub mod date;
 pub mod encoded_word;
 pub mod header;
+pub mod message_header;
 pub mod message_source;
 pub mod skeleton;
 pub mod structure;

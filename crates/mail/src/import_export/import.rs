@@ -366,8 +366,9 @@ fn change_progress_record(file: &MailFile, change: impl FnOnce(&[String]) -> Vec
 /// Returns the time at which a message was received: that of its topmost Received field, or else its Date.
 #[must_use]
 pub fn time_of(message: &[u8]) -> Option<Timestamp> {
-    crate::message::received_time(message).or_else(|| {
-        let date = mime::header::first(message, "Date").and_then(mime::date::HeaderDate::parse)?;
+    let header = mime::message_header::top_header(message);
+    crate::message::received_time(header).or_else(|| {
+        let date = mime::header::first(header, "Date").and_then(mime::date::HeaderDate::parse)?;
         Some(date.timestamp)
     })
 }

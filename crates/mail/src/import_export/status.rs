@@ -17,6 +17,7 @@ use notes::limits::{KEYWORD_BYTES_MAX, KEYWORDS_PER_NOTE_MAX};
 
 use crate::mailbox::Flags;
 use crate::mime::header;
+use crate::mime::message_header::top_fields;
 
 const STATUS: [(u8, Marks); 1] = [(b'R', Marks::SEEN)];
 
@@ -38,7 +39,7 @@ const GMAIL: [(&str, &str); 3] = [("Starred", "\\Flagged"), ("Draft", "\\Draft")
 #[must_use]
 pub fn flags_of(message: &[u8]) -> Flags {
     let mut flags = Flags::none();
-    for field in header::fields(message) {
+    for (_, field) in top_fields(message) {
         match field.name.first().map(u8::to_ascii_lowercase) {
             Some(b's') if field.is("Status") => letters(&mut flags, field.value, &STATUS),
             Some(b'x') => extension(&mut flags, &field),

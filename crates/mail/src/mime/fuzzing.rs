@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use super::skeleton::{ContentId, Segment, Skeleton, join, split};
-use super::{InMemoryMessage, Structure, address, date, encoded_word, header, parse, text};
+use super::structure::{header_end, header_end_within};
+use super::{InMemoryMessage, Structure, address, date, encoded_word, header, message_header, parse, text};
 use crate::mime::DamagedRecord;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
@@ -15,6 +16,7 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         Ok(&structure),
         "an encoded structure decodes to the same structure"
     );
+    check_header(data, &structure);
     for size_bytes_min in [1, 64] {
         check_skeleton(data, &structure, size_bytes_min);
     }
@@ -34,6 +36,26 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         text::of_html(&String::from_utf8_lossy(data)),
     );
     check_foreign(data);
+}
+
+/// Checks that all readers of headers find the same end and the same fields.
+fn check_header(data: &[u8], structure: &Structure) {
+    let end = structure.root().header.end as usize;
+    assert_eq!(header_end(data), end, "the header of a message ends where its structure says");
+    assert_eq!(header_end_within(data, data.len()), Some(end), "no header is longer than its message");
+    if let Some(less) = end.checked_sub(1) {
+        assert_eq!(header_end_within(data, less), None, "a longer header is detected");
+    }
+    let fields: Vec<_> = header::fields(&data[..end]).collect();
+    let fields_end: usize = fields.iter().map(|field| field.raw.len()).sum();
+    assert!(header::is_blank_line(&data[fields_end..end]), "a header consists of its fields and a blank line");
+    let named: Vec<_> = fields.iter().copied().filter(|field| !field.name.is_empty()).collect();
+    let found: Vec<_> = message_header::top_fields(data).collect();
+    assert!(found.iter().all(|(range, field)| &data[range.clone()] == field.raw), "the ranges are those of the fields");
+    assert!(found.iter().map(|(_, field)| *field).eq(named), "all fields of the header are found");
+    if message_header::find_fault(data).is_none() {
+        assert!(found.iter().map(|(_, field)| *field).eq(header::fields(data)), "a blank line ends a sound header");
+    }
 }
 
 /// Checks that a skeleton restores its message, in whole and in ranges.

@@ -27,7 +27,7 @@ use std::ops::Range;
 
 pub use content::{Content, Disposition, Parameter, TransferEncoding};
 pub use interned_text::InternedText;
-pub use scan::{ScanEffort, parse, parse_counting};
+pub use scan::{ScanEffort, header_end, header_end_within, parse, parse_counting};
 
 /// The parts of a message. It is created by [`parse`] and stored by [`Structure::encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]

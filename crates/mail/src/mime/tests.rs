@@ -9,6 +9,7 @@ use super::skeleton::{ContentEncoding, Segment, split};
 use super::{check_arbitrary_bytes, parse};
 
 mod differential;
+mod headers;
 
 /// Returns a strategy for pieces of mail and of malformed mail.
 fn piece() -> impl Strategy<Value = Vec<u8>> {

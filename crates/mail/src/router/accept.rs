@@ -11,7 +11,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use base::line_ends::line_end;
 use base::{Name, Timestamp};
 use notes::{
     Access, Acl, AclLevel, Database, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, Transaction, level,
@@ -23,6 +22,7 @@ use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_STUBS_MAX};
 use crate::mailbox::file::check_quota;
 use crate::mailbox::{MailFile, MailStore};
 use crate::message::PreparedMessage;
+use crate::mime::message_header::{append_without, top_fields};
 use crate::router::dsn::{self, Action, DsnReport};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
@@ -559,27 +559,10 @@ impl Routing<'_, '_> {
 /// Returns a message in the form that mailboxes hold: with the reverse path in the first field, and without other
 /// fields of that name (RFC 5321 §4.4).
 pub(crate) fn with_return_path(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
-    const NAME: &[u8] = b"return-path:";
     let mut form = format!("Return-Path: <{}>\r\n", envelope.reverse_path).into_bytes();
     form.reserve(raw.len());
-    let mut copied = 0;
-    let mut position = 0;
-    let mut is_dropped = false;
-    while let Some(rest) = raw.get(position..).filter(|rest| !matches!(rest, [] | [b'\r' | b'\n', ..])) {
-        let is_folded = matches!(rest, [b' ' | b'\t', ..]);
-        is_dropped = if is_folded {
-            is_dropped
-        } else {
-            rest.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
-        };
-        let end = line_end(raw, position);
-        if is_dropped {
-            form.extend_from_slice(&raw[copied..position]);
-            copied = end;
-        }
-        position = end;
-    }
-    form.extend_from_slice(&raw[copied..]);
+    let others = top_fields(raw).filter(|(_, field)| field.is("Return-Path")).map(|(range, _)| range);
+    append_without(&mut form, raw, others);
     form
 }
 
@@ -665,6 +648,7 @@ mod tests {
         check("Return-Path: <c@d.test>\r\nSubject: x\r\n\r\ny", "Subject: x\r\n\r\ny");
         check("A: 1\r\nRETURN-PATH:\r\n <c@d.test>\r\n\tmore\r\nB: 2\r\n 3\r\n\r\n", "A: 1\r\nB: 2\r\n 3\r\n\r\n");
         check("A: 1\nreturn-path: x\nreturn-path: y\n\nz", "A: 1\n\nz");
+        check("A: 1\r\nReturn-Path : x\r\nstray\r\nReturn-Path: y\r\n\r\n", "A: 1\r\nstray\r\n\r\n");
         check("Return-Path: x", "");
         check("Return-Path-Not: x\r\n", "Return-Path-Not: x\r\n");
         check("", "");

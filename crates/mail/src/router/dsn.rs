@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use base::Timestamp;
 
+use crate::mime::message_header::top_header;
 use crate::router::entry::QueuedRecipient;
 use crate::router::envelope::{Envelope, ReturnContent};
 
@@ -229,8 +230,8 @@ impl DsnReport<'_> {
 }
 
 fn header_of(message: &[u8]) -> &[u8] {
-    let end = crate::mime::parse(message).root().header.end;
-    &message[..usize::try_from(end).unwrap_or(usize::MAX).min(message.len()).min(RETURN_BYTES_MAX)]
+    let header = top_header(message);
+    header.get(..RETURN_BYTES_MAX).unwrap_or(header)
 }
 
 /// Converts external text to one line.

@@ -11,6 +11,7 @@ use base::Timestamp;
 
 use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::mime::date::HeaderDate;
+use crate::mime::message_header::top_header;
 use crate::mime::{address, header};
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -89,7 +90,8 @@ pub fn is_separator(line: &[u8]) -> bool {
 /// Returns the address of a message's sender for a separator.
 #[must_use]
 pub fn sender_of(message: &[u8]) -> String {
-    let field = ["Return-Path", "From", "Sender"].into_iter().find_map(|name| header::first(message, name));
+    let top = top_header(message);
+    let field = ["Return-Path", "From", "Sender"].into_iter().find_map(|name| header::first(top, name));
     let mailbox = field.and_then(|value| address::mailboxes(value).next());
     mailbox.map(|mailbox| mailbox.address()).unwrap_or_default()
 }

@@ -39,6 +39,23 @@ pub fn parse_counting(raw: &[u8]) -> (Structure, ScanEffort) {
     (Structure { parts: scanner.parts }, scanner.effort)
 }
 
+/// Returns the end of a message's header, with its blank line. It is the end that [`parse`] finds.
+#[must_use]
+pub fn header_end(raw: &[u8]) -> usize {
+    Scanner::new(raw).scan_header(0, raw.len()).end
+}
+
+/// Returns the end of a message's header like [`header_end`], or `None` if the header is longer than `bytes_max`.
+///
+/// The effort depends on `bytes_max` and not on the length of the header.
+#[must_use]
+pub fn header_end_within(raw: &[u8], bytes_max: usize) -> Option<usize> {
+    // A header that has not ended at `bytes_max` is longer, so the scan may end with the next line.
+    let limit = raw.len().min(bytes_max.saturating_add(1));
+    let end = Scanner::new(raw).scan_header(0, limit).end;
+    (end <= bytes_max).then_some(end)
+}
+
 /// The effort of parsing a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScanEffort {
@@ -120,7 +137,7 @@ impl<'a> Scanner<'a> {
         let mut start = start;
         let mut place = place;
         loop {
-            let header = self.scan_header(start);
+            let header = self.scan_header(start, self.raw.len());
             let content = Content::parse(&header.fields, place);
             let depth = self.open.len();
             let nestable = depth + 1 < MIME_DEPTH_MAX && self.parts.len() + 1 < MIME_PARTS_MAX;
@@ -216,8 +233,8 @@ impl<'a> Scanner<'a> {
         Some(Delimiter { level, closing, start, next: line_end(self.raw, after) })
     }
 
-    /// Scans a header and finds its end.
-    fn scan_header(&mut self, start: usize) -> Header<'a> {
+    /// Scans a header and finds its end. The scan ends before a line that begins at `limit` or after it.
+    fn scan_header(&mut self, start: usize, limit: usize) -> Header<'a> {
         let raw = self.raw;
         let mut fields = ContentFieldValues::default();
         let mut field: Option<(ContentField, usize)> = None;
@@ -226,8 +243,8 @@ impl<'a> Scanner<'a> {
         let mut at_field = false;
         let mut stray_line = None;
         let end = loop {
-            if position >= raw.len() {
-                break raw.len();
+            if position >= limit {
+                break position;
             }
             self.effort.header_lines += 1;
             let next = line_end(raw, position);
