@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Maximum number of bytes of one header field that are examined when its contents are parsed.
 pub const FIELD_BYTES_MAX: usize = 64 << 10;
 
-/// Number of bytes at the beginning of a message that are searched for hops, dates and authors.
+/// Maximum size of the header of a message that a client or another server hands over. A larger one is refused, so that
+/// every check can read the whole header.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Default number of `Received` fields above which a message is considered to loop.

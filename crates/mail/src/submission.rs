@@ -6,7 +6,7 @@
 //! | capacity of queue and disk | [`SubmissionService::check_capacity`] |
 //! | each recipient is resolved, once | [`SubmissionService::resolve`], [`SubmissionService::resolve_cached`] |
 //! | trace field | [`trace::received_field`] |
-//! | loops, line ends, missing fields | [`completion`] |
+//! | size of the header, loops, line ends, missing fields | [`completion`] |
 //! | author, signature, deposit | [`SubmissionService::accept`] |
 //!
 //! A protocol with a dialogue (SMTP) calls the steps one by one. A protocol whose request contains everything (the
@@ -43,9 +43,10 @@ use directory::{Directory, Person};
 use crate::error::Error;
 use crate::limits::HOPS_MAX;
 use crate::mailbox::MailStore;
-use crate::mime::{address, header};
+use crate::mime::address;
+use crate::mime::message_header::top_fields;
 use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
-use crate::submission::completion::{CompletionContext, check_hops, complete_message};
+use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
 use crate::submission::request_log::{LoggedRequest, RequestLog, RequestResult};
 use crate::submission::trace::{ReceivedField, received_field};
 
@@ -337,7 +338,7 @@ impl SubmissionService {
         if self.options.senders == SenderPolicy::Any {
             return Ok(());
         }
-        for (_, field) in header::leading_fields(message).filter(|(_, field)| field.is("From")) {
+        for (_, field) in top_fields(message).filter(|(_, field)| field.is("From")) {
             for author in address::mailboxes(field.value).map(|author| author.address()) {
                 if !self.owns(&person, &author)? {
                     return Err(Refusal::Author(printable(&author)));
@@ -431,6 +432,7 @@ impl SubmissionService {
     /// Returns the message of a request with a trace field, normalized line ends and the missing fields.
     fn prepare(&self, origin: &Origin, envelope: &Envelope, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let text = normalize_line_ends(message);
+        check_header_size(&text)?;
         check_hops(&text, HOPS_MAX)?;
         let now = self.mail.databases().clock().now();
         let trace = received_field(&ReceivedField {

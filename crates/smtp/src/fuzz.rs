@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base::Clock;
 use base::line_ends::has_bare_line_end;
 use base::sim::{SeededRandom, SimClock};
+use mail::mime::message_header::find_fault;
 use mail::router::DeliveryTarget;
 use mail::submission::completion::{CompletionContext, complete_message};
 use mail::submission::{Refusal, ResolvedAddress};
@@ -53,11 +54,14 @@ pub fn data(input: &[u8]) {
     }
 }
 
-/// Completes a message as submission does, and replaces its authentication results.
+/// Completes a message as submission does: all programs see the same fields in the result. Replaces the authentication
+/// results of a message.
 pub fn message(input: &[u8]) {
     let with =
         CompletionContext { hostname: "h.example", id: "1", reverse_path: "a@b.example", now: base::Timestamp(0) };
-    let _ = complete_message(input.to_vec(), 0, &with);
+    if let Ok(completed) = complete_message(input.to_vec(), 0, &with) {
+        assert_eq!(find_fault(&completed), None, "all programs see the same fields in a completed message");
+    }
     let _ = crate::auth::results::replace(input.to_vec(), "h.example", Some("X: y\r\n"));
 }
 

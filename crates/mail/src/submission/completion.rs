@@ -2,14 +2,16 @@
 //!
 //! Missing `Date`, `Message-ID` and, if the envelope provides it, `From` fields are added. `Bcc` and `Resent-Bcc` are
 //! removed, and so is `Return-Path`, which only the last server writes (RFC 5321 §4.4). A message without a clear
-//! author is refused: one with several `From` fields, or with a `From` field without an address. Nothing else is
-//! changed, and a complete message passes unchanged.
+//! author is refused: one with several `From` fields, or with a `From` field without an address. So is a message in
+//! whose header other programs may see other fields ([`HeaderFault`]). Nothing else is changed, and a complete message
+//! passes unchanged.
 
 use std::ops::Range;
 
 use base::Timestamp;
 
-use crate::mime::header::{HeaderField, leading_fields};
+use crate::mime::header::HeaderField;
+use crate::mime::message_header::{HeaderFault, append_without, find_fault, is_too_long, top_fields};
 use crate::submission::Refusal;
 
 /// The information needed to complete a message.
@@ -25,9 +27,14 @@ pub struct CompletionContext<'a> {
     pub now: Timestamp,
 }
 
+/// Refuses a message whose header is longer than `HEADER_BYTES_MAX`. The other checks read the whole header.
+pub fn check_header_size(text: &[u8]) -> Result<(), Refusal> {
+    if is_too_long(text) { Err(Refusal::Malformed(HeaderFault::TooLong.reason())) } else { Ok(()) }
+}
+
 /// Refuses a message with more than `hops_max` `Received` fields.
 pub fn check_hops(text: &[u8], hops_max: usize) -> Result<(), Refusal> {
-    let hops = leading_fields(text).filter(|(_, field)| field.is("Received")).count();
+    let hops = top_fields(text).filter(|(_, field)| field.is("Received")).count();
     if hops > hops_max { Err(Refusal::Loop) } else { Ok(()) }
 }
 
@@ -62,12 +69,7 @@ pub fn complete_message(
     let mut mended = Vec::with_capacity(message.len() + added.len());
     mended.extend_from_slice(message.get(..trace_bytes).unwrap_or_default());
     mended.extend_from_slice(added.as_bytes());
-    let mut copied = 0;
-    for range in found.removed_fields {
-        mended.extend_from_slice(text.get(copied..range.start).unwrap_or_default());
-        copied = range.end;
-    }
-    mended.extend_from_slice(text.get(copied..).unwrap_or_default());
+    append_without(&mut mended, text, found.removed_fields);
     Ok(mended)
 }
 
@@ -83,9 +85,18 @@ struct HeaderSurvey {
     removed_fields: Vec<Range<usize>>,
 }
 
+/// Finds the fields of a header section.
+///
+/// A text without any field has no header section. A blank line will separate it from the new fields, so that it does
+/// not matter whether its lines have the form of a header.
 fn survey_header(text: &[u8]) -> Result<HeaderSurvey, Refusal> {
+    if let Some(fault) = find_fault(text)
+        && top_fields(text).next().is_some()
+    {
+        return Err(Refusal::Malformed(fault.reason()));
+    }
     let mut found = HeaderSurvey { has_section: text.starts_with(b"\r\n"), ..HeaderSurvey::default() };
-    for (range, field) in leading_fields(text) {
+    for (range, field) in top_fields(text) {
         found.has_section = true;
         if field.is("Date") {
             found.date = true;
@@ -164,8 +175,40 @@ mod tests {
     }
 
     #[test]
+    fn header_that_programs_read_differently_is_refused() {
+        let check = |text: &str, expected: HeaderFault| {
+            let refused = complete_message(text.as_bytes().to_vec(), 0, &WITH).expect_err(text);
+            assert_eq!(refused, Refusal::Malformed(expected.reason()), "{text:?}");
+            assert_eq!(refused.codes(), (550, (5, 6, 0)));
+        };
+        check("From: a@b\r\nstray\r\nFrom: c@d\r\n\r\nx\r\n", HeaderFault::StrayLine);
+        check("From: a@b\r\nstray\r\nBcc: c@d\r\n\r\nx\r\n", HeaderFault::StrayLine);
+        check("From a@b Mon 10:00\r\nFrom: a@b\r\nBcc: c@d\r\n\r\nx\r\n", HeaderFault::StrayLine);
+        check(" folded\r\nFrom: a@b\r\n\r\nx\r\n", HeaderFault::StrayLine);
+        check("From: a@b\r\n--x: y\r\nBcc: c@d\r\n\r\nx\r\n", HeaderFault::DashedName);
+        check("From: a@b\r\nHello,\r\nhow are you\r\n", HeaderFault::NoBlankLine);
+        check(&format!("From: a@b\r\n{}\r\nx\r\n", "A: 1\r\n".repeat(200_000)), HeaderFault::TooLong);
+    }
+
+    #[test]
+    fn a_text_without_fields_becomes_the_body() {
+        let text = "Hello,\r\nhow are you\r\nBcc: stays\r\n\r\nBye\r\n";
+        check(text, &format!("{DATE}{MESSAGE_ID}From: <a@b.example>\r\n\r\n{text}"));
+        check("", &format!("{DATE}{MESSAGE_ID}From: <a@b.example>\r\n\r\n"));
+        check("From: a@b\r\n", &format!("{DATE}{MESSAGE_ID}From: a@b\r\n"));
+    }
+
+    #[test]
+    fn a_header_of_excessive_length_is_refused() {
+        assert_eq!(check_header_size("A: 1\r\n".repeat(100_000).as_bytes()), Ok(()));
+        let refused = check_header_size("A: 1\r\n".repeat(200_000).as_bytes());
+        assert_eq!(refused, Err(Refusal::Malformed(HeaderFault::TooLong.reason())));
+        assert_eq!(check_header_size(format!("A: 1\r\n\r\n{}", "x\r\n".repeat(1_000_000)).as_bytes()), Ok(()));
+    }
+
+    #[test]
     fn hops_are_counted_in_the_header_only() {
-        let text = b"Received: a\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n";
+        let text = b"Received: a\r\nstray\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n";
         assert_eq!((check_hops(text, 2), check_hops(text, 1)), (Ok(()), Err(Refusal::Loop)));
     }
 

@@ -12,6 +12,7 @@ use store::memory::MemoryEngine;
 use super::*;
 use crate::limits::KEPT_TARGETS_MAX;
 use crate::mailbox::{MailOptions, NewMessage};
+use crate::mime::message_header::HeaderFault;
 use crate::router::{AddressResolver as _, RouterOptions};
 
 const ANN: &str = "CN=ann/O=acme.test";
@@ -305,6 +306,7 @@ fn author_must_be_the_authenticated_user() {
     check(&own, ann, "From: ann@acme.test <bob@acme.test>\r\n", Some(550));
     check(&own, ann, "From: ann@acme.test,\r\n bob@acme.test\r\n", Some(550));
     check(&own, ann, "From: someone@far.test\r\n", Some(550));
+    check(&own, ann, "From: ann@acme.test\r\nstray\r\nFrom: bob@acme.test\r\n", Some(550));
     check(&own, Some("CN=gone/O=acme.test"), "From: ann@acme.test\r\n", Some(550));
     check(&own, Some("CN=eve/O=acme.test"), "From: eve@acme.test\r\n", Some(550));
     check(&own, Some("CN=denied/O=acme.test"), "From: denied@acme.test\r\n", Some(550));
@@ -370,6 +372,8 @@ fn a_request_is_refused_with_the_recipient_and_the_reason() {
     check(request(&["ann@acme.test"], &"Received: x\r\n".repeat(51)), None, &Refusal::Loop);
     let malformed = Refusal::Malformed("The From field of the message has no address");
     check(request(&["ann@acme.test"], "From: nobody\r\n\r\n"), None, &malformed);
+    let stray = Refusal::Malformed(HeaderFault::StrayLine.reason());
+    check(request(&["ann@acme.test"], "From: ann@acme.test\nstray\nBcc: x@far.test\n\n"), None, &stray);
     let other = SubmissionRequest { sender: "bob@acme.test".to_owned(), ..request(&["ann@acme.test"], text) };
     check(other, None, &Refusal::Sender("bob@acme.test is not one of your addresses".to_owned()));
     let author = Refusal::Author("bob@acme.test".to_owned());

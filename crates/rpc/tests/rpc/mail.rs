@@ -100,6 +100,18 @@ async fn refused_messages_are_not_delivered() {
 }
 
 #[tokio::test]
+async fn a_header_that_programs_read_differently_is_refused() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    for lines in ["stray\r\nBcc: x@far.test\r\n", "--x: y\r\n", "Hello,\r\nhow are you\r\n"] {
+        let message = format!("From: ann@acme.test\r\n{lines}\r\nhello\r\n").into_bytes();
+        let parts = vec![envelope("", &["bob@acme.test"], message.len() as u64, ""), content(&message)];
+        assert_eq!(refusal(deposit(&ann, parts).await), refused(Code::InvalidArgument, "invalid"), "{lines:?}");
+    }
+    assert_eq!(inbox(&server, "bob").len(), 0);
+}
+
+#[tokio::test]
 async fn poll_reports_new_mail() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;

@@ -1,12 +1,13 @@
 //! One mail transaction: from MAIL to the end of the message data.
 //!
 //! After the end of the data and before the question whether the message is accepted, the checks that need the whole
-//! message take place: size, line ends, hops. On submission, the message is also completed as RFC 6409 §8 permits.
+//! message take place: its size, line ends, the size of the header, hops. On submission, the message is also completed
+//! as RFC 6409 §8 permits.
 
 use base::Timestamp;
 use base::line_ends::normalize_line_ends;
 use mail::router::{Envelope, Recipient};
-use mail::submission::completion::{CompletionContext, check_hops, complete_message};
+use mail::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
 use mail::submission::{Origin, ReceivedProtocol, ResolvedAddresses, Submission};
 
 use crate::codec::data::ReceivedData;
@@ -81,7 +82,9 @@ impl MailTransaction {
             let (trace, text) = message.split_at_checked(trace_bytes).unwrap_or_default();
             message = [trace, &normalize_line_ends(text)].concat();
         }
-        check_hops(message.get(trace_bytes..).unwrap_or_default(), rules.hops_max)?;
+        let text = message.get(trace_bytes..).unwrap_or_default();
+        check_header_size(text)?;
+        check_hops(text, rules.hops_max)?;
         if rules.role == ListenerRole::Submission || session.login.is_some() {
             let mending = CompletionContext {
                 hostname: &rules.hostname,
