@@ -15,6 +15,10 @@ pub const HEADER_BYTES_MAX: usize = 1 << 20;
 /// Default number of `Received` fields above which a message is considered to loop.
 pub const HOPS_MAX: usize = 50;
 
+/// Maximum number of gaps in an international authserv-id that is compared with the name of this server. A field with
+/// more gaps is removed like one of this server.
+pub const AUTHSERV_ID_GAPS_MAX: usize = 4;
+
 /// Maximum number of targets that the answers about the recipients of one message may hold while the message arrives.
 /// The answers beyond it, as for large groups, are looked up again when the message is accepted.
 pub const KEPT_TARGETS_MAX: usize = 1_000;

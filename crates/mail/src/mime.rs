@@ -5,6 +5,7 @@
 //! | [`structure`] | the tree of parts with exact byte ranges, created by [`parse`]; its stored form |
 //! | [`header`] | header fields as they stand in the message, unfolded and decoded |
 //! | [`message_header`] | the header of a message as all checks read it, and its faults |
+//! | [`authentication_results`] | removal of forged `Authentication-Results` fields |
 //! | [`skeleton`] | a message without its large parts, which are stored decoded; restored byte for byte |
 //! | [`transfer_encoding`] | base64 and quoted-printable, as leniently as mail requires |
 //! | [`text`] | texts of parts in Unicode, and the preview |
@@ -18,6 +19,7 @@
 //! The formats are described in `docs/message-storage.md`, the reasons for own parsers in `docs/mime.md`.
 
 pub mod address;
+pub mod authentication_results;
 pub mod date;
 pub mod encoded_word;
 pub mod header;

@@ -7,6 +7,7 @@
 //! | each recipient is resolved, once | [`SubmissionService::resolve`], [`SubmissionService::resolve_cached`] |
 //! | trace field | [`trace::received_field`] |
 //! | size of the header, loops, line ends, missing fields | [`completion`] |
+//! | forged authentication results | [`without_forged`] |
 //! | author, signature, deposit | [`SubmissionService::accept`] |
 //!
 //! A protocol with a dialogue (SMTP) calls the steps one by one. A protocol whose request contains everything (the
@@ -44,6 +45,7 @@ use crate::error::Error;
 use crate::limits::HOPS_MAX;
 use crate::mailbox::MailStore;
 use crate::mime::address;
+use crate::mime::authentication_results::without_forged;
 use crate::mime::message_header::top_fields;
 use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
 use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
@@ -429,7 +431,8 @@ impl SubmissionService {
         Ok((recipients, resolved))
     }
 
-    /// Returns the message of a request with a trace field, normalized line ends and the missing fields.
+    /// Returns the message of a request with a trace field, normalized line ends and the missing fields, and without
+    /// forged authentication results.
     fn prepare(&self, origin: &Origin, envelope: &Envelope, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         let text = normalize_line_ends(message);
         check_header_size(&text)?;
@@ -454,7 +457,8 @@ impl SubmissionService {
             reverse_path: &envelope.reverse_path,
             now,
         };
-        complete_message([trace.as_bytes(), &text].concat(), trace.len(), &context)
+        let message = complete_message([trace.as_bytes(), &text].concat(), trace.len(), &context)?;
+        Ok(without_forged(message, &self.options.hostname))
     }
 
     fn new_id(&self) -> String {

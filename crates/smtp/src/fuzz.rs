@@ -16,6 +16,7 @@ use sasl::sim::ExampleScram;
 use sasl::{ChannelBinding, ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use wire::Peer;
 
+use crate::auth::results::replace;
 use crate::client::message_data::dot_stuff;
 use crate::client::reply::{ParsedReply, SmtpReply};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
@@ -55,14 +56,16 @@ pub fn data(input: &[u8]) {
 }
 
 /// Completes a message as submission does: all programs see the same fields in the result. Replaces the authentication
-/// results of a message.
+/// results of a message: no forged ones remain.
 pub fn message(input: &[u8]) {
     let with =
         CompletionContext { hostname: "h.example", id: "1", reverse_path: "a@b.example", now: base::Timestamp(0) };
     if let Ok(completed) = complete_message(input.to_vec(), 0, &with) {
         assert_eq!(find_fault(&completed), None, "all programs see the same fields in a completed message");
     }
-    let _ = crate::auth::results::replace(input.to_vec(), "h.example", Some("X: y\r\n"));
+    let clean = replace([&b"Received: x\r\n"[..], input].concat(), "h.example", None);
+    assert_eq!(replace(clean.clone(), "h.example", None), clean, "no forged results remain");
+    let _ = replace(clean, "h.example", Some("X: y\r\n"));
 }
 
 /// Parses a server's replies.

@@ -342,8 +342,9 @@ fn outgoing_mail_of_users_is_signed() {
 #[test]
 fn submitted_request_is_completed_and_delivered() {
     let world = World::new();
-    let text = "To: bob@acme.test\nBcc: ann@acme.test\nSubject: x\n\ntext\n";
-    let accepted = world.service.submit(request(&["bob@acme.test", " bob@acme.test ", "ann@acme.test"], text));
+    let forged = "Authentication-Results: mx.acme.test; dkim=pass\n";
+    let text = format!("{forged}To: bob@acme.test\nBcc: ann@acme.test\nSubject: x\n\ntext\n");
+    let accepted = world.service.submit(request(&["bob@acme.test", " bob@acme.test ", "ann@acme.test"], &text));
     let accepted = accepted.expect("a valid request");
     assert_eq!(world.outcome(), (2, 0), "each recipient once");
     let expected = format!(

@@ -112,6 +112,20 @@ async fn a_header_that_programs_read_differently_is_refused() {
 }
 
 #[tokio::test]
+async fn forged_authentication_results_are_removed() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let forged = "Authentication-Results: hub.acme.test; dmarc=pass\r\n\
+                  Authentication-Results: \"hub\\.acme.test\"; dmarc=pass\r\n";
+    let own = "Authentication-Results: other.test; dkim=pass\r\nFrom: ann@acme.test\r\n\r\nhello\r\n";
+    let message = format!("{forged}{own}").into_bytes();
+    let parts = vec![envelope("", &["bob@acme.test"], message.len() as u64, ""), content(&message)];
+    deposit(&ann, parts).await.expect("bob takes mail");
+    let found = inbox(&server, "bob");
+    assert!(found[0].ends_with(own) && !found[0].contains("dmarc=pass"), "{}", found[0]);
+}
+
+#[tokio::test]
 async fn poll_reports_new_mail() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;

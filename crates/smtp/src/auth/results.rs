@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use mail::mime::header::{HeaderField, leading_fields};
+use mail::mime::authentication_results::without_forged;
 
 use crate::codec::path::is_domain;
 
@@ -69,60 +69,11 @@ pub fn write(hostname: &str, results: &[MethodResult]) -> String {
 /// Removes all fields that claim to be this server's (RFC 8601 §5), and inserts a new one at the top if it is given.
 #[must_use]
 pub fn replace(message: Vec<u8>, hostname: &str, field: Option<&str>) -> Vec<u8> {
-    let forged: Vec<_> = leading_fields(&message)
-        .filter(|(_, field)| has_authserv_id(field, hostname))
-        .map(|(range, _)| range)
-        .collect();
-    if forged.is_empty() && field.is_none() {
-        return message;
+    let clean = without_forged(message, hostname);
+    match field {
+        Some(field) => [field.as_bytes(), &clean].concat(),
+        None => clean,
     }
-    let field = field.unwrap_or_default();
-    let mut clean = Vec::with_capacity(message.len() + field.len());
-    clean.extend_from_slice(field.as_bytes());
-    let mut copied = 0;
-    for range in forged {
-        clean.extend_from_slice(message.get(copied..range.start).unwrap_or_default());
-        copied = range.end;
-    }
-    clean.extend_from_slice(message.get(copied..).unwrap_or_default());
-    clean
-}
-
-/// Returns `true` if the authentication service of a field has the given name. Comments before the name are skipped.
-fn has_authserv_id(field: &HeaderField<'_>, hostname: &str) -> bool {
-    if !field.is("Authentication-Results") {
-        return false;
-    }
-    let text = String::from_utf8_lossy(field.value);
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix('(') {
-        rest = after_comment(comment).trim_start();
-    }
-    let end = |c: char| c.is_whitespace() || matches!(c, ';' | '(' | '/');
-    let service = match rest.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
-        None => rest.split(end).next().unwrap_or_default(),
-    };
-    service.trim_end_matches('.').eq_ignore_ascii_case(hostname)
-}
-
-/// Returns the text after a comment whose opening parenthesis has been removed.
-fn after_comment(comment: &str) -> &str {
-    let mut depth = 1_u32;
-    let mut escaped = false;
-    for (index, c) in comment.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '(' => depth = depth.saturating_add(1),
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            return comment.get(index + 1..).unwrap_or_default();
-        }
-    }
-    ""
 }
 
 fn is_safe(value: &str) -> bool {
@@ -174,12 +125,25 @@ mod tests {
     fn forged_results_are_stripped_and_others_kept() {
         check("Authentication-Results: mx.example; dkim=pass", true);
         check("authentication-results:MX.Example.;dkim=pass", true);
+        check("Authentication-Results : mx.example; dkim=pass", true);
         check("Authentication-Results: (a \\) (b)) \"mx.example\" 1;\r\n dkim=pass", true);
+        check("Authentication-Results: \"mx\\.example\"; dkim=pass", true);
+        check("Authentication-Results: mx(x).example; dkim=pass", true);
+        check("Authentication-Results: mx\u{3002}example; dkim=pass", true);
         check("Authentication-Results: mx.example/1; spf=pass", true);
         check("Authentication-Results:\r\n\tmx.example; spf=pass", true);
         check("Authentication-Results: other.example; dkim=pass", false);
         check("Authentication-Results: mx.example.evil; dkim=pass", false);
         check("X-Authentication-Results: mx.example; dkim=pass", false);
+    }
+
+    #[test]
+    fn forged_results_after_a_stray_line_are_stripped() {
+        let forged = "Authentication-Results: mx.example; dmarc=pass\r\n";
+        let letter = format!("Received: x\r\nstray\r\n{forged}From: a@b.example\r\n--x: y\r\n{forged}\r\nz\r\n");
+        let clean = replace(letter.into_bytes(), "mx.example", None);
+        let expected = "Received: x\r\nstray\r\nFrom: a@b.example\r\n--x: y\r\n\r\nz\r\n";
+        assert_eq!(String::from_utf8_lossy(&clean), expected);
     }
 
     #[test]

@@ -54,6 +54,9 @@ const PIECES: &[&[u8]] = &[
     b"550 5.1.1 no\r\n",
     b"<@a,@b:c@d>",
     b"Authentication-Results: (x) h.example; y\r\n",
+    b"Authentication-Results: \"h\\.example\"; y\r\n",
+    b"stray\r\n",
+    b"--x: y\r\n",
 ];
 
 fn input(random: &SeededRandom) -> Vec<u8> {

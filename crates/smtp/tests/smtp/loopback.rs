@@ -280,7 +280,8 @@ async fn results_are_recorded_and_forged_ones_stripped() {
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
     let session = tokio::spawn(serve(far, peer, service, SessionTermination::default()));
     let commands = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
-                Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
+                Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\nstray\r\n\
+                Authentication-Results: \"mx\\.b.example\"; dkim=pass\r\n\r\nx\r\n.\r\nQUIT\r\n";
     let mut reply = Vec::new();
     for group in commands.split('|') {
         // Each group waits for the last line of the reply to the previous group.
@@ -296,7 +297,7 @@ async fn results_are_recorded_and_forged_ones_stripped() {
     let top = "Authentication-Results: mx.b.example;\r\n\tspf=pass smtp.helo=c.example;\r\n\tspf=pass smtp.mailfrom=a@c.example;\r\n\tdkim=none";
     assert!(text.starts_with(top), "{text}");
     assert!(!text.contains("dkim=pass"), "{text}");
-    assert!(text.ends_with("+0000\r\nFrom: a@c.example\r\n\r\nx\r\n"), "{text}");
+    assert!(text.ends_with("+0000\r\nFrom: a@c.example\r\nstray\r\n\r\nx\r\n"), "{text}");
 }
 
 #[tokio::test]
@@ -311,11 +312,15 @@ async fn lmtp_returns_an_outcome_for_each_recipient() {
         protocol: ClientProtocol::Lmtp,
     };
     let to = recipients(&["alice@b.example", "late@b.example", "nobody@b.example"]);
-    let outcomes = transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
+    let results = "Authentication-Results: mx.b.example; dmarc=pass\r\n";
+    let message = [results.as_bytes(), MESSAGE].concat();
+    let outcomes = transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, &message)).await;
     assert_eq!(
         short(&outcomes),
         ["+ 250 2.0.0 Ok: queued as Q1", "? 4.2.2 452 4.2.2 Mailbox full after all", "! 5.1.1 550 5.1.1 User unknown"]
     );
+    let text = String::from_utf8_lossy(&site.backend.take()[0].message).into_owned();
+    assert!(text.contains(results), "the results of the front-end server are kept: {text}");
 }
 
 #[tokio::test]
