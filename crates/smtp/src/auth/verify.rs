@@ -9,6 +9,11 @@
 //! check by writing the field twice, or with a NUL. If the field names several domains, each of them is checked, and
 //! one that asks for rejection is enough.
 //!
+//! `mail-auth` has its own reader of headers, which ends a header at a line without a colon. The authors are those that
+//! it sees and those that this program sees, and both must see the same one. Otherwise DMARC has the result `none`.
+//! Signatures are not evaluated if it sees another end of the header or lacks a field: they would then not cover the
+//! message that is shown.
+//!
 //! The checks run in their own task under one time limit. If they take too long, or if the library fails on the
 //! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is
 //! asked to retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up,
@@ -25,14 +30,18 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::line_ends::without_line_end;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use mail::mime::header::leading_fields;
+use mail::mime::header::HeaderField;
+use mail::mime::message_header::top_fields;
+use mail::mime::structure::header_end;
 use mail_auth::dmarc::Policy as DmarcPolicy;
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Error as AuthError, SpfOutput, SpfResult,
+    ArcOutput, AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Error as AuthError, SpfOutput,
+    SpfResult,
 };
 use tokio::time::timeout;
 
@@ -89,10 +98,7 @@ impl Verifier {
     ) -> Result<String, NegativeReply> {
         let hostname = arrival.hostname.clone();
         let verifier = Arc::clone(self);
-        let checks = async move {
-            let text = message.get(trace_bytes..).unwrap_or_default();
-            verifier.check(&arrival, text).await
-        };
+        let checks = async move { verifier.check(&arrival, message.as_slice(), trace_bytes).await };
         let outcome = run_with_timeout(checks).await.unwrap_or_else(VerificationResult::incomplete);
         match outcome.refusal {
             Some(refusal) if self.policy == DmarcEnforcement::Reject => Err(refusal),
@@ -100,9 +106,10 @@ impl Verifier {
         }
     }
 
-    async fn check(&self, arrival: &ClientInfo, text: &[u8]) -> VerificationResult {
-        let parsed = AuthenticatedMessage::parse(text);
-        let authors = author_domains(text, parsed.as_ref());
+    async fn check(&self, arrival: &ClientInfo, message: &[u8], trace_bytes: usize) -> VerificationResult {
+        let parsed = AuthenticatedMessage::parse(message.get(trace_bytes..).unwrap_or_default());
+        let fields = sender_fields(message, trace_bytes);
+        let authors = author_domains(&fields, parsed.as_ref());
         if let (Err(reason), DmarcEnforcement::Reject) = (&authors, self.policy) {
             // No reply from a name server can change this result, so no lookups are made.
             return VerificationResult {
@@ -123,19 +130,32 @@ impl Verifier {
         };
         parsed.dkim_headers.truncate(SIGNATURES_MAX);
         let authenticator = self.resolver.authenticator();
-        let dkim = authenticator.verify_dkim(&parsed).await;
+        let body_start = header_end(message).saturating_sub(trace_bytes);
+        let is_header_clear = parsed.body_offset() == body_start && sees_fields(&parsed, &fields);
+        let dkim: Vec<DkimOutput<'_>> = if is_header_clear {
+            authenticator.verify_dkim(&parsed).await
+        } else {
+            parsed.dkim_headers.iter().map(|_| DkimOutput::perm_err(AuthError::ParseError)).collect()
+        };
         match dkim.as_slice() {
             [] => results.push(MethodResult::new("dkim", "none")),
             outputs => results.extend(outputs.iter().map(dkim_result)),
         }
         if !parsed.ams_headers.is_empty() {
-            let arc = authenticator.verify_arc(&parsed).await;
+            let arc = if is_header_clear {
+                authenticator.verify_arc(&parsed).await
+            } else {
+                ArcOutput::default().with_result(DkimResult::PermError(AuthError::ParseError))
+            };
             results.push(MethodResult::new("arc", dkim_word(arc.result())).with_reason(dkim_reason(arc.result())));
         }
         let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
         let mut says = DmarcVerdict::Nothing;
-        // A field that cannot be parsed is passed to the library unchanged, which returns `none` or `temperror`.
-        for author in authors.map_or_else(|_| vec![parsed.from.clone()], single_author_lists) {
+        let domains = authors.unwrap_or_else(|reason| {
+            results.push(MethodResult::new("dmarc", "none").with_reason(Some(reason)));
+            Vec::new()
+        });
+        for author in single_author_lists(domains) {
             let (result, of_author) = self.check_dmarc(author, &evidence).await;
             results.push(result);
             says = says.stricter(of_author);
@@ -305,17 +325,44 @@ impl DmarcVerdict {
     }
 }
 
+/// Returns the fields of a message that its sender wrote: those after the trace field of this server.
+fn sender_fields(message: &[u8], trace_bytes: usize) -> Vec<HeaderField<'_>> {
+    let fields = top_fields(message).filter(|(range, _)| range.start >= trace_bytes);
+    fields.map(|(_, field)| field).collect()
+}
+
+/// Returns `true` if the library sees these fields in a message. It may see others between them.
+fn sees_fields(parsed: &AuthenticatedMessage<'_>, fields: &[HeaderField<'_>]) -> bool {
+    let mut seen = parsed.headers.iter().map(|(name, value)| (name.trim_ascii_end(), without_line_end(value)));
+    fields.iter().all(|field| seen.any(|other| other == (field.name, field.value)))
+}
+
+/// Returns the value of the only `From` field, or the reason why this program and the library do not both see it.
+fn author_field<'a>(parsed: &AuthenticatedMessage<'_>, fields: &[HeaderField<'a>]) -> Result<&'a [u8], &'static str> {
+    let here: Vec<&[u8]> = fields.iter().filter(|field| field.is("From")).map(|field| field.value).collect();
+    let seen = parsed.headers.iter().filter(|(name, _)| is_author_name(name));
+    let there: Vec<&[u8]> = seen.map(|(_, value)| without_line_end(value)).collect();
+    match (here.as_slice(), there.as_slice()) {
+        ([], _) => Err("The message has no From field"),
+        ([_], []) => Err("The From field of the message is invalid"),
+        ([value], [other]) if value == other => Ok(*value),
+        _ => Err("The message has several From fields"),
+    }
+}
+
+/// Returns `true` if the library takes a field with this name for `From`. It ignores white space within names.
+fn is_author_name(name: &[u8]) -> bool {
+    let letters = name.iter().filter(|byte| !byte.is_ascii_whitespace());
+    letters.map(u8::to_ascii_lowercase).eq(*b"from")
+}
+
 /// Returns the distinct domains of a message's authors, or the reason why they cannot be determined.
-fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Result<Vec<String>, &'static str> {
+fn author_domains(
+    fields: &[HeaderField<'_>],
+    parsed: Option<&AuthenticatedMessage<'_>>,
+) -> Result<Vec<String>, &'static str> {
     let parsed = parsed.ok_or("The message has no From field")?;
-    let here: Vec<_> = leading_fields(text).map(|(_, field)| field).filter(|field| field.is("From")).collect();
-    let there = parsed.headers.iter().filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"From")).count();
-    let value = match here.as_slice() {
-        [] => return Err("The message has no From field"),
-        // A parser that continues after a malformed header line must not find another author there.
-        [field] if there == 1 => field.value,
-        _ => return Err("The message has several From fields"),
-    };
+    let value = author_field(parsed, fields)?;
     let is_foreign = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t');
     if value.iter().any(is_foreign) || parsed.from.is_empty() {
         return Err("The From field of the message is invalid");

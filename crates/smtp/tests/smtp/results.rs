@@ -166,6 +166,44 @@ async fn own_signatures_verify_unless_the_message_is_altered() {
     assert!(!bad.contains("dkim=pass"), "{bad}");
 }
 
+/// Checks that signatures are not evaluated if they do not cover the message as it is shown. A line that replaces the
+/// blank line of a signed message ends the header for the library and not for this program.
+#[tokio::test]
+async fn a_signature_does_not_cover_fields_after_a_stray_line() {
+    let key = PrivateKey::generate(Algorithm::Ed25519, &SeededRandom::new(3)).expect("a key");
+    let signer = Signer::new("author.example", [("e1", &key)]).expect("a signer");
+    let record = key_record("author.example", "e1", &key);
+    let zone = zone().txt(&record.name, &record.text);
+    let elsewhere = ("192.0.2.99", "list@list.example");
+    for text in ["Subject: other\r\n\r\ntext\r\n", "text\r\n"] {
+        let message = MESSAGE.replace("text\r\n", text);
+        let signed = format!("{}{message}", signer.sign(message.as_bytes()).expect("signed"));
+        let good = results(zone.clone(), DmarcEnforcement::Record, elsewhere, &signed).await;
+        assert!(good.contains("; dkim=pass ") && good.contains("; dmarc=pass "), "{good}");
+        let altered = signed.replacen("\r\n\r\n", "\r\nstray\r\n", 1);
+        let bad = results(zone.clone(), DmarcEnforcement::Record, elsewhere, &altered).await;
+        assert!(bad.contains("; dkim=permerror ") && bad.contains("; dmarc=fail "), "{bad}");
+    }
+}
+
+/// Checks that DMARC does not pass for one author of a message that has another one for other programs.
+#[tokio::test]
+async fn dmarc_does_not_pass_without_a_single_author() {
+    let client = ("192.0.2.7", "ann@author.example");
+    let good = results(zone(), DmarcEnforcement::Record, client, MESSAGE).await;
+    assert!(good.contains("; dmarc=pass "), "{good}");
+    for from in [
+        "From: ann@author.example\r\nFrom: x@bank.example\r\n",
+        "From: ann@author.example\r\nstray\r\nFrom: x@bank.example\r\n",
+        "F r o m: ann@author.example\r\nX: y\r\nstray\r\nFrom: x@bank.example\r\n",
+        "From : ann@author.example\r\nF r o m: x@bank.example\r\n",
+    ] {
+        let message = format!("{from}Subject: x\r\n\r\ntext\r\n");
+        let found = results(zone(), DmarcEnforcement::Record, client, &message).await;
+        assert!(found.ends_with("; dmarc=none reason=\"The message has several From fields\""), "{from:?}: {found}");
+    }
+}
+
 #[tokio::test]
 async fn malformed_messages_are_recorded_without_refusal() {
     for message in [
@@ -203,10 +241,15 @@ async fn an_author_cannot_be_hidden_from_dmarc() {
     check("From: a@silent.example\r\nFrom: ann@author.example\r\n", several).await;
     check("From: ann@author.example\r\nFrom: a@silent.example\r\n", several).await;
     check("FROM : a@silent.example\r\nfrom: ann@author.example\r\n", several).await;
+    // Some programs see the second field, and others do not.
+    check("From: a@silent.example\r\nstray\r\nFrom: ann@author.example\r\n", several).await;
+    check("From: a@silent.example\r\nF r o m: ann@author.example\r\n", several).await;
+    check("F r o m: a@silent.example\r\nX: y\r\nstray\r\nFrom: ann@author.example\r\n", several).await;
     let none = "550 5.6.0 The message has no From field";
     check("", none).await;
     check("Sender: ann@author.example\r\n", none).await;
     let illegible = "550 5.6.0 The From field of the message is invalid";
+    check("X: y\r\nstray\r\nFrom: ann@author.example\r\n", illegible).await;
     for from in [
         "ann@author.example\0",
         "ann@author.example\u{7}",
