@@ -7,6 +7,9 @@
 //! The signing domain is the domain of the author in the `From` field, because DMARC compares the signature with that
 //! domain; the reverse path may be empty or have another domain. Whether the user may use this author address has been
 //! checked before.
+//!
+//! A message whose header has a fault (`mail::mime::message_header`) is not signed, because the signature would not
+//! cover all fields that a program may see in it. Submission refuses such messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use base::sync::Mutex;
 use directory::Directory;
 use dkim::key::{Algorithm, PrivateKey, key_record, policy_records};
 use dkim::sign::Signer;
+use mail::mime::message_header::{find_fault, top_header};
 use mail::mime::{address, header};
 
 /// The selectors under which the keys are published, and their algorithms.
@@ -134,9 +138,13 @@ impl Signing {
     }
 }
 
-/// Returns the domain of a message's first author in lower case. Returns `None` if there is none.
+/// Returns the domain of a message's first author in lower case. Returns `None` if there is none, or if the header has
+/// a fault.
 fn author_domain(message: &[u8]) -> Option<String> {
-    let author = address::mailboxes(header::first(message, "From")?).next()?;
+    if find_fault(message).is_some() {
+        return None;
+    }
+    let author = address::mailboxes(header::first(top_header(message), "From")?).next()?;
     let domain = String::from_utf8(author.domain).ok()?.to_lowercase();
     Some(domain).filter(|domain| !domain.is_empty())
 }
@@ -173,6 +181,9 @@ mod tests {
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
         assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));
         assert_eq!((signatures("ann@elsewhere.test"), signatures("\"ann@acme.test\" <x@elsewhere.test>")), (0, 0));
+        for fault in ["stray", "stray\r\nFrom: x@elsewhere.test", "--x: y", "Hello,\r\nhow are you"] {
+            assert_eq!(signatures(&format!("ann@acme.test\r\n{fault}")), 0, "{fault:?}");
+        }
         assert_eq!((signatures(""), signatures("nobody"), signatures("\r\nTo: ann@acme.test")), (0, 0, 0));
     }
 
