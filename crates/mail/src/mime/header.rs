@@ -5,14 +5,14 @@
 //! is returned as a [`HeaderField`] without a name, so that the fields together are the header, byte for byte.
 //!
 //! Only [`unfold`] and [`decode_value`] copy. The scanner of the structure determines the end of a header. These
-//! functions take a header that is already separated from the message and stop at its blank line.
+//! functions take a header that is already separated from the message and stop at its blank line. The module
+//! `message_header` separates it.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use base::line_ends::{line_end, without_line_end};
 
-use crate::limits::{FIELD_BYTES_MAX, HEADER_BYTES_MAX};
+use crate::limits::FIELD_BYTES_MAX;
 use crate::mime::encoded_word;
 
 /// A field of a header.
@@ -38,23 +38,6 @@ impl HeaderField<'_> {
 #[must_use]
 pub fn fields(header: &[u8]) -> HeaderFieldIterator<'_> {
     HeaderFieldIterator { rest: header }
-}
-
-/// Returns the leading fields of a message with their ranges. They end at the blank line, at the first stray line, at
-/// the first line that begins with `--`, or after [`HEADER_BYTES_MAX`].
-///
-/// Submission and the protocols examine only these fields: a stray line ends the header for some programs and not for
-/// others, so no decision may depend on a field after it. The same holds for a line such as `--a:b`, which has the form
-/// of a field and may be a boundary.
-pub fn leading_fields(message: &[u8]) -> impl Iterator<Item = (Range<usize>, HeaderField<'_>)> {
-    let mut start = 0;
-    let is_leading = |field: &HeaderField<'_>| !field.name.is_empty() && !field.name.starts_with(b"--");
-    let leading = fields(message.get(..HEADER_BYTES_MAX).unwrap_or(message)).take_while(is_leading);
-    leading.map(move |field| {
-        let range = start..start + field.raw.len();
-        start = range.end;
-        (range, field)
-    })
 }
 
 /// Returns the folded value of the first field with this name, ignoring case.
@@ -149,21 +132,6 @@ mod tests {
         check("A: 1\r\r\nB: 2\r\r\n\r\r\nC: 3", &[("A", " 1\r"), ("B", " 2\r")]);
         check("", &[]);
         check("\r\nA: 1", &[]);
-    }
-
-    #[test]
-    fn leading_fields_end_at_a_stray_line() {
-        let check = |text: &str, expected: &[&str]| {
-            let found: Vec<_> = leading_fields(text.as_bytes()).map(|(range, _)| &text[range]).collect();
-            assert_eq!(found, expected, "{text:?}");
-        };
-        check("A: 1\r\nB : 2\r\n 3\r\n\t4\r\n\r\nC: 5\r\n", &["A: 1\r\n", "B : 2\r\n 3\r\n\t4\r\n"]);
-        check("A:", &["A:"]);
-        check("A: 1\r\nno field\r\nB: 2\r\n", &["A: 1\r\n"]);
-        check("A: 1\r\n-B: 2\r\n--a:b\r\nC: 3\r\n", &["A: 1\r\n", "-B: 2\r\n"]);
-        for text in ["\r\nA: 1\r\n", " A: 1\r\n", "", ": 1\r\n", "\u{c4}: 1\r\n"] {
-            check(text, &[]);
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use base::line_ends::{has_bare_line_end, normalize_line_ends};
-use mail::mime::header::leading_fields;
+use mail::mime::structure::header_end;
 use memchr::{memchr, memmem};
 
 /// Returns the data to send, including its end.
@@ -46,9 +46,9 @@ pub fn dot_stuff(message: &[u8]) -> Vec<u8> {
 /// Returns whether a message has non-ASCII bytes in its header section, and whether it has any at all.
 #[must_use]
 pub fn detect_eight_bit(message: &[u8]) -> (bool, bool) {
-    let header = leading_fields(message).last().map_or(0, |(range, _)| range.end);
-    let in_header = !message.get(..header).unwrap_or_default().is_ascii();
-    (in_header, in_header || !message.get(header..).unwrap_or_default().is_ascii())
+    let end = header_end(message);
+    let in_header = !message.get(..end).unwrap_or_default().is_ascii();
+    (in_header, in_header || !message.get(end..).unwrap_or_default().is_ascii())
 }
 
 #[cfg(test)]
@@ -79,6 +79,7 @@ mod tests {
         assert_eq!(detect_eight_bit(b"A: b\r\n\r\nc"), (false, false));
         assert_eq!(detect_eight_bit("A: b\r\n\r\nü".as_bytes()), (false, true));
         assert_eq!(detect_eight_bit("A: ü\r\n\r\nc".as_bytes()), (true, true));
+        assert_eq!(detect_eight_bit("A: b\r\nstray\r\nB: ü\r\n\r\nc".as_bytes()), (true, true));
     }
 
     proptest! {

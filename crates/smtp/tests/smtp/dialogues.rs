@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
-use mail::mime::header::leading_fields;
+use mail::mime::message_header::top_fields;
 use mail::router::ReturnContent;
 use mail::submission::Submission;
 use sasl::{ChannelBinding, Mechanism};
@@ -277,7 +277,7 @@ fn show(submission: &Submission) -> String {
     let ret = ret.map(|ret| format!(" ret={ret:?}")).unwrap_or_default();
     let body = if envelope.eight_bit { BodyType::EightBitMime } else { BodyType::SevenBit };
     let utf8 = if envelope.smtputf8 { " smtputf8" } else { "" };
-    let trace = leading_fields(message).next().map_or(0, |(range, _)| range.end);
+    let trace = top_fields(message).next().map_or(0, |(range, _)| range.end);
     let text = message[trace..].escape_ascii().to_string();
     format!(
         "<{}>{login}{id}{ret} {body:?}{utf8} {:?} to {} text {text}",
