@@ -14,7 +14,7 @@
 //! A file with secret content gets mode 0600 before its content is written; the folder itself has mode 0700.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -237,16 +237,18 @@ fn parent_folder(path: &Path) -> &Path {
 
 /// Reads a file of at most `size_bytes_max` bytes. A longer file is an error.
 pub fn read_limited(path: &Path, size_bytes_max: u64) -> Result<Vec<u8>, DataError> {
-    use std::io::Read;
-    let read = || -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        File::open(path)?.take(size_bytes_max.saturating_add(1)).read_to_end(&mut content)?;
-        if content.len() as u64 > size_bytes_max {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {size_bytes_max} bytes")));
-        }
-        Ok(content)
-    };
-    read().map_err(DataError::io_error("read", path))
+    let content = File::open(path).and_then(|file| read_content(file, size_bytes_max));
+    content.map_err(DataError::io_error("read", path))
+}
+
+/// Reads the content of an open file of at most `size_bytes_max` bytes. A longer file is an error.
+pub fn read_content(file: File, size_bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    file.take(size_bytes_max.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > size_bytes_max {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {size_bytes_max} bytes")));
+    }
+    Ok(content)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod data_folder;
 pub mod full_text;
 pub mod limits;
 pub mod pdf;
+pub mod regular_file;
 mod services;
 pub mod signing;
 pub mod system;
