@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use base::Timestamp;
+use instance::regular_file::open_below;
 use mail::import_export::status;
 use mail::mailbox::{Flags, flags};
 use serde::{Deserialize, Serialize};
@@ -46,13 +47,14 @@ pub struct MessageFlagList {
 }
 
 impl MessageFlagList {
-    /// Reads a list. If the file does not exist, the list is empty.
-    pub fn read(path: &Path) -> Result<Self, AdminError> {
+    /// Reads a list for the import of `named`, which is an mbox file or a folder above the list. If the file does not
+    /// exist, the list is empty.
+    pub fn read(named: &Path, path: &Path) -> Result<Self, AdminError> {
         let mut list = Self::default();
-        if !path.is_file() {
-            return Ok(list);
-        }
-        let mut input = BufReader::new(File::open(path).map_err(AdminError::file(path))?);
+        let mut input = match open_below(named, path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(list),
+            opened => BufReader::new(opened.map_err(AdminError::file(path))?),
+        };
         for _ in 0..LINES_MAX {
             let mut bytes = Vec::new();
             if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(AdminError::file(path))? == 0 {
@@ -133,10 +135,12 @@ mod tests {
         assert!(FlagListWriter::create(&path).is_err());
         let text = std::fs::read_to_string(&path).expect("readable");
         std::fs::write(&path, format!("rubbish\n{{}}\n{text}")).expect("writable");
-        let list = MessageFlagList::read(&path).expect("readable");
+        let read = |path: &Path| MessageFlagList::read(folder.path(), path);
+        let list = read(&path).expect("readable");
         assert_eq!(list.find("0"), Some(&(flags, Timestamp::from_seconds(7))));
         assert_eq!(list.find("12"), Some(&(Flags::none(), Timestamp::from_seconds(8))));
-        assert!(list.find("1").is_none() && MessageFlagList::read(folder.path()).expect("none").find("0").is_none());
+        assert!(list.find("1").is_none() && read(&folder.path().join("missing")).expect("none").find("0").is_none());
+        assert!(read(folder.path()).is_err(), "a folder is no list");
         assert!(!is_list(&path));
         std::fs::write(folder.path().join("a.mbox"), "").expect("writable");
         assert!(is_list(&path));

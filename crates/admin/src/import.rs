@@ -11,8 +11,9 @@
 //! one step.
 //!
 //! A file that cannot be read, or is not mail, is named at the end and does not stop the rest; the command fails after
-//! the rest is imported. An error that does stop the command, such as an exceeded quota, is reported together with the
-//! number of messages imported before it.
+//! the rest is imported. Links, pipes and devices are such files ([`instance::regular_file`]), and links to folders are
+//! not followed. An error that does stop the command, such as an exceeded quota, is reported together with the number
+//! of messages imported before it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
@@ -21,7 +22,8 @@ use std::path::{Path, PathBuf};
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 use instance::Instance;
-use instance::data_folder::read_limited;
+use instance::data_folder::read_content;
+use instance::regular_file::{NOT_REGULAR, open_below};
 use mail::import_export::import::{is_progress_record_full, remove_all_progress, remove_progress, time_of};
 use mail::import_export::line_endings::{FileLineEnding, from_file, from_marked_file};
 use mail::import_export::maildir::{self, KeywordTable};
@@ -31,9 +33,12 @@ use mail::mailbox::{Flags, MailFile};
 use serde_json::json;
 
 use super::flag_list::{self, MessageFlagList};
-use super::mail_files::{self, FileEntry, display_name, without_ending};
+use super::mail_files::{self, FileEntry, FileListing, display_name, is_folder, without_ending};
 use super::request::{ImportRequest, MailFormat};
 use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, people, report_step};
+
+/// Reason why a folder of mail is left out.
+const NOT_FOLDER: &str = "not a folder; links to folders are not followed";
 
 /// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
@@ -70,7 +75,8 @@ pub(super) fn execute(instance: &Instance, request: &ImportRequest, report: &mut
         changed: Vec::new(),
         report,
     };
-    let together = |one: &PathBuf, next: &PathBuf| request.format == MailFormat::Eml && !one.is_dir() && !next.is_dir();
+    let together =
+        |one: &PathBuf, next: &PathBuf| request.format == MailFormat::Eml && !is_folder(one) && !is_folder(next);
     for paths in request.files.chunk_by(together) {
         let done = match (request.format, paths) {
             (MailFormat::Mbox, [path]) => import.import_mboxes(path),
@@ -138,13 +144,13 @@ struct FlagListCache {
 }
 
 impl FlagListCache {
-    /// Returns the list for the folder of a file.
-    fn list_for(&mut self, file: &Path) -> Result<&MessageFlagList, AdminError> {
+    /// Returns the list for the folder of a file, which is `named` or lies below it.
+    fn list_for(&mut self, named: &Path, file: &Path) -> Result<&MessageFlagList, AdminError> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
         let last = match self.last.take() {
             Some(last) if last.0 == path => last,
             _ => {
-                let list = MessageFlagList::read(&path)?;
+                let list = MessageFlagList::read(named, &path)?;
                 (path, list)
             }
         };
@@ -175,14 +181,14 @@ impl MessageFile {
 impl<'a> Import<'a, '_, '_> {
     /// Imports an mbox file, or all files in a folder and its subfolders, each into the mailbox of its name.
     fn import_mboxes(&mut self, path: &Path) -> Result<(), AdminError> {
-        if !path.is_dir() {
-            return self.import_mbox(path, &self.request.folder);
+        if !is_folder(path) {
+            return self.import_mbox(path, path, &self.request.folder);
         }
-        for file in mail_files::files_below(path)? {
+        for file in self.regular_files(mail_files::files_below(path)?) {
             if flag_list::is_list(&file.path) {
                 continue;
             }
-            match self.import_mbox(&file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
+            match self.import_mbox(path, &file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
                 Err(failure @ AdminError::File { .. }) => self.skipped.add(failure),
                 other => other?,
             }
@@ -190,9 +196,16 @@ impl<'a> Import<'a, '_, '_> {
         Ok(())
     }
 
-    fn import_mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), AdminError> {
-        let flags = MessageFlagList::read(&flag_list::list_path(path))?;
-        let input = File::open(path).map_err(AdminError::file(path))?;
+    /// Returns the regular files of a listing, and reports the others as left out.
+    fn regular_files(&mut self, listing: FileListing) -> Vec<FileEntry> {
+        listing.others.iter().for_each(|path| self.skipped.add(format!("{}: {NOT_REGULAR}", path.display())));
+        listing.files
+    }
+
+    /// Imports an mbox file that is `named` or lies below it.
+    fn import_mbox(&mut self, named: &Path, path: &Path, mailbox: &str) -> Result<(), AdminError> {
+        let flags = MessageFlagList::read(named, &flag_list::list_path(path))?;
+        let input = open_below(named, path).map_err(AdminError::file(path))?;
         let mut importer = self.start_importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
         self.finish(importer, done)
@@ -258,12 +271,11 @@ impl<'a> Import<'a, '_, '_> {
 
     fn import_maildir(&mut self, path: &Path) -> Result<(), AdminError> {
         let mut messages = Vec::new();
-        for (folder, mailbox) in maildir_folders(path)? {
+        for (folder, mailbox) in self.maildir_folders(path)? {
             let mailbox = if mailbox == "INBOX" { self.request.folder.clone() } else { mailbox };
-            let keywords = self.keywords(&folder);
+            let keywords = self.keywords(path, &folder);
             for (part, seen_before) in [("cur", true), ("new", false)] {
-                let part = folder.join(part);
-                for file in if part.is_dir() { mail_files::files_of(&part)? } else { Vec::new() } {
+                for file in self.maildir_files(&folder.join(part))? {
                     if file.name().starts_with('.') {
                         self.skipped.add(format!("{}: its name is not that of a message", file.path.display()));
                         continue;
@@ -278,16 +290,54 @@ impl<'a> Import<'a, '_, '_> {
         self.import_files(&[path.to_owned()], &messages, FileLineEnding::Lf)
     }
 
-    /// Reads the keyword names of a Maildir folder.
-    fn keywords(&mut self, folder: &Path) -> KeywordTable {
-        let path = folder.join(maildir::KEYWORDS_FILE);
-        if !path.is_file() {
-            return KeywordTable::default();
+    /// Returns the folders of a Maildir with the names of their mailboxes. Links to folders are reported as left out.
+    fn maildir_folders(&mut self, top: &Path) -> Result<Vec<(PathBuf, String)>, AdminError> {
+        let cur = top.join("cur");
+        if let Some(other) = [top, cur.as_path()].into_iter().find(|path| path.exists() && !is_folder(path)) {
+            return Err(AdminError::Refused(format!("{}: {NOT_FOLDER}", other.display())));
         }
-        match read_limited(&path, KEYWORDS_BYTES_MAX) {
+        if !is_folder(&cur) {
+            return Err(AdminError::Refused(format!("{} is not a Maildir: it has no folder cur", top.display())));
+        }
+        let mut folders = vec![(top.to_owned(), "INBOX".to_owned())];
+        for entry in std::fs::read_dir(top).map_err(AdminError::file(top))? {
+            let path = entry.map_err(AdminError::file(top))?.path();
+            let name = display_name(&path);
+            let cur = path.join("cur");
+            // A link that looks like a folder of mail is followed here, so that it can be reported.
+            if !name.starts_with('.') || !cur.is_dir() {
+                continue;
+            }
+            let link = [&path, &cur].into_iter().find(|path| !is_folder(path)).cloned();
+            match link {
+                None => folders.push((path, mail_files::sanitized_mailbox_name(&maildir::mailbox_of(&name)))),
+                Some(link) => self.skipped.add(format!("{}: {NOT_FOLDER}", link.display())),
+            }
+        }
+        folders.sort();
+        Ok(folders)
+    }
+
+    /// Lists the files in `cur` or `new` of a Maildir folder.
+    fn maildir_files(&mut self, part: &Path) -> Result<Vec<FileEntry>, AdminError> {
+        if is_folder(part) {
+            let listing = mail_files::files_of(part)?;
+            return Ok(self.regular_files(listing));
+        }
+        if part.exists() {
+            self.skipped.add(format!("{}: {NOT_FOLDER}", part.display()));
+        }
+        Ok(Vec::new())
+    }
+
+    /// Reads the keyword names of a folder of the Maildir `top`.
+    fn keywords(&mut self, top: &Path, folder: &Path) -> KeywordTable {
+        let path = folder.join(maildir::KEYWORDS_FILE);
+        match open_below(top, &path).and_then(|file| read_content(file, KEYWORDS_BYTES_MAX)) {
             Ok(bytes) => KeywordTable::read(&String::from_utf8_lossy(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => KeywordTable::default(),
             Err(error) => {
-                self.skipped.add(error);
+                self.skipped.add(AdminError::file(&path)(error));
                 KeywordTable::default()
             }
         }
@@ -296,7 +346,7 @@ impl<'a> Import<'a, '_, '_> {
     /// Imports all message files in a folder and its subfolders, or single files.
     fn import_single_files(&mut self, paths: &[PathBuf]) -> Result<(), AdminError> {
         let messages = match paths {
-            [path] if path.is_dir() => self.files_in_folder(path)?,
+            [path] if is_folder(path) => self.files_in_folder(path)?,
             files => self.named_files(files),
         };
         self.import_files(paths, &messages, FileLineEnding::Crlf)
@@ -306,7 +356,7 @@ impl<'a> Import<'a, '_, '_> {
         let mut lists = FlagListCache::default();
         let mut messages = Vec::new();
         for path in files {
-            match lists.list_for(path) {
+            match lists.list_for(path, path) {
                 Ok(list) => {
                     messages.push(single_file_message(FileEntry::read(path), self.request.folder.clone(), list))
                 }
@@ -319,7 +369,7 @@ impl<'a> Import<'a, '_, '_> {
     fn files_in_folder(&mut self, path: &Path) -> Result<Vec<MessageFile>, AdminError> {
         let mut lists = FlagListCache::default();
         let mut messages = Vec::new();
-        for file in mail_files::files_below(path)? {
+        for file in self.regular_files(mail_files::files_below(path)?) {
             if file.name() == flag_list::FOLDER_LIST {
                 continue;
             }
@@ -332,7 +382,7 @@ impl<'a> Import<'a, '_, '_> {
             let is_top = folder == path;
             let mailbox =
                 if is_top { self.request.folder.clone() } else { mail_files::mailbox_of_folder(path, folder) };
-            let list = lists.list_for(&file.path)?;
+            let list = lists.list_for(path, &file.path)?;
             messages.push(single_file_message(file, mailbox, list));
         }
         Ok(messages)
@@ -362,7 +412,7 @@ impl<'a> Import<'a, '_, '_> {
         let step = source.first().map_or_else(String::new, |path| display_name(path));
         for message in messages.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
             next = ImportPosition { offset: next.offset + 1, check: next.check.wrapping_add(message.checksum()) };
-            match read_limited(&message.file.path, MESSAGE_BYTES_MAX as u64) {
+            match read_message(source, &message.file.path) {
                 Ok(raw) => importer.add(imported_message(message, raw, usual, next))?,
                 Err(error) => {
                     self.skipped.add(error);
@@ -483,6 +533,13 @@ impl<'a> Import<'a, '_, '_> {
     }
 }
 
+/// Reads a message of a source: one of its files, or a file below its only folder.
+fn read_message(source: &[PathBuf], path: &Path) -> Result<Vec<u8>, AdminError> {
+    let named = if let [named] = source { named.as_path() } else { path };
+    let content = open_below(named, path).and_then(|file| read_content(file, MESSAGE_BYTES_MAX as u64));
+    content.map_err(AdminError::file(path))
+}
+
 /// Returns a name for the files that does not depend on the working directory. For several files it is the path of the
 /// first, with a digest of the others.
 fn source_name(paths: &[PathBuf]) -> String {
@@ -559,23 +616,6 @@ pub(super) const WIRE_FORM_SUFFIX: &str = ".as-is.eml";
 fn is_message_file_name(name: &str) -> bool {
     let is_eml = without_ending(name, ".eml").is_some();
     is_eml || (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Returns the folders of a Maildir with the names of their mailboxes.
-fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, AdminError> {
-    if !top.join("cur").is_dir() {
-        return Err(AdminError::Refused(format!("{} is not a Maildir: it has no folder cur", top.display())));
-    }
-    let mut folders = vec![(top.to_owned(), "INBOX".to_owned())];
-    for entry in std::fs::read_dir(top).map_err(AdminError::file(top))? {
-        let path = entry.map_err(AdminError::file(top))?.path();
-        let name = display_name(&path);
-        if name.starts_with('.') && path.join("cur").is_dir() {
-            folders.push((path, mail_files::sanitized_mailbox_name(&maildir::mailbox_of(&name))));
-        }
-    }
-    folders.sort();
-    Ok(folders)
 }
 
 #[cfg(test)]

@@ -36,9 +36,9 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Reads the metadata of one file.
+    /// Reads the metadata of one file. Those of a link are its own.
     pub fn read(path: &Path) -> Self {
-        let facts = std::fs::metadata(path).ok();
+        let facts = std::fs::symlink_metadata(path).ok();
         let modified = facts.as_ref().and_then(|facts| facts.modified().ok()).map(timestamp);
         Self { path: path.to_owned(), size: facts.map_or(0, |facts| facts.len()), modified }
     }
@@ -50,18 +50,28 @@ impl FileEntry {
     }
 }
 
-/// Lists the files of a folder in the order of their names.
-pub fn files_of(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
-    Ok(list_folder(folder)?.0)
+/// The files found in folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileListing {
+    /// The regular files, those of each folder in the order of their names.
+    pub files: Vec<FileEntry>,
+    /// Paths of links, pipes, sockets and devices. They are not read.
+    pub others: Vec<PathBuf>,
+}
+
+/// Lists the files of a folder.
+pub fn files_of(folder: &Path) -> Result<FileListing, AdminError> {
+    let mut found = FileListing::default();
+    list_folder(folder, &mut found)?;
+    Ok(found)
 }
 
 /// Lists the files of a folder and its subfolders.
-pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
-    let mut found = Vec::new();
+pub fn files_below(folder: &Path) -> Result<FileListing, AdminError> {
+    let mut found = FileListing::default();
     let mut waiting = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
-        let (files, folders) = list_folder(&folder)?;
-        found.extend(files);
+        let folders = list_folder(&folder, &mut found)?;
         if depth < FOLDER_DEPTH_MAX {
             waiting.extend(folders.into_iter().rev().map(|folder| (folder, depth + 1)));
         }
@@ -69,23 +79,36 @@ pub fn files_below(folder: &Path) -> Result<Vec<FileEntry>, AdminError> {
     Ok(found)
 }
 
-/// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
-fn list_folder(folder: &Path) -> Result<(Vec<FileEntry>, Vec<PathBuf>), AdminError> {
+/// Adds the files of a folder to `found`, and returns its subfolders.
+fn list_folder(folder: &Path, found: &mut FileListing) -> Result<Vec<PathBuf>, AdminError> {
     let mut files = Vec::new();
+    let mut others = Vec::new();
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(AdminError::file(folder))? {
-        let path = entry.map_err(AdminError::file(folder))?.path();
-        if path.is_dir() {
-            if !path.is_symlink() {
-                folders.push(path);
-            }
-        } else {
+        let entry = entry.map_err(AdminError::file(folder))?;
+        let path = entry.path();
+        // The kind of a link is not that of its target.
+        let kind = entry.file_type().map_err(AdminError::file(&path))?;
+        if kind.is_dir() {
+            folders.push(path);
+        } else if kind.is_file() {
             files.push(FileEntry::read(&path));
+        } else {
+            others.push(path);
         }
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
+    others.sort();
     folders.sort();
-    Ok((files, folders))
+    found.files.append(&mut files);
+    found.others.append(&mut others);
+    Ok(folders)
+}
+
+/// Returns `true` if a path is a folder. A link to a folder is none.
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir())
 }
 
 /// Returns the mailbox name for an mbox file below a folder.
@@ -263,9 +286,26 @@ mod tests {
             create(&path).expect("it is new");
         }
         let found = files_below(folder.path()).expect("readable");
-        let paths: Vec<_> = found.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();
+        let paths: Vec<_> =
+            found.files.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();
         assert_eq!(paths, ["b", "c", "a/z", "a/c/d"].map(Path::new));
-        assert_eq!(files_of(folder.path()).expect("readable").len(), 2);
+        assert_eq!(files_of(folder.path()).expect("readable").files.len(), 2);
+    }
+
+    #[test]
+    fn links_are_listed_apart_and_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().join("top");
+        make_folder(&top).expect("writable");
+        create(&folder.path().join("elsewhere")).expect("it is new");
+        create(&top.join("file")).expect("it is new");
+        for (target, link) in [("elsewhere", "top/b"), ("nowhere", "top/a"), ("", "top/c")] {
+            std::os::unix::fs::symlink(folder.path().join(target), folder.path().join(link)).expect("writable");
+        }
+        let found = files_below(&top).expect("readable");
+        assert_eq!(found.files, [FileEntry::read(&top.join("file"))]);
+        assert_eq!(found.others, ["a", "b", "c"].map(|name| top.join(name)));
+        assert!(is_folder(&top) && !is_folder(&top.join("c")) && !is_folder(&top.join("file")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
 
 use crate::tests::ExecuteRequest;
 use mail::mailbox::NewMessage;
@@ -144,7 +145,7 @@ fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64)
 
 /// Returns all files below a folder: relative path and content.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let found = mail_files::files_below(folder).expect("readable");
+    let found = mail_files::files_below(folder).expect("readable").files;
     let relative = |found: &FileEntry| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
     found.iter().map(|found| (relative(found), std::fs::read(&found.path).expect("readable"))).collect()
 }
@@ -254,7 +255,7 @@ fn exported_files_are_private_and_keep_message_times() {
         let top = sample.folder.path().join(out);
         let mode = |path: &Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!(mode(&top), 0o700);
-        for found in mail_files::files_below(&top).expect("readable") {
+        for found in mail_files::files_below(&top).expect("readable").files {
             assert_eq!(mode(&found.path), 0o600, "{}", found.path.display());
             let is_message = found.name().ends_with(".eml") || found.name().contains(":2,");
             assert!(!is_message || found.modified == Some(Timestamp::from_seconds(1_000_000_000)));
@@ -327,6 +328,78 @@ fn unreadable_files_are_reported_and_skipped() {
     check(request(&sample, "letters/good.eml", MailFormat::Mbox), 0, &["good.eml: not an mbox file"]);
     let two = ["missing.eml", "letters/good.eml"].map(|name| top.join(name)).to_vec();
     check(ImportRequest { files: two, ..request(&sample, "", MailFormat::Eml) }, 1, &["missing.eml"]);
+}
+
+/// Creates a Maildir of ann's and, outside of it, a message that she may not read.
+fn maildir_beside_a_secret(sample: &Sample) -> PathBuf {
+    let top = sample.folder.path();
+    write(&top.join("secret/cur/1"), "Subject: secret\n\n");
+    write(&top.join("ann/cur/1"), "Subject: own\n\n");
+    write(&top.join("ann/new/2"), "Subject: new\n\n");
+    top.to_owned()
+}
+
+fn create_pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("a part of coreutils");
+    assert!(made.success());
+}
+
+#[test]
+fn links_and_pipes_in_a_folder_are_reported_and_not_read() {
+    let sample = Sample::new();
+    let top = maildir_beside_a_secret(&sample);
+    symlink(top.join("secret/cur/1"), top.join("ann/cur/3")).expect("writable");
+    symlink(top.join("secret/cur"), top.join("ann/cur/4")).expect("writable");
+    create_pipe(&top.join("ann/cur/5"));
+    write(&top.join("ann/.Sub/cur/6"), "Subject: sub\n\n");
+    symlink(top.join("secret/cur"), top.join("ann/.Sub/new")).expect("writable");
+    symlink(top.join("secret"), top.join("ann/.Linked")).expect("writable");
+    std::fs::create_dir(top.join("ann/.Half")).expect("writable");
+    symlink(top.join("secret/cur"), top.join("ann/.Half/cur")).expect("writable");
+    symlink(top.join("secret/cur/1"), top.join("ann/dovecot-keywords")).expect("writable");
+    for (format, messages) in [(MailFormat::Maildir, 3), (MailFormat::Eml, 3), (MailFormat::Mbox, 0)] {
+        let to = ImportRequest { folder: format!("{format:?}"), ..request(&sample, "ann", format) };
+        let answer = sample.execute(Request::Import(to)).expect("it goes on");
+        assert_eq!(answer.data["messages"], json!(messages), "{format:?}");
+        let failure = answer.failure.expect("files are left out");
+        let named = ["cur/3", "cur/4", "cur/5", ".Sub/new", ".Linked", ".Half/cur", "dovecot-keywords"];
+        assert!(named.iter().all(|name| failure.contains(name)), "{format:?}: {failure}");
+        assert!(failure.contains("not a regular file; links, pipes and devices are not read"), "{failure}");
+    }
+    for name in folders(&sample) {
+        assert!(mailbox(&sample, &name).iter().all(|(raw, ..)| raw != b"Subject: secret\r\n\r\n"), "{name}");
+    }
+}
+
+#[test]
+fn named_links_and_pipes_are_refused_at_once() {
+    let sample = Sample::new();
+    let top = maildir_beside_a_secret(&sample);
+    symlink(top.join("secret/cur/1"), top.join("file")).expect("writable");
+    symlink(top.join("secret"), top.join("folder")).expect("writable");
+    create_pipe(&top.join("pipe"));
+    for (name, format) in [
+        ("file", MailFormat::Eml),
+        ("file", MailFormat::Mbox),
+        ("folder", MailFormat::Eml),
+        ("folder", MailFormat::Mbox),
+        ("pipe", MailFormat::Eml),
+        ("pipe", MailFormat::Mbox),
+    ] {
+        let answer = sample.execute(Request::Import(request(&sample, name, format))).expect("it goes on");
+        assert_eq!(answer.data["messages"], json!(0), "{name} {format:?}");
+        let failure = answer.failure.expect("nothing is imported");
+        assert!(failure.contains(&format!("{name}: not a regular file")), "{failure}");
+    }
+    symlink(top.join("secret/cur"), top.join("ann/.cur")).expect("writable");
+    std::fs::rename(top.join("ann/cur"), top.join("ann/old")).expect("writable");
+    std::fs::rename(top.join("ann/.cur"), top.join("ann/cur")).expect("writable");
+    for name in ["folder", "file", "ann"] {
+        let failed = sample.execute(Request::Import(request(&sample, name, MailFormat::Maildir)));
+        let failure = failed.expect_err("no Maildir").to_string();
+        assert!(failure.contains("not a folder; links to folders are not followed"), "{name}: {failure}");
+    }
+    assert_eq!(count(&sample), 0);
 }
 
 #[test]

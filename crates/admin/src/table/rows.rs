@@ -7,10 +7,10 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use instance::regular_file::open_regular;
 use serde_json::{Map, Value as Json};
 
 use super::super::request::{TableFormat, TableImport};
@@ -119,7 +119,7 @@ impl Rows {
         let input: Box<dyn Read> = if request.is_stdin() {
             Box::new(std::io::stdin())
         } else {
-            Box::new(File::open(&request.file).map_err(AdminError::file(&request.file))?)
+            Box::new(open_regular(&request.file).map_err(AdminError::file(&request.file))?)
         };
         let source = match request.table_format() {
             TableFormat::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),

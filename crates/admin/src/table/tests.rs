@@ -301,6 +301,21 @@ fn mapping_to_response_reference_is_refused() {
 }
 
 #[test]
+fn links_and_pipes_are_refused_at_once() {
+    let sample = with_table();
+    let path = |name: &str| sample.folder.path().join(name);
+    std::fs::write(path("rows.csv"), "N\n1\n").expect("written");
+    std::os::unix::fs::symlink(path("rows.csv"), path("link.csv")).expect("written");
+    let made = std::process::Command::new("mkfifo").arg(path("pipe.csv")).status().expect("a part of coreutils");
+    assert!(made.success());
+    for name in ["link.csv", "pipe.csv"] {
+        let failure = import_again(&sample, &import_of(path(name)), false).expect_err("it is no regular file");
+        assert!(failure.contains("not a regular file; links, pipes and devices are not read"), "{name}: {failure}");
+    }
+    assert_eq!(import_again(&sample, &import_of(path("rows.csv")), false), Ok(1));
+}
+
+#[test]
 fn import_is_refused_while_running_and_for_system_databases() {
     let sample = with_table();
     let file = sample.folder.path().join("rows.csv");
