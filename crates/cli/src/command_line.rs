@@ -14,6 +14,7 @@ use admin::request::DbRequest;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use instance::pdf;
+use rustix::fs::Mode;
 
 use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
@@ -124,6 +125,12 @@ fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap:
     }
 }
 
+/// Returns `true` for commands that may create files in the data folder. The files that other commands create, such as
+/// those of `doublet note`, have the modes that the umask of their user chooses.
+fn works_on_data_folder(command: &Command) -> bool {
+    matches!(command, Command::Serve | Command::Demo | Command::Restore(_) | Command::Admin(_))
+}
+
 /// Rejects options of the native protocol for commands that ignore them.
 fn reject_user_options(line: &CommandLine) -> Result<(), String> {
     let remote = &line.global.remote;
@@ -147,6 +154,10 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
 }
 
 fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) -> Result<ExitStatus, CommandError> {
+    if works_on_data_folder(&command) {
+        // The libraries below the store and the full-text index give their files the mode that the umask leaves.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
     match command {
         Command::Serve => serve_command::run(server, global)?,
         Command::Demo => demo_command::run(server, global)?,

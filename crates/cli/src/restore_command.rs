@@ -15,7 +15,7 @@ use admin::maintenance::backup_progress;
 use admin::request::SecretText;
 use admin::{Answer, format_count};
 use clap::Args;
-use instance::data_folder::DataFolder;
+use instance::data_folder::{DataError, DataFolder};
 use instance::{Instance, blob_key_path, server_name};
 use serde_json::json;
 use store::backup::{self, KEY_FILES, RestoreDestination};
@@ -105,8 +105,11 @@ fn verification_answer(checked: &backup::Backup, data_files: &RestorableFiles) -
 fn restore(global: &GlobalOptions, command: &RestoreCommand) -> Result<Answer, CommandError> {
     let mut config = global.load()?;
     let data = DataFolder::new(&config.server.data);
-    let lock = data.lock().map_err(|error| {
-        CommandError(format!("{error}; stop the server first, or specify a new folder with --data"))
+    let lock = data.lock().map_err(|error| match error {
+        DataError::InUse { .. } => {
+            CommandError(format!("{error}; stop the server first, or specify a new folder with --data"))
+        }
+        error => CommandError::new(error),
     })?;
     let known_key = Some(blob_key_path(&config, &data)).filter(|path| path.exists());
     let data_files = open_data_files(command, known_key)?;

@@ -177,7 +177,9 @@ configuration! {
         /// The native protocol (gRPC, TLS from the first byte).
         native: ListenAddresses = "*:1352";
         /// LMTP over a local socket, for another mail server on this machine. A relative path is resolved in the data
-        /// folder. Every process that can reach the socket's folder can deliver mail.
+        /// folder, which only the server's own user can enter; for the mail server of another user, choose a path
+        /// outside of it, such as /run/doublet/lmtp.sock. Every process that can reach the socket's folder can deliver
+        /// mail.
         lmtp: ListenPath = "off";
         /// Health and statistics over HTTP. There is no authentication: keep it on loopback.
         admin: ListenAddresses = "127.0.0.1:8080";

@@ -11,15 +11,29 @@
 //! | `listeners.json` | the addresses at which a running server listens |
 //! | `demo-passwords.txt` | the passwords of the demo's users |
 //!
-//! A file with secret content gets mode 0600 before its content is written; the folder itself has mode 0700.
+//! A file with secret content gets mode 0600 before its content is written. The folder itself has mode 0700; a folder
+//! that is open to other users is closed or refused before it is used ([`DataError::OpenToOthers`]).
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits::{LOCK_BYTES_MAX, LOCK_PAUSE, LOCK_WAIT_MAX};
+
+/// Mode of the data folder, and of all folders created for the current user only.
+const PRIVATE_FOLDER: u32 = 0o700;
+
+/// The bits of a mode that give access to the group and to others.
+const OTHERS: u32 = 0o077;
+
+/// The bit of a mode that marks a folder which users share, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+
+/// Names in a data folder that may be there before its store: those that a restore or the operator creates, that of the
+/// lock, and that of the folder at the root of a file system.
+const NAMES_BEFORE_STORE: [&str; 5] = ["keys", "tls", "templates", "lock", "lost+found"];
 
 /// The paths of a data folder.
 #[derive(Debug, Clone)]
@@ -53,6 +67,17 @@ pub enum DataError {
         /// The ID of the other program's process, if known.
         holder: Option<u32>,
     },
+    /// Other users have access to the folder, and this cannot be changed here.
+    #[error(
+        "other users have access to the data folder {folder} (mode {mode:04o}), and it belongs to another user or has \
+         files of other programs; run `chmod 0700 {folder}` as its owner, or choose a new folder with --data"
+    )]
+    OpenToOthers {
+        /// The data folder.
+        folder: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// An operation of the file system failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -79,9 +104,38 @@ impl DataFolder {
         Self { path: path.to_owned() }
     }
 
-    /// Creates the folder if it does not exist.
+    /// Creates the folder if it does not exist. Closes an existing folder to other users, or fails with
+    /// [`DataError::OpenToOthers`].
     pub fn create(&self) -> Result<(), DataError> {
-        create_private_folder(&self.path)
+        create_private_folder(&self.path)?;
+        let mode = self.mode()?;
+        if mode & OTHERS == 0 {
+            return Ok(());
+        }
+        let close = || std::fs::set_permissions(&self.path, Permissions::from_mode(PRIVATE_FOLDER));
+        let is_closed = mode & STICKY == 0 && self.is_own() && close().is_ok();
+        // Some file systems accept a mode and do not store it.
+        if !is_closed || self.mode()? & OTHERS != 0 {
+            return Err(DataError::OpenToOthers { folder: self.path.clone(), mode });
+        }
+        let folder = self.path.display();
+        tracing::warn!(%folder, "the data folder was open to other users (mode {mode:04o}); its mode is 0700 now");
+        Ok(())
+    }
+
+    fn mode(&self) -> Result<u32, DataError> {
+        let facts = std::fs::metadata(&self.path).map_err(DataError::io_error("read the mode of", &self.path))?;
+        Ok(facts.permissions().mode() & 0o7777)
+    }
+
+    /// Returns `true` if the folder has a store or nothing that is foreign to a data folder. If it has foreign files,
+    /// other programs may need their access to it.
+    fn is_own(&self) -> bool {
+        let has_known_names = |entries: std::fs::ReadDir| {
+            let mut names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+            names.all(|name| name.is_ok_and(|name| NAMES_BEFORE_STORE.iter().any(|known| name == *known)))
+        };
+        self.store_folder().is_dir() || std::fs::read_dir(&self.path).is_ok_and(has_known_names)
     }
 
     /// Locks the folder for this program. Fails at once with [`DataError::InUse`] if another program holds the lock.
@@ -202,7 +256,11 @@ pub(crate) fn retry_while_held<T, E>(
 
 /// Creates a folder and its missing parents, accessible only to the current user.
 pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io_error("create the folder", path))
+    DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE_FOLDER)
+        .create(path)
+        .map_err(DataError::io_error("create the folder", path))
 }
 
 /// Writes a file that only the current user can access. The file is replaced as a whole or not at all.
@@ -253,8 +311,6 @@ pub fn read_content(file: File, size_bytes_max: u64) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -271,6 +327,30 @@ mod tests {
         drop(lock);
         folder.lock().expect("it is free again");
         assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn folder_that_is_open_to_others_is_closed_or_refused() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let check = |name: &str, content: &[&str], before: u32, expected: u32| {
+            let path = outer.path().join(name);
+            content.iter().for_each(|below| std::fs::create_dir_all(path.join(below)).expect("writable"));
+            std::fs::create_dir_all(&path).expect("writable");
+            std::fs::set_permissions(&path, Permissions::from_mode(before)).expect("it is there");
+            let locked = DataFolder::new(&path).lock();
+            assert_eq!(mode(&path), expected, "{name}");
+            locked.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("empty", &[], 0o755, 0o700), Ok(()));
+        assert_eq!(check("restored", &["keys", "lost+found"], 0o750, 0o700), Ok(()));
+        assert_eq!(check("used", &["store", "other"], 0o2775, 0o700), Ok(()));
+        assert_eq!(check("private", &["other"], 0o700, 0o700), Ok(()));
+        for (name, content, before) in [("home", "documents", 0o755), ("tmp", "store", 0o1777)] {
+            let refused = check(name, &[content], before, before & 0o777).expect_err("it has other files");
+            assert!(refused.contains(&format!("(mode {before:04o})")), "{refused}");
+            assert!(refused.contains("run `chmod 0700 ") && refused.contains("--data"), "{refused}");
+            assert!(!outer.path().join(name).join("lock").exists(), "{name}");
+        }
     }
 
     #[test]

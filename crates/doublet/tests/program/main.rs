@@ -20,6 +20,7 @@ mod native_mutual_tls;
 mod native_notes;
 mod native_views;
 mod pdf;
+mod permissions;
 mod searching;
 mod server_lifecycle;
 mod tables;
