@@ -49,7 +49,7 @@ pub(super) fn watch_changes(
     request: Request<v1::WatchChangesRequest>,
 ) -> Outcome<Replies<v1::ChangeBatch>> {
     let (caller, message) = split_request(request)?;
-    let start = WatchState { watch: ChangeStream::begin(message), is_over: false, reported: None };
+    let start = WatchState { watch: ChangeStream::begin(message), is_over: false, has_begun: false };
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
         next_batch(&service, &caller, following).await
     })))
@@ -59,10 +59,12 @@ pub(super) fn watch_changes(
 struct WatchState {
     watch: ChangeStream,
     is_over: bool,
-    /// The modseq last sent to the client.
-    reported: Option<u64>,
+    /// `true` after the first message, which is sent even if it has no changes.
+    has_begun: bool,
 }
 
+/// Returns the next message of a change stream: changes that the caller may read, the end of the stream, or the
+/// heartbeat. A change that is hidden from the caller causes no message, because its time alone would be information.
 async fn next_batch(
     service: &Service,
     caller: &Caller,
@@ -79,11 +81,16 @@ async fn next_batch(
         let watch = following.watch;
         let (look, watch) = service.run_on_worker(caller, move |context| watch.read_changes(context)).await?;
         following.watch = watch;
-        let is_news = !look.batch.changes.is_empty() || following.reported != Some(look.batch.modseq);
         following.is_over = following.watch.is_once() && !look.more;
-        if is_news || following.is_over || Instant::now() >= silent_until {
-            following.reported = Some(look.batch.modseq);
+        let is_first = !following.has_begun && !look.more;
+        let has_changes = !look.batch.changes.is_empty();
+        if has_changes || is_first || following.is_over || Instant::now() >= silent_until {
+            following.has_begun = true;
             return Ok(Some((look.batch, following)));
+        }
+        if look.more {
+            // The page contained only hidden changes.
+            continue;
         }
         tokio::select! {
             () = look.changed => {}

@@ -1,9 +1,10 @@
-//! Searches and change streams: large transactions, modseqs beyond the database's own, and the deletion of documents
-//! that the reader could not see.
+//! Searches and change streams: large transactions, modseqs beyond the database's own, and changes and deletions of
+//! documents that the reader cannot see.
 
 use notes::AclLevel;
 use proto::v1;
-use tonic::Code;
+use rpc::limits::{HEARTBEAT_INTERVAL, STEP_CHANGES};
+use tonic::{Code, Streaming};
 
 use crate::world::{Client, TestServer, note, plan, refusal, refused, text};
 
@@ -13,6 +14,34 @@ fn all_items() -> Option<v1::ItemSelection> {
 
 async fn create(client: &Client, items: Vec<v1::Item>) -> u32 {
     client.create(items).await.expect("they may").note_id
+}
+
+/// Returns an item that lets only one person read the document.
+fn readers_item(name: &str) -> v1::Item {
+    let flags = v1::ItemFlags { summary: true, readers: true, names: true, ..Default::default() };
+    v1::Item { flags: Some(flags), ..text("Readers", name) }
+}
+
+/// Creates documents that only ann may read. Returns the modseq of the last one.
+async fn create_hidden(ann: &Client, count: usize) -> u64 {
+    let mut modseq = 0;
+    for _ in 0..count {
+        let items = vec![text("A", "for ann"), readers_item("CN=ann/O=acme.test")];
+        modseq = ann.create(items).await.expect("a manager may").modseq;
+    }
+    modseq
+}
+
+/// Starts a change stream that goes on.
+async fn watch(client: &Client, since_modseq: u64) -> Streaming<v1::ChangeBatch> {
+    let request = v1::WatchChangesRequest { database: plan(), since_modseq, once: false, documents_only: false };
+    client.changes().watch_changes(request).await.expect("a reader").into_inner()
+}
+
+/// Returns the next message of a change stream: its changed notes and its modseq.
+async fn next_batch(changes: &mut Streaming<v1::ChangeBatch>) -> (Vec<u32>, u64) {
+    let batch = changes.message().await.expect("sound").expect("the stream goes on");
+    (batch.changes.iter().map(|change| change.note_id).collect(), batch.modseq)
 }
 
 async fn open(client: &Client) -> v1::Database {
@@ -100,9 +129,7 @@ async fn deletion_is_reported_to_readers_of_the_document_only() {
     let bob = server.log_in("bob").await;
     let dan = server.log_in("dan").await;
     let since_modseq = open(&dan).await.modseq;
-    let flags = v1::ItemFlags { summary: true, readers: true, names: true, ..Default::default() };
-    let readers = v1::Item { flags: Some(flags), ..text("Readers", "CN=ann/O=acme.test") };
-    let created = create(&bob, vec![text("A", "for ann"), readers]).await;
+    let created = create(&bob, vec![text("A", "for ann"), readers_item("CN=ann/O=acme.test")]).await;
     let delete = v1::DeleteNoteRequest { database: plan(), note: note(created), ..Default::default() };
     assert!(ann.notes().delete_note(delete).await.expect("she reads it").into_inner().deleted);
     for (who, client, expected) in [("ann", ann, 1), ("dan", dan, 0)] {
@@ -114,4 +141,41 @@ async fn deletion_is_reported_to_readers_of_the_document_only() {
         let deleted = replies.message().await.expect("sound").map_or(0, |reply| reply.deleted.len());
         assert_eq!((changed, deleted), (expected, expected), "{who}");
     }
+}
+
+#[tokio::test]
+async fn hidden_changes_are_sent_with_the_heartbeat_alone() {
+    let server = TestServer::new();
+    server.set_level("dan", AclLevel::Reader);
+    let ann = server.log_in("ann").await;
+    let dan = server.log_in("dan").await;
+    let since_modseq = open(&dan).await.modseq;
+    let mut changes = watch(&dan, since_modseq).await;
+    assert_eq!(next_batch(&mut changes).await, (vec![], since_modseq), "the first message");
+    let last = create_hidden(&ann, 20).await;
+    tokio::time::pause();
+    let silence = tokio::time::timeout(HEARTBEAT_INTERVAL / 2, changes.message()).await;
+    assert!(silence.is_err(), "a message because of hidden changes: {silence:?}");
+    assert_eq!(next_batch(&mut changes).await, (vec![], last), "the heartbeat");
+}
+
+#[tokio::test]
+async fn hidden_changes_do_not_delay_others() {
+    let server = TestServer::new();
+    server.set_level("dan", AclLevel::Reader);
+    let ann = server.log_in("ann").await;
+    let dan = server.log_in("dan").await;
+    let since_modseq = open(&dan).await.modseq;
+    // More than a page of hidden changes in front of the first message.
+    let hidden = create_hidden(&ann, STEP_CHANGES + 20).await;
+    let mut changes = watch(&dan, since_modseq).await;
+    assert_eq!(next_batch(&mut changes).await, (vec![], hidden));
+    let seen = ann.create(vec![text("A", "for all")]).await.expect("a manager may");
+    assert_eq!(next_batch(&mut changes).await, (vec![seen.note_id], seen.modseq));
+    create_hidden(&ann, 20).await;
+    let seen = ann.create(vec![text("A", "for all")]).await.expect("a manager may");
+    assert_eq!(next_batch(&mut changes).await, (vec![seen.note_id], seen.modseq));
+    let mut again = watch(&dan, since_modseq).await;
+    let (notes, modseq) = next_batch(&mut again).await;
+    assert_eq!((notes.len(), modseq), (2, seen.modseq));
 }
