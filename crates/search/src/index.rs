@@ -143,7 +143,7 @@ pub struct IndexStatus {
 
 /// The name of the folder that holds the index. Its number is the version of the format, which includes the rules for
 /// splitting words and the choice of texts for substring search.
-const FOLDER: &str = "index-4";
+const FOLDER: &str = "index-5";
 
 impl FullTextIndex {
     /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is

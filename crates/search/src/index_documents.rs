@@ -15,10 +15,13 @@ use crate::text::NoteText;
 /// Creates the document of a note.
 pub(crate) fn document(schema: &Schema, database: DbNumber, header: &NoteHeader, text: NoteText) -> TantivyDocument {
     let mut document = TantivyDocument::default();
-    let is_restricted = u64::from(header.flags.contains(NoteFlags::HAS_READERS));
+    let is_restricted = header.flags.contains(NoteFlags::HAS_READERS);
     document.add_u64(schema.key, schema::key(database, header.note));
     document.add_u64(schema.database, u64::from(database.0));
-    document.add_u64(schema.note, u64::from(header.note.0) << 1 | is_restricted);
+    if is_restricted {
+        document.add_u64(schema.restricted, u64::from(database.0));
+    }
+    document.add_u64(schema.note, u64::from(header.note.0) << 1 | u64::from(is_restricted));
     document.add_u64(schema.sequence, u64::from(header.sequence));
     document.add_i64(schema.modified, header.sequence_time.0);
     document.add_i64(schema.received, header.received.0);

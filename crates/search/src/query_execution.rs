@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
-use base::{Modseq, NoteId, Timestamp, Unid};
+use base::{DbNumber, Modseq, NoteId, Timestamp, Unid};
 use notes::{Access, AtLeast, Database, DatabaseSnapshot, level};
 use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::Field;
@@ -101,10 +101,10 @@ impl FullTextIndex {
         let reading = access.read()?;
         let behind = self.changed_notes(database, applied)?;
         let restricted_too = !reading.grant().is_server_itself();
+        let statistics = self.statistics(&published.searcher, database.number(), restricted_too)?;
         let mut collector = Collector::new(page, behind, restricted_too);
         let query =
             QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
-        let statistics = Statistics::new(&published.searcher, &self.schema().database_term(database.number()))?;
         let scoring = match page.sort {
             HitOrder::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
             HitOrder::Newest | HitOrder::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
@@ -115,6 +115,24 @@ impl FullTextIndex {
             collector.segment(segment, scorer.as_mut(), is_too_long)?;
         }
         collector.finish(&reading, applied, is_too_long)
+    }
+
+    /// Returns the statistics for the relevance. `restricted_too` is `true` if Readers items restrict the caller.
+    ///
+    /// The counts of the index include documents that the caller may not read, and also deleted ones until their
+    /// segment is merged. They are used only if no counted document has Readers items, so that the scores tell nothing
+    /// about the words of hidden documents.
+    fn statistics<'s>(
+        &self,
+        searcher: &'s Searcher,
+        database: DbNumber,
+        restricted_too: bool,
+    ) -> Result<Statistics<'s>> {
+        if restricted_too && searcher.doc_freq(&self.schema().restricted_term(database))? > 0 {
+            return Ok(Statistics::Flat);
+        }
+        let documents = searcher.doc_freq(&self.schema().database_term(database))?.max(1);
+        Ok(Statistics::Counted { searcher, documents })
     }
 
     /// Returns the notes that may differ from their state in the index.
@@ -287,29 +305,41 @@ fn relevance(rank: i64, highest: i64) -> u8 {
 /// Assumed average number of words per document. A word has more weight in a shorter document.
 const TYPICAL_WORDS: u64 = 200;
 
-/// The statistics for the relevance: the number of documents of this database that contain a word.
-struct Statistics<'s> {
-    searcher: &'s Searcher,
-    documents: u64,
+/// Number of documents and number of documents with a word that [`Statistics::Flat`] states for every word.
+const FLAT_DOCUMENTS: u64 = 1_000;
+const FLAT_DOCUMENTS_WITH_WORD: u64 = 100;
+
+/// The statistics for the relevance.
+enum Statistics<'s> {
+    /// The numbers of documents of this database, and of those that contain a word.
+    Counted { searcher: &'s Searcher, documents: u64 },
+    /// The same numbers for every word. The score then depends on the found document alone.
+    Flat,
 }
 
-impl<'s> Statistics<'s> {
-    fn new(searcher: &'s Searcher, database: &Term) -> Result<Self> {
-        Ok(Self { searcher, documents: searcher.doc_freq(database)?.max(1) })
+impl Statistics<'_> {
+    fn documents(&self) -> u64 {
+        match self {
+            Self::Counted { documents, .. } => *documents,
+            Self::Flat => FLAT_DOCUMENTS,
+        }
     }
 }
 
 impl Bm25StatisticsProvider for Statistics<'_> {
     fn total_num_tokens(&self, _field: Field) -> tantivy::Result<u64> {
         // Estimated, because the index counts the tokens of all databases together.
-        Ok(self.documents.saturating_mul(TYPICAL_WORDS))
+        Ok(self.documents().saturating_mul(TYPICAL_WORDS))
     }
 
     fn total_num_docs(&self) -> tantivy::Result<u64> {
-        Ok(self.documents)
+        Ok(self.documents())
     }
 
     fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        Ok(self.searcher.doc_freq(term)?.min(self.documents))
+        match self {
+            Self::Counted { searcher, documents } => Ok(searcher.doc_freq(term)?.min(*documents)),
+            Self::Flat => Ok(FLAT_DOCUMENTS_WITH_WORD),
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Schema {
     pub(crate) key: Field,
     /// The database.
     pub(crate) database: Field,
+    /// The database, on documents with Readers items only.
+    pub(crate) restricted: Field,
     /// The note, with the lowest bit set if it has Readers items.
     pub(crate) note: Field,
     /// The note's sequence number. Together with the time of the last save, it tells whether the index holds the
@@ -72,6 +74,7 @@ impl Schema {
         Self {
             key: builder.add_u64_field("key", indexed()),
             database: builder.add_u64_field("database", indexed()),
+            restricted: builder.add_u64_field("restricted", indexed()),
             note: builder.add_u64_field(NOTE, fast()),
             sequence: builder.add_u64_field(SEQUENCE, fast()),
             modified: builder.add_i64_field(MODIFIED, fast()),
@@ -97,6 +100,11 @@ impl Schema {
     /// Creates the term of all notes of a database.
     pub(crate) fn database_term(&self, database: DbNumber) -> Term {
         Term::from_field_u64(self.database, u64::from(database.0))
+    }
+
+    /// Creates the term of all notes of a database that have Readers items.
+    pub(crate) fn restricted_term(&self, database: DbNumber) -> Term {
+        Term::from_field_u64(self.restricted, u64::from(database.0))
     }
 
     /// Creates the term of the document that records the progress of a database.

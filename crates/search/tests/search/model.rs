@@ -228,7 +228,7 @@ impl Model {
         let after = tempfile::tempdir().expect("a folder");
         copy(self.folder.path(), after.path());
         for (name, bytes) in more {
-            std::fs::write(after.path().join("index-4").join(name), bytes).expect("written");
+            std::fs::write(after.path().join("index-5").join(name), bytes).expect("written");
         }
         self.memory = Arc::new(self.memory.crash_losing_all());
         // The random sequence continues instead of starting again.
@@ -241,7 +241,7 @@ impl Model {
 
     /// Crashes after new segments are written and before they replace the old ones.
     fn crash_in_commit(&mut self) {
-        let before = files(&self.folder.path().join("index-4"));
+        let before = files(&self.folder.path().join("index-5"));
         self.search.commit().expect("a commit");
         self.crash(&before);
     }
@@ -360,9 +360,9 @@ fn read_files(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to.join("index-4")).expect("made");
-    for (name, bytes) in files(&from.join("index-4")) {
-        std::fs::write(to.join("index-4").join(name), bytes).expect("written");
+    std::fs::create_dir(to.join("index-5")).expect("made");
+    for (name, bytes) in files(&from.join("index-5")) {
+        std::fs::write(to.join("index-5").join(name), bytes).expect("written");
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use base::NoteId;
-use notes::{AclLevel, Database, Item};
-use search::{Hit, HitOrder, PageRequest};
+use notes::{Access, AclLevel, Database, Item, level};
+use search::{Hit, HitOrder, PageRequest, Query};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, server};
 
 fn hits(world: &Fixture, database: &Arc<Database>, who: &str, query: &str, sort: HitOrder) -> Vec<Hit> {
     world.find_page(database, who, query, PageRequest { sort, offset: 0, limit: 1_000 }).hits
@@ -119,6 +119,49 @@ fn relevance_does_not_reveal_hidden_documents() {
     assert_eq!((of_ann[0].note, of_ann[0].relevance, of_ann.len()), (secret, 100, 3));
     assert_eq!((of_bob[0].relevance, of_bob.len()), (100, 2), "the best hit that Bob sees");
     assert!(of_bob.iter().all(|hit| notes.contains(&hit.note)));
+}
+
+#[test]
+fn words_of_hidden_documents_do_not_change_the_result() {
+    // Returns the hits of Bob while documents that he may not read are in the index, and after their deletion.
+    let results = |hidden: &str| -> [Vec<(NoteId, u8)>; 2] {
+        let world = Fixture::new();
+        let (database, _) = library(&world, "docs.nsf");
+        let restrict = || Item::readers("Readers", vec!["Ann/Acme".to_owned()]);
+        let create = || world.create(&database, vec![Item::text("Subject", hidden), restrict()]);
+        let secrets: Vec<NoteId> = (0..10).map(|_| create()).collect();
+        let found = || -> Vec<(NoteId, u8)> {
+            world.index(&database);
+            let found = hits(&world, &database, "Bob/Acme", "common OR rare", HitOrder::Relevance);
+            found.into_iter().map(|hit| (hit.note, hit.relevance)).collect()
+        };
+        let with_secrets = found();
+        secrets.iter().for_each(|note| world.delete(&database, *note));
+        [with_secrets, found()]
+    };
+    let expected = results("other");
+    assert_eq!(expected.each_ref().map(Vec::len), [22, 22]);
+    for hidden in ["common", "rare", "rare rare common filler"] {
+        assert_eq!(results(hidden), expected, "{hidden}");
+    }
+}
+
+#[test]
+fn the_server_has_counted_statistics_of_restricted_documents() {
+    let world = Fixture::new();
+    let (database, notes) = library(&world, "docs.nsf");
+    let [.., both, rare] = notes[..] else { panic!("there are two") };
+    let restrict = Item::readers("Readers", vec!["Ann/Acme".to_owned()]);
+    world.create(&database, vec![Item::text("Subject", "filler"), restrict]);
+    // Of documents with the same score, the latest one comes first.
+    let latest = world.document(&database, "common", "filler filler");
+    world.index(&database);
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server has access");
+    let query = Query::parse("common OR rare").expect("a query");
+    let found = world.search.query(&access, &query, PageRequest::default(), &|| false).expect("an answer");
+    assert_eq!([found.hits[0].note, found.hits[1].note], [both, rare], "a rare word weighs more");
+    let found = hits(&world, &database, "Bob/Acme", "common OR rare", HitOrder::Relevance);
+    assert_eq!([found[0].note, found[1].note], [both, latest], "all words weigh the same");
 }
 
 #[test]

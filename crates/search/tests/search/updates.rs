@@ -151,7 +151,7 @@ fn unreadable_index_is_recreated() {
     let Fixture { databases, search, folder, clock } = world;
     drop(search);
     for damage in ["meta.json", "a segment", "another format"] {
-        let own = folder.path().join("index-4");
+        let own = folder.path().join("index-5");
         match damage {
             "meta.json" => std::fs::write(own.join("meta.json"), b"{").expect("written"),
             "another format" => std::fs::create_dir(folder.path().join("index-0")).expect("made"),
