@@ -18,6 +18,7 @@ mod formula_command;
 pub mod global_options;
 pub mod limits;
 mod log;
+mod progress_line;
 pub mod remote;
 mod restore_command;
 mod secret_input;

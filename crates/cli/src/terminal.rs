@@ -2,8 +2,8 @@
 //!
 //! A list becomes a table with columns as wide as needed, up to a limit beyond which cells are truncated. A record
 //! becomes lines of names and complete values. Fields whose name ends in `_bytes` are shown as sizes, other numbers as
-//! the formula language writes them. No output moves the cursor ([`super::terminal_text`]). Progress goes to standard
-//! error, as a bar on a terminal and as one line every [`STEP`] elsewhere.
+//! the formula language writes them. No answer moves the cursor ([`super::terminal_text`]). Progress goes to standard
+//! error, as a line that is redrawn on a terminal ([`super::progress_line`]), and as one line every [`STEP`] elsewhere.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use admin::{Answer, Progress, Unit, format_count};
 use base::Clock;
 use formula::number_text::format_general;
-use indicatif::{ProgressBar, ProgressStyle};
 use instance::system::SystemClock;
 use serde_json::{Map, Value};
 
+use super::progress_line::ProgressLine;
 use super::terminal_text::{lines, one_line, pad, truncate, width};
 
 /// Interval between progress lines if standard error is not a terminal.
@@ -171,8 +171,8 @@ fn format_size(bytes: u64) -> String {
 /// Shows progress until it is dropped.
 pub struct ProgressDisplay {
     clock: SystemClock,
-    /// The progress bar, on a terminal and after the first step.
-    bar: Option<ProgressBar>,
+    /// The line of the current step, on a terminal.
+    line: Option<ProgressLine>,
     terminal: bool,
     step: String,
     shown: Option<Duration>,
@@ -183,7 +183,7 @@ impl ProgressDisplay {
     #[must_use]
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { clock: SystemClock::new(), bar: None, terminal, step: String::new(), shown: None }
+        Self { clock: SystemClock::new(), line: None, terminal, step: String::new(), shown: None }
     }
 
     /// Shows a progress step.
@@ -197,15 +197,12 @@ impl ProgressDisplay {
     }
 
     fn draw(&mut self, progress: &Progress) {
-        if self.step != progress.step || self.bar.is_none() {
+        if self.step != progress.step {
             self.finish();
             self.step.clone_from(&progress.step);
-            self.bar = Some(create_bar(progress));
         }
-        if let Some(bar) = &self.bar {
-            bar.set_length(progress.total.unwrap_or(progress.done));
-            bar.set_position(progress.done);
-        }
+        let now = self.clock.monotonic();
+        self.line.get_or_insert_with(|| ProgressLine::begin(now)).draw(progress, now);
     }
 
     fn write(&mut self, progress: &Progress) {
@@ -221,8 +218,8 @@ impl ProgressDisplay {
     }
 
     fn finish(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish();
+        if let Some(line) = self.line.take() {
+            line.finish();
         }
     }
 }
@@ -239,17 +236,8 @@ impl Drop for ProgressDisplay {
     }
 }
 
-fn create_bar(progress: &Progress) -> ProgressBar {
-    let counts = match progress.unit {
-        Unit::Bytes => "{bytes} of {total_bytes}, {bytes_per_sec}",
-        _ => "{human_pos} of {human_len}, {per_sec}",
-    };
-    let template = format!("{{msg}} {{wide_bar}} {counts}, {{eta}} left");
-    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(progress.total.unwrap_or(0)).with_style(style).with_message(progress.step.clone())
-}
-
-fn format_amount(count: u64, unit: Unit) -> String {
+/// Formats an amount of work.
+pub(super) fn format_amount(count: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format_size(count),
         Unit::Messages => format_count(count, "message", "messages"),
