@@ -1,15 +1,17 @@
 //! Text extraction from PDFs in child processes with limited resources.
 //!
 //! PDF parsers follow references without a bound on depth, time or memory, and the files come from strangers. Therefore
-//! this program starts itself as a child process ([`child`]) that can open no files, has limited address space and
-//! processor time, and communicates over its standard input and output. If a child dies, sends an invalid reply or
-//! takes longer than [`PDF_TIME_MAX`], only the text of its current file is lost; the next file gets a new child.
+//! this program starts itself as a child process ([`child`]) in a [`sandbox`] without files and with few system calls.
+//! The child has limited address space and processor time, and communicates over its standard input and output. If it
+//! dies, sends an invalid reply or takes longer than [`PDF_TIME_MAX`], only the text of its current file is lost; the
+//! next file gets a new child.
 //!
 //! At most [`PDF_CHILDREN_MAX`] children run at the same time. Further callers wait for one; the wait is bounded
 //! because the time of each child is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and idle children end
 //! after a batch of changes has been indexed ([`PdfReader::end_idle_children`]).
 
 pub mod child;
+mod sandbox;
 
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use instance::pdf::PdfReader;
+use instance::pdf::{PdfReader, READ_PDF_COMMAND};
 use search::extract::IsolatedReader;
 
 use crate::TestFolder;
@@ -156,6 +158,31 @@ fn hostile_file_loses_only_its_own_text() {
     let (read, empty, lost) = counts(&pdf);
     assert_eq!((read, empty + lost), (hostile_count, hostile_count));
     assert!(lost > 0, "some files end the child");
+}
+
+#[test]
+fn child_is_in_a_sandbox() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doublet"));
+    command.arg(READ_PDF_COMMAND).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program starts");
+    let mut requests = child.stdin.take().expect("it is piped");
+    let mut replies = child.stdout.take().expect("it is piped");
+    // A request is an unused byte, a length and a file. The reply shows that the child has entered its sandbox.
+    let pdf = pdf_with_text("Quarterly figures");
+    let length = u32::try_from(pdf.len()).expect("a small file").to_be_bytes();
+    requests.write_all(&[&[0][..], &length, &pdf].concat()).expect("it reads");
+    let mut head = [0; 5];
+    replies.read_exact(&mut head).expect("it replies");
+    assert_eq!(head[0], 1, "there is text");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("the child waits for a request");
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    assert_eq!(field("NoNewPrivs"), Some("1"));
+    match field("Seccomp") {
+        Some(mode) => assert_eq!(mode, "2", "the mode with a filter"),
+        None => println!("skipped: this kernel has no seccomp filters"),
+    }
+    drop(requests);
+    assert!(child.wait().expect("it ends").success());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The child process that reads PDFs: it limits its own resources and answers requests until its standard input ends.
+//! The child process that reads PDFs: it enters its sandbox, limits its own resources, and answers requests until its
+//! standard input ends.
 //!
 //! A request consists of a head (one unused byte, and the length as a big-endian `u32`) and the bytes of a file. A
 //! reply consists of a head (1 if there is text, else 0, and the length) and the text. The output of the PDF parser is
@@ -11,7 +12,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 
-use super::HEAD_BYTES;
+use super::{HEAD_BYTES, sandbox};
 use crate::limits::{PDF_ADDRESS_SPACE_BYTES_MAX, PDF_PROCESSOR_SECONDS_MAX};
 
 /// Encodes a head.
@@ -33,7 +34,10 @@ pub fn run() -> io::Result<()> {
     let mut answers = File::from(rustix::io::dup(rustix::stdio::stdout())?);
     // Standard output is redirected, so that nothing the parser prints ends up among the replies.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    // Landlock needs a file descriptor, and the limits need a system call that the filter denies.
+    sandbox::deny_paths();
     limit_resources()?;
+    sandbox::filter_system_calls()?;
     let mut questions = io::stdin().lock();
     let mut head_bytes = [0; HEAD_BYTES];
     loop {
