@@ -25,13 +25,14 @@ test: build ## run every test in its short form
 	conformance/run "$(DOUBLET)" crash
 	scripts/test
 
-check: ## check format, lints, docs, licences and house rules, fuzz briefly, list newer dependencies
+check: ## check format, lints, docs, licences, house rules and advisories, fuzz briefly, list newer dependencies
 	@scripts/need test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 	$(CARGO) test --release --locked --workspace --test tidy
 	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 20000
+	@scripts/advisories
 	@scripts/behind
 
 conformance: build ## run third-party test suites and real clients against the server
