@@ -158,6 +158,7 @@ impl Server {
             name: "worker".to_owned(),
             workers: keys.pool_tasks.unwrap_or_else(|| processors().saturating_mul(2).max(4)),
             queue_max: count(keys.pool_queue),
+            ..PoolOptions::default()
         };
         let pool = WorkerPool::new(&options, Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {

@@ -312,7 +312,7 @@ mod tests {
         let Sample { instance, folder } = sample;
         let instance = Arc::new(instance);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let options = PoolOptions { name: "worker".to_owned(), workers: 1, queue_max: 16 };
+        let options = PoolOptions { workers: 1, ..PoolOptions::default() };
         let sessions = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let statistics = ServerStatistics {

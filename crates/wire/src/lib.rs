@@ -8,7 +8,8 @@
 //! Promises:
 //! - An idle connection holds no buffer of this crate: [`Stream::receive`] borrows memory only while bytes are
 //!   available.
-//! - The queue of the pool is bounded and fair to the owners of jobs. A panic in a job is an error for its caller and never ends a worker.
+//! - The queue of the pool is bounded and fair to the owners of jobs. A panic in a job is an error for its caller and
+//!   never ends a worker.
 //! - An admitted connection is counted until its [`ConnectionPermit`] is dropped, however the task ends.
 //!
 //! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
@@ -30,7 +31,7 @@ pub mod tls;
 pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
 pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
 pub use peer::Peer;
-pub use pool::{PoolError, PoolOptions, PoolStatistics, VerbStatistics, WorkerPool};
+pub use pool::{PoolError, PoolOptions, PoolStatistics, RunError, VerbStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};
 pub use stream::Stream;
 pub use termination::SessionTermination;

@@ -21,13 +21,14 @@ pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of worker threads in a pool.
 pub const POOL_WORKERS_MAX: usize = 1_024;
 
-/// Maximum number of jobs of one owner in the queue of a pool.
+/// Maximum number of jobs in the queue of a pool, of one owner and of all owners.
 pub const POOL_QUEUE_MAX: usize = 1 << 20;
 
-/// Time that a job may keep a worker. Longer work is divided into several jobs.
+/// Time that a job may keep a worker, unless the options of the pool set another one. Longer work is divided into
+/// several jobs.
 pub const JOB_TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Minimum time between two warnings of jobs that ran longer than [`JOB_TIME_MAX`]. All are counted.
+/// Minimum time between two warnings of a pool about jobs that ran for too long. All are counted.
 pub const SLOW_JOB_WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum size of a certificate or key file in bytes. It also bounds the number of certificates in a chain.

@@ -1,20 +1,22 @@
 //! The pool of worker threads that runs all blocking work.
 //!
 //! A fixed number of threads runs the jobs. Each job has an owner, an account or the address of a stranger, and the
-//! owners take turns (see [`crate::fair_queue`]): however much one of them asks for, the others are served after at most
-//! one job of each. [`WorkerPool::run`] is for tasks: it waits asynchronously for the result. [`WorkerPool::run_awaited`]
-//! does the same for work that is not needed once its task is gone. [`WorkerPool::spawn`] is for code that does not wait.
+//! owners take turns (`fair_queue`): however much one of them asks for, the others are served after at most one job of
+//! each. [`WorkerPool::run`] is for tasks: it waits asynchronously for the result. [`WorkerPool::run_awaited`] does the
+//! same for work that is not needed once its task is gone, and [`WorkerPool::run_or_return`] for work whose input the
+//! caller still needs if the queue is full. [`WorkerPool::spawn`] is for code that does not wait.
 //!
-//! A job should end within [`limits::JOB_TIME_MAX`], or do its work in several jobs, because a worker cannot be taken
-//! from it. The pool logs jobs that run longer and counts them, with the time of all jobs, by verb
+//! A job should end within [`PoolOptions::job_time_max`], or do its work in several jobs, because a worker cannot be
+//! taken from it. The pool logs jobs that run longer and counts them, with the time of all jobs, by verb
 //! ([`WorkerPool::verbs`]).
 //!
 //! Invariants:
-//! - At most `queue_max` jobs of one owner wait, except of the server itself. Further jobs are refused with
-//!   [`PoolError::Full`].
+//! - At most `queue_max` jobs of one owner wait, and `total_max` jobs of all owners. Further jobs are refused with
+//!   [`PoolError::Full`], except those of the server itself.
 //! - A panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker continues.
 //! - A queued job runs even if the task that waits for it is dropped, unless the pool closes first. Only a job of
-//!   [`WorkerPool::run_awaited`] is discarded then, if no worker has started it. A started job always runs to its end.
+//!   [`WorkerPool::run_awaited`] or [`WorkerPool::run_or_return`] is discarded then, if no worker has started it. A
+//!   started job always runs to its end.
 //!
 //! The queue is a mutex and a condition variable. A worker is woken only if one is sleeping, so that a busy pool makes
 //! no system call per job. Spinning is deliberately not used, because processor time is what Doublet is measured by.
@@ -33,7 +35,7 @@ use tokio::sync::oneshot;
 
 use crate::fair_queue::FairQueue;
 use crate::job::{JobClass, JobLabel, JobOwner, JobVerb};
-use crate::limits::{self, POOL_QUEUE_MAX, POOL_WORKERS_MAX};
+use crate::limits::{self, JOB_TIME_MAX, POOL_QUEUE_MAX, POOL_WORKERS_MAX};
 
 /// Configuration of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,19 +46,29 @@ pub struct PoolOptions {
     pub workers: usize,
     /// Maximum number of waiting jobs of one owner, from 1 to [`POOL_QUEUE_MAX`].
     pub queue_max: usize,
+    /// Maximum number of waiting jobs of all owners, from 1 to [`POOL_QUEUE_MAX`].
+    pub total_max: usize,
+    /// Time that a job may keep a worker. Jobs that take longer are logged and counted.
+    pub job_time_max: Duration,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        Self { name: "worker".to_owned(), workers: 4, queue_max: 4_096 }
+        Self {
+            name: "worker".to_owned(),
+            workers: 4,
+            queue_max: 4_096,
+            total_max: POOL_QUEUE_MAX,
+            job_time_max: JOB_TIME_MAX,
+        }
     }
 }
 
 /// Reason why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// As many jobs of this owner wait as may. The caller may try again later.
-    #[error("too many requests of the same account or address are waiting, try again later")]
+    /// As many jobs of this owner wait as may, or as many jobs of all owners. The caller may try again later.
+    #[error("too many requests are waiting, try again later")]
     Full,
     /// The pool is closed because the server ends.
     #[error("the pool is closed")]
@@ -67,6 +79,15 @@ pub enum PoolError {
     /// The operating system refused a thread when the pool was created.
     #[error("cannot start a worker thread: {0}")]
     NoThread(String),
+}
+
+/// Reason why a job with an input ([`WorkerPool::run_or_return`]) has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunError<S> {
+    /// The job was not queued. Its input is returned.
+    NotQueued(PoolError, S),
+    /// The job was queued, and its input is lost.
+    Failed(PoolError),
 }
 
 /// Statistics and current load of a pool.
@@ -99,7 +120,7 @@ pub struct PoolStatistics {
 pub struct VerbStatistics {
     /// Number of completed jobs.
     pub completed: u64,
-    /// Number of jobs that ran longer than [`limits::JOB_TIME_MAX`].
+    /// Number of jobs that ran longer than [`PoolOptions::job_time_max`].
     pub slow: u64,
     /// Total time that the jobs ran.
     pub ran: Duration,
@@ -126,6 +147,8 @@ struct Shared {
     /// Wakes one sleeping worker per job, and all workers on close.
     work: Condvar,
     queue_max: usize,
+    total_max: usize,
+    job_time_max: Duration,
     clock: Arc<dyn Clock>,
 }
 
@@ -143,8 +166,10 @@ struct State {
 struct Job {
     verb: JobVerb,
     queued: Duration,
-    run: Box<dyn FnOnce() -> JobOutcome + Send>,
+    run: JobFunction,
 }
+
+type JobFunction = Box<dyn FnOnce() -> JobOutcome + Send>;
 
 /// The way in which a job ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,6 +202,8 @@ impl WorkerPool {
             state: Mutex::new(state),
             work: Condvar::new(),
             queue_max: options.queue_max.clamp(1, POOL_QUEUE_MAX),
+            total_max: options.total_max.clamp(1, POOL_QUEUE_MAX),
+            job_time_max: options.job_time_max,
             clock,
         });
         let pool = Self { owner: Arc::new(Owner { shared, threads: Mutex::default() }) };
@@ -217,19 +244,29 @@ impl WorkerPool {
         F: FnOnce() -> T + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        let run = move || {
-            if orphan == AbandonedJob::Discard && sender.is_closed() {
-                return JobOutcome::Skipped;
-            }
-            let result =
-                catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_message(&*panic)));
-            let outcome = if result.is_ok() { JobOutcome::Ended } else { JobOutcome::Panicked };
-            let _ = sender.send(result);
-            outcome
-        };
-        self.owner.shared.push(label, Box::new(run))?;
+        self.owner.shared.push(label, reporting_job(sender, orphan, job))?;
         // A job that is discarded because the pool closed drops its sender.
         receiver.await.map_err(|_| PoolError::Closed)?
+    }
+
+    /// Runs a job with an input on a worker and returns its result, as long as the caller waits for it, like
+    /// [`WorkerPool::run_awaited`].
+    ///
+    /// Returns [`RunError::NotQueued`] with the input if the queue is full or closed.
+    pub async fn run_or_return<S, T, F>(&self, label: JobLabel, input: S, job: F) -> Result<T, RunError<S>>
+    where
+        S: Send + 'static,
+        T: Send + 'static,
+        F: FnOnce(S) -> T + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let create = move |input: S| reporting_job(sender, AbandonedJob::Discard, move || job(input));
+        let pushed = self.owner.shared.push_with(label, input, create);
+        pushed.map_err(|(error, input)| RunError::NotQueued(error, input))?;
+        match receiver.await {
+            Ok(result) => result.map_err(RunError::Failed),
+            Err(_) => Err(RunError::Failed(PoolError::Closed)),
+        }
     }
 
     /// Queues a job without waiting for its result.
@@ -287,16 +324,24 @@ impl Drop for Owner {
 
 impl Shared {
     /// Queues a job, and wakes a worker if one is free for it.
-    fn push(&self, label: JobLabel, run: Box<dyn FnOnce() -> JobOutcome + Send>) -> Result<(), PoolError> {
+    fn push(&self, label: JobLabel, run: JobFunction) -> Result<(), PoolError> {
+        self.push_with(label, run, |run| run).map_err(|(error, _)| error)
+    }
+
+    /// Queues the job that `create` makes of an input, and wakes a worker if one is free for it. Returns the input if
+    /// the job is refused.
+    fn push_with<S>(
+        &self,
+        label: JobLabel,
+        input: S,
+        create: impl FnOnce(S) -> JobFunction,
+    ) -> Result<(), (PoolError, S)> {
         let queued = self.clock.monotonic();
         let mut state = lock(&self.state);
-        if state.closed {
-            return Err(PoolError::Closed);
+        if let Some(error) = self.refusal(&state, &label.owner) {
+            return Err((error, input));
         }
-        // Jobs of the server itself are bounded by their callers, and cannot be asked for again.
-        if label.owner != JobOwner::Server && state.jobs.len_of(&label.owner) >= self.queue_max {
-            return Err(PoolError::Full);
-        }
+        let run = create(input);
         let may_run = state.jobs.push(&label.owner, Job { verb: label.verb, queued, run });
         state.report.depth_max = state.report.depth_max.max(state.jobs.len());
         let wake = may_run && state.sleeping > 0;
@@ -308,6 +353,17 @@ impl Shared {
             self.work.notify_one();
         }
         Ok(())
+    }
+
+    /// Returns the reason why no job of an owner can be queued now, or `None` if one can.
+    fn refusal(&self, state: &State, owner: &JobOwner) -> Option<PoolError> {
+        if state.closed {
+            return Some(PoolError::Closed);
+        }
+        // Jobs of the server itself are bounded by their callers, and cannot be asked for again.
+        let is_bounded = *owner != JobOwner::Server;
+        let is_full = state.jobs.len_of(owner) >= self.queue_max || state.jobs.len() >= self.total_max;
+        (is_bounded && is_full).then_some(PoolError::Full)
     }
 
     /// Runs jobs until the queue is closed and empty.
@@ -333,10 +389,11 @@ impl Shared {
             state.jobs.finish(&owner);
             let ran = ended.saturating_sub(started);
             state.report.record_end(outcome, started.saturating_sub(queued), ran);
+            let is_slow = ran > self.job_time_max;
             if outcome != JobOutcome::Skipped {
-                state.verbs.entry((verb, owner.class())).or_default().record_end(ran);
+                state.verbs.entry((verb, owner.class())).or_default().record_end(ran, is_slow);
             }
-            if ran > limits::JOB_TIME_MAX && state.next_warning <= ended {
+            if is_slow && state.next_warning <= ended {
                 state.next_warning = ended.saturating_add(limits::SLOW_JOB_WARNING_INTERVAL);
                 drop(state);
                 warn_of_slow_job(verb, &owner, ran);
@@ -367,12 +424,29 @@ impl PoolStatistics {
 }
 
 impl VerbStatistics {
-    fn record_end(&mut self, ran: Duration) {
+    fn record_end(&mut self, ran: Duration, is_slow: bool) {
         self.completed = self.completed.saturating_add(1);
-        self.slow = self.slow.saturating_add(u64::from(ran > limits::JOB_TIME_MAX));
+        self.slow = self.slow.saturating_add(u64::from(is_slow));
         self.ran = self.ran.saturating_add(ran);
         self.ran_max = self.ran_max.max(ran);
     }
+}
+
+/// Creates the function of a job that sends its result to its caller.
+fn reporting_job<T, F>(sender: oneshot::Sender<Result<T, PoolError>>, orphan: AbandonedJob, job: F) -> JobFunction
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    Box::new(move || {
+        if orphan == AbandonedJob::Discard && sender.is_closed() {
+            return JobOutcome::Skipped;
+        }
+        let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_message(&*panic)));
+        let outcome = if result.is_ok() { JobOutcome::Ended } else { JobOutcome::Panicked };
+        let _ = sender.send(result);
+        outcome
+    })
 }
 
 /// Logs a job that kept a worker for longer than it should.

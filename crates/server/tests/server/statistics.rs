@@ -26,7 +26,7 @@ use crate::fixture::limited;
 
 /// Creates the statistics of a server without listeners.
 fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
-    let options = PoolOptions { name: "worker".to_owned(), workers: 3, queue_max: 16 };
+    let options = PoolOptions { workers: 3, ..PoolOptions::default() };
     let sessions: Arc<SessionRegistry> = Arc::default();
     ServerStatistics {
         instance: Arc::clone(instance),

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use base::sim::SimClock;
-use wire::{JobLabel, JobOwner, PoolError, PoolOptions, WorkerPool};
+use wire::{JobLabel, JobOwner, PoolError, PoolOptions, RunError, WorkerPool};
 
 fn job() -> JobLabel {
     job_of("ann")
@@ -21,7 +21,7 @@ fn pool(workers: usize, queue_max: usize) -> WorkerPool {
 }
 
 fn pool_with_clock(workers: usize, queue_max: usize, clock: &Arc<SimClock>) -> WorkerPool {
-    let options = PoolOptions { name: "test".to_owned(), workers, queue_max };
+    let options = PoolOptions { name: "test".to_owned(), workers, queue_max, ..PoolOptions::default() };
     WorkerPool::new(&options, Arc::clone(clock) as _).expect("threads can be started")
 }
 
@@ -83,6 +83,38 @@ async fn full_queue_refuses_jobs_of_its_owner_only() {
 }
 
 #[test]
+fn full_queue_refuses_all_owners_but_the_server() {
+    let options = PoolOptions { workers: 1, queue_max: 2, total_max: 3, ..PoolOptions::default() };
+    let pool = WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads can be started");
+    let release = hold_worker(&pool);
+    for account in ["ann", "ann", "bob"] {
+        pool.spawn(job_of(account), || ()).expect("the queue has space");
+    }
+    for account in ["bob", "carol"] {
+        assert_eq!(pool.spawn(job_of(account), || ()), Err(PoolError::Full), "{account}");
+    }
+    pool.spawn(JobLabel::new(JobOwner::Server, "test", "JOB"), || ()).expect("jobs of the server are not refused");
+    drop(release);
+    pool.close();
+    assert_eq!(pool.report().completed, 5);
+}
+
+#[tokio::test]
+async fn refused_job_returns_its_input() {
+    let pool = pool(1, 1);
+    let release = hold_worker(&pool);
+    pool.spawn(job(), || ()).expect("the queue has space");
+    let refused = pool.run_or_return(job(), "input".to_owned(), |input| input.len()).await;
+    assert_eq!(refused, Err(RunError::NotQueued(PoolError::Full, "input".to_owned())));
+    drop(release);
+    assert_eq!(pool.run_or_return(job_of("bob"), "input".to_owned(), |input| input.len()).await, Ok(5));
+    let failed: Result<(), _> = pool.run_or_return(job_of("bob"), 7, |_| panic!("on purpose")).await;
+    assert_eq!(failed, Err(RunError::Failed(PoolError::Panicked("on purpose".to_owned()))));
+    pool.close();
+    assert_eq!(pool.run_or_return(job(), 7, |input| input).await, Err(RunError::NotQueued(PoolError::Closed, 7)));
+}
+
+#[test]
 fn job_of_a_newcomer_runs_before_the_backlog_of_another_account() {
     let pool = pool(1, 1_000);
     let release = hold_worker(&pool);
@@ -135,6 +167,20 @@ fn slow_jobs_are_counted_by_verb_and_class() {
     let expected =
         [("SEARCH", "account", 2, 1, 101), ("SEARCH", "stranger", 1, 0, 1), ("deliver", "server", 1, 1, 200)];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn time_of_a_job_depends_on_the_pool() {
+    let clock = Arc::new(SimClock::new());
+    let options = PoolOptions { workers: 1, job_time_max: Duration::from_secs(1), ..PoolOptions::default() };
+    let pool = WorkerPool::new(&options, Arc::clone(&clock) as _).expect("threads can be started");
+    for milliseconds in [1_000, 1_001] {
+        let clock = Arc::clone(&clock);
+        pool.spawn(job(), move || clock.advance(Duration::from_millis(milliseconds))).expect("the queue has space");
+    }
+    pool.close();
+    let slow: Vec<u64> = pool.verbs().iter().map(|(_, _, of)| of.slow).collect();
+    assert_eq!(slow, [1]);
 }
 
 #[tokio::test]
