@@ -265,7 +265,8 @@ configuration! {
         /// Number of failed logins of one account before a delay is imposed. After that, the delay doubles with each
         /// failure.
         login_failures: u64 = "10" in ["1", "1000000"];
-        /// Number of failed logins from one address (IPv6: one /64) before a delay is imposed.
+        /// Number of failed logins from one address (IPv6: one /64) before a delay is imposed. It is four times as
+        /// large for a /56 and sixteen times for a /48.
         login_failures_per_address: u64 = "50" in ["1", "1000000"];
         /// Maximum delay imposed on an account or address.
         login_wait: ConfigDuration = "15min" in ["1s", "1d"];

@@ -56,6 +56,11 @@ pub const ACCOUNT_FAILURES_FREE: u32 = 10;
 /// Number of failed logins from one address (IPv6: one /64) that cause no delay.
 pub const ADDRESS_FAILURES_FREE: u32 = 50;
 
+/// The IPv6 networks that failed logins are counted against, by the number of prefix bits, and the factor by which each
+/// may fail more often than a single address: 50, 200 and 800 failures cause no delay. Providers assign a /64, a /56 or
+/// a /48 to a customer.
+pub const ADDRESS_PREFIXES: [(u32, u32); 3] = [(64, 1), (56, 4), (48, 16)];
+
 /// Delay after the first failure that causes one. Every further failure doubles it.
 pub const THROTTLE_DELAY_FIRST: Duration = Duration::from_secs(1);
 
@@ -65,7 +70,8 @@ pub const THROTTLE_DELAY_MAX: Duration = Duration::from_secs(15 * 60);
 /// Time after which one failure of an account is forgiven.
 pub const ACCOUNT_FORGIVE_AFTER: Duration = Duration::from_secs(15 * 60);
 
-/// Time after which one failure from an address is forgiven.
+/// Time after which one failure from an address is forgiven. It is shorter for larger networks by the factor of
+/// [`ADDRESS_PREFIXES`].
 pub const ADDRESS_FORGIVE_AFTER: Duration = Duration::from_secs(60);
 
 /// Maximum number of accounts, and of addresses, that throttling tracks.

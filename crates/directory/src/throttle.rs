@@ -1,14 +1,15 @@
 //! Throttling of failed logins per account and per network address, which slows down password guessing.
 //!
-//! Every failure is counted against the account and against the network address it came from (an IPv6 address counts
-//! with its whole /64). The first failures cause no delay. Each further failure locks the account or the address for a
-//! delay that doubles up to a maximum. Failures are forgiven one by one as quiet time passes after the last failure and
-//! its lock.
+//! Every failure is counted against the account and against the network address it came from. An IPv6 address counts
+//! with its /64, its /56 and its /48 ([`ADDRESS_PREFIXES`]), because a single customer may have that many addresses.
+//! The first failures cause no delay. Each further failure locks the account or the address for a delay that doubles
+//! up to a maximum. Failures are forgiven one by one as quiet time passes after the last failure and its lock.
 //!
 //! - Attempts in progress count as possible failures: as many attempts may run concurrently as free failures are left,
 //!   and after a lock one at a time. So a hundred concurrent attempts gain no more than a hundred sequential ones.
 //! - An address from which an account recently logged in is *familiar*, and has a separate count for that account. So
-//!   an attacker who locks an account from elsewhere does not lock out its owner.
+//!   an attacker who locks an account from elsewhere does not lock out its owner. The counts of the /56 and the /48,
+//!   where the owner has neighbors, do not delay the owner either.
 //! - A success clears the count that its attempt was counted against: the account's count at a familiar address,
 //!   otherwise the account's general count. So the owner's logins do not give an attacker new free guesses.
 //! - A success does not clear the count of the address. Otherwise an attacker could use an account of their own to get
@@ -32,8 +33,8 @@ use base::Clock;
 use base::sync::{Mutex, MutexGuard};
 
 use crate::limits::{
-    ACCOUNT_FAILURES_FREE, ACCOUNT_FORGIVE_AFTER, ADDRESS_FAILURES_FREE, ADDRESS_FORGIVE_AFTER, THROTTLE_DELAY_FIRST,
-    THROTTLE_DELAY_MAX, THROTTLE_ENTRIES_MAX,
+    ACCOUNT_FAILURES_FREE, ACCOUNT_FORGIVE_AFTER, ADDRESS_FAILURES_FREE, ADDRESS_FORGIVE_AFTER, ADDRESS_PREFIXES,
+    THROTTLE_DELAY_FIRST, THROTTLE_DELAY_MAX, THROTTLE_ENTRIES_MAX,
 };
 
 /// The mapping of failures to delays.
@@ -54,7 +55,7 @@ pub struct DelaySchedule {
 pub struct ThrottleOptions {
     /// Schedule for one account.
     pub account: DelaySchedule,
-    /// Schedule for one address.
+    /// Schedule for one address (IPv6: one /64). Larger networks may fail more often ([`ADDRESS_PREFIXES`]).
     pub address: DelaySchedule,
     /// Maximum number of entries in each table.
     pub entries_max: usize,
@@ -83,7 +84,7 @@ pub struct ThrottleError {
     pub retry_after: Duration,
 }
 
-/// The network address that failures are counted against.
+/// The network that a peer logs in from, as far as an account is familiar with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
@@ -92,7 +93,7 @@ impl Network {
     #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V6(address) => Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))),
+            IpAddr::V6(address) => Self(prefix(address, 64).into()),
             address => Self(address),
         }
     }
@@ -107,6 +108,51 @@ impl Network {
     }
 }
 
+/// A network that failures are counted against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct CountedNetwork {
+    /// The first address of the network.
+    address: IpAddr,
+    /// The factor by which the network may fail more often than a single address. Each size has another one.
+    factor: u32,
+}
+
+impl CountedNetwork {
+    /// Returns the networks that an address is counted with, the smallest one first. A loopback address has none.
+    fn containing(address: IpAddr) -> Vec<Self> {
+        match address.to_canonical() {
+            address if address.is_loopback() => Vec::new(),
+            address @ IpAddr::V4(_) => vec![Self { address, factor: 1 }],
+            IpAddr::V6(address) => {
+                let networks = ADDRESS_PREFIXES.iter();
+                networks
+                    .map(|(bits, factor)| Self { address: prefix(address, *bits).into(), factor: *factor })
+                    .collect()
+            }
+        }
+    }
+
+    /// Returns `true` if the network may belong to many customers of a provider.
+    fn is_shared(&self) -> bool {
+        self.factor > 1
+    }
+
+    /// Returns the schedule of the network.
+    fn schedule(&self, address: &DelaySchedule) -> DelaySchedule {
+        DelaySchedule {
+            failures_free: address.failures_free.saturating_mul(self.factor),
+            forgive_after: address.forgive_after / self.factor.max(1),
+            ..*address
+        }
+    }
+}
+
+/// Returns the first address of the network with the given number of prefix bits.
+fn prefix(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
+    let host_bits = u128::BITS.saturating_sub(bits);
+    Ipv6Addr::from_bits(address.to_bits() & u128::MAX.checked_shl(host_bits).unwrap_or(0))
+}
+
 /// Counters of failed logins, shared by all sessions.
 pub struct LoginThrottle {
     options: ThrottleOptions,
@@ -118,7 +164,7 @@ struct Tables {
     accounts: LruMap<String>,
     /// Counts by account and an address from which it recently logged in.
     familiar: LruMap<(String, Network)>,
-    addresses: LruMap<Network>,
+    addresses: LruMap<CountedNetwork>,
 }
 
 impl LoginThrottle {
@@ -145,9 +191,7 @@ impl LoginThrottle {
         self.admit(&tables, &subject)?;
         let against = tables.count_kind(&subject);
         tables.count(&subject, against).begin();
-        if let Some(network) = subject.counted {
-            tables.addresses.entry(&network).begin();
-        }
+        subject.counted.iter().for_each(|network| tables.addresses.entry(network).begin());
         drop(tables);
         Ok(LoginAttempt { throttle: Arc::clone(self), subject, against, verdict: AttemptOutcome::Failed })
     }
@@ -161,10 +205,14 @@ impl LoginThrottle {
 
     fn admit(&self, tables: &Tables, subject: &AttemptSource) -> Result<(), ThrottleError> {
         let now = self.clock.monotonic();
+        let is_familiar = tables.count_kind(subject) == CountKind::Familiar;
         let account = tables.peek(subject).map(|count| count.remaining_delay(&self.options.account, now));
-        let address = subject.counted.and_then(|network| tables.addresses.peek(&network));
-        let address = address.map(|count| count.remaining_delay(&self.options.address, now));
-        match account.max(address) {
+        let networks = subject.counted.iter().filter(|network| !(is_familiar && network.is_shared()));
+        let networks = networks.filter_map(|network| {
+            let count = tables.addresses.peek(network)?;
+            Some(count.remaining_delay(&network.schedule(&self.options.address), now))
+        });
+        match networks.chain(account).max() {
             None | Some(Duration::ZERO) => Ok(()),
             Some(retry_after) => Err(ThrottleError { retry_after }),
         }
@@ -218,8 +266,9 @@ impl Drop for LoginAttempt {
             *account = FailureCount { pending: account.pending, ..FailureCount::default() };
             tables.count(subject, CountKind::Familiar);
         }
-        if let Some(network) = subject.counted {
-            tables.addresses.entry(&network).end(self.verdict, &throttle.options.address, now);
+        for network in &subject.counted {
+            let schedule = network.schedule(&throttle.options.address);
+            tables.addresses.entry(network).end(self.verdict, &schedule, now);
         }
     }
 }
@@ -254,15 +303,14 @@ impl Tables {
 struct AttemptSource {
     account: String,
     network: Network,
-    /// The network, unless it is loopback.
-    counted: Option<Network>,
+    /// The networks that failures are counted against.
+    counted: Vec<CountedNetwork>,
 }
 
 impl AttemptSource {
     fn new(account: &str, from: IpAddr) -> Self {
         let network = Network::from_address(from);
-        let counted = (!from.to_canonical().is_loopback()).then_some(network);
-        Self { account: account.to_owned(), network, counted }
+        Self { account: account.to_owned(), network, counted: CountedNetwork::containing(from) }
     }
 
     fn familiar_key(&self) -> (String, Network) {

@@ -226,6 +226,55 @@ fn an_ipv6_network_counts_as_one() {
     assert_eq!(world.fail("another", "2001:db8:0:2::1"), Ok(()));
 }
 
+/// Fails once for each of several victims, each from the network that `network` returns for its number.
+fn fail_from(world: &World, count: u32, network: impl Fn(u32) -> String) {
+    for number in 0..count {
+        world.fail_times(1, &format!("victim{number}"), &format!("{}::1", network(number)));
+    }
+}
+
+/// Locks 2001:db8::/48 for a second, with failures from eight of its /56. None of these is locked.
+fn lock_prefix_48(world: &World) {
+    fail_from(world, 16 * ADDRESS_FAILURES_FREE + 1, |number| {
+        format!("2001:db8:0:{:x}{:02x}", 1 + number % 8, number / 8)
+    });
+}
+
+#[test]
+fn new_networks_of_a_customer_give_no_new_guesses() {
+    let world = world();
+    fail_from(&world, 4 * ADDRESS_FAILURES_FREE + 1, |number| format!("2001:db8:0:{number:x}"));
+    assert_eq!(retry_after(world.fail("another", "2001:db8:0:ff::1")), 1, "the /56 is locked");
+    assert_eq!(world.fail("another", "2001:db8:0:100::1"), Ok(()), "another /56");
+}
+
+#[test]
+fn larger_networks_are_locked_later_and_forgiven_sooner() {
+    let world = world();
+    lock_prefix_48(&world);
+    assert_eq!(world.fail("another", "2001:db8:1::1"), Ok(()), "another /48");
+    let inside = "2001:db8:0:f000::1";
+    assert_eq!(retry_after(world.fail("another", inside)), 1);
+    world.advance(1);
+    world.fail_times(1, "another", inside);
+    assert_eq!(retry_after(world.fail("another", inside)), 2);
+    world.advance(2 + 8);
+    world.fail_times(1, "another", inside);
+    assert_eq!(retry_after(world.fail("another", inside)), 1, "two failures were forgiven, each after 3.75 s");
+}
+
+#[test]
+fn neighbors_in_a_large_network_do_not_lock_out_its_users() {
+    let world = world();
+    let ann = "2001:db8:0:f000::1";
+    assert_eq!(world.succeed("ann", ann), Ok(()));
+    lock_prefix_48(&world);
+    assert_eq!(retry_after(world.fail("bob", ann)), 1);
+    assert_eq!(world.succeed("ann", ann), Ok(()));
+    world.fail_times(ACCOUNT_FAILURES_FREE + 1, "ann", ann);
+    assert_eq!(retry_after(world.fail("ann", ann)), 1, "guesses from there are counted");
+}
+
 #[test]
 fn an_ipv4_address_counts_the_same_when_mapped() {
     assert_eq!(Network::from_address(ip("::ffff:192.0.2.1")), Network::from_address(ip("192.0.2.1")));

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
-use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
+use directory::limits::{ACCOUNT_FAILURES_FREE, ADDRESS_FAILURES_FREE, VERIFIED_TTL};
 use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, PersonChange};
 use hmac::{Hmac, KeyInit, Mac};
 use sasl::{ClientFinal, ClientFirst};
@@ -170,6 +170,22 @@ fn failed_logins_are_throttled() {
     world.clock.advance(Duration::from_secs(1));
     check(&world, "ann", &password_of(ANN), "welcome");
     fail(&world, ACCOUNT_FAILURES_FREE, "ann");
+}
+
+#[test]
+fn guesses_from_many_networks_of_a_customer_are_throttled() {
+    let world = World::new(ACME);
+    let guess = |number: u32, login: &str, password: &[u8]| {
+        let from = format!("2001:db8:0:{number:x}::1").parse().expect("an address");
+        show(&world.directory.authenticate(login, password, from))
+    };
+    for number in 0..=4 * ADDRESS_FAILURES_FREE {
+        assert_eq!(guess(number, &format!("nobody{number}"), b"wrong"), "refused");
+    }
+    assert_eq!(guess(0xff, "ann", &password_of(ANN)), "wait 1", "the same /56");
+    assert_eq!(guess(0x100, "ann", &password_of(ANN)), "welcome", "the next /56");
+    let hashes = world.directory.login_statistics().hashes;
+    assert_eq!(hashes, u64::from(4 * ADDRESS_FAILURES_FREE + 2), "a delayed attempt costs no hash");
 }
 
 #[test]
