@@ -4,7 +4,8 @@
 //! proof, and only then whether the account is disabled or on a deny list. A name that does not exist is looked up,
 //! hashed and throttled like one that exists, and all its spellings get the same salt (`login_account`).
 //!
-//! A failed login returns an [`AuthError`] for the peer. Logging the attempted name is left to the caller.
+//! A failed login returns an [`AuthError`] for the peer. Logging the attempted name is left to the caller. A SCRAM
+//! login that is begun and not ended counts as failed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::password::{self, Decoy, HashSemaphore};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
 use crate::scram::{self, ProofCheck, ScramKeys};
-use crate::throttle::{LoginThrottle, Network, ThrottleError};
+use crate::throttle::{LoginThrottle, Network, OpenExchange, ThrottleError};
 
 /// The state that logins need in addition to the directory.
 pub(crate) struct LoginState {
@@ -178,7 +179,8 @@ impl Directory {
     }
 
     /// Begins a SCRAM-SHA-256 login with the client's first message. Returns the login in progress and the server's
-    /// first message. The caller checks the authorization identity after [`Directory::verify_scram`].
+    /// first message. The caller checks the authorization identity after [`Directory::verify_scram`]. If it drops the
+    /// login instead, that counts as a failed attempt.
     pub fn begin_scram(&self, first: &ClientFirst, from: IpAddr) -> Result<(ScramExchange, String), AuthError> {
         let outcome = self.challenge_scram(first, from);
         if outcome.is_err() {
@@ -193,12 +195,12 @@ impl Directory {
             return Err(AuthError::Refused);
         }
         let login_account = self.login_account(login)?;
-        let account = login_account.throttle_key();
         let credentials = self.credentials();
-        credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
+        let opened = credentials.throttle.open_exchange(&login_account.throttle_key(), from);
+        let attempt = opened.map_err(throttle_auth_error)?;
         let keys = login_account.scram_keys(&credentials.scram_secret, credentials.scram_iterations);
         let (check, server_first) = keys.challenge(first, &scram::nonce(self.random()));
-        Ok((ScramExchange { check, person: login_account.person, account, from }, server_first))
+        Ok((ScramExchange { check, person: login_account.person, attempt }, server_first))
     }
 
     /// Completes a SCRAM login with the client's proof. Returns the person and the server's final message.
@@ -207,21 +209,10 @@ impl Directory {
         exchange: ScramExchange,
         last: &ClientFinal,
     ) -> Result<(Arc<Person>, String), AuthError> {
-        let proved = self.check_proof(exchange, last);
+        let proved = check_proof(exchange, last);
         let outcome = proved.and_then(|(person, server_final)| Ok((self.admit(person)?, server_final)));
         self.credentials().counts.add(&outcome);
         outcome
-    }
-
-    fn check_proof(&self, exchange: ScramExchange, last: &ClientFinal) -> Result<(Arc<Person>, String), AuthError> {
-        let ScramExchange { check, person, account, from } = exchange;
-        let attempt = self.credentials().throttle.begin(&account, from).map_err(throttle_auth_error)?;
-        if let (Some(server_final), Some(person)) = (check.verify(last), person) {
-            attempt.report_success();
-            return Ok((person, server_final));
-        }
-        attempt.report_failure();
-        Err(AuthError::Refused)
     }
 
     /// Returns the keys for checking SCRAM proofs of an account, or `None` if it has none.
@@ -279,13 +270,29 @@ impl Directory {
     }
 }
 
-/// A SCRAM login that waits for the client's proof.
+/// A SCRAM login that waits for the client's proof. If it is dropped, it counts as a failed attempt.
 pub struct ScramExchange {
     check: ProofCheck,
     person: Option<Arc<Person>>,
-    /// Name under which failures are counted.
-    account: String,
-    from: IpAddr,
+    attempt: OpenExchange,
+}
+
+impl ScramExchange {
+    /// Ends the login because the server cannot go on with it. It does not count as a failed attempt.
+    pub fn withdraw(self) {
+        self.attempt.withdraw();
+    }
+}
+
+fn check_proof(exchange: ScramExchange, last: &ClientFinal) -> Result<(Arc<Person>, String), AuthError> {
+    let ScramExchange { check, person, attempt } = exchange;
+    let attempt = attempt.begin().map_err(throttle_auth_error)?;
+    if let (Some(server_final), Some(person)) = (check.verify(last), person) {
+        attempt.report_success();
+        return Ok((person, server_final));
+    }
+    attempt.report_failure();
+    Err(AuthError::Refused)
 }
 
 fn throttle_auth_error(throttled: ThrottleError) -> AuthError {

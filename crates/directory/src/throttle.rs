@@ -7,6 +7,8 @@
 //!
 //! - Attempts in progress count as possible failures: as many attempts may run concurrently as free failures are left,
 //!   and after a lock one at a time. So a hundred concurrent attempts gain no more than a hundred sequential ones.
+//! - An exchange that waits for its proof ([`OpenExchange`]) is no attempt yet, so exchanges that are left open delay
+//!   nobody. An exchange that ends without a proof counts as a failed attempt.
 //! - An address from which an account recently logged in is *familiar*, and has a separate count for that account. So
 //!   an attacker who locks an account from elsewhere does not lock out its owner. The counts of the /56 and the /48,
 //!   where the owner has neighbors, do not delay the owner either.
@@ -196,6 +198,12 @@ impl LoginThrottle {
         Ok(LoginAttempt { throttle: Arc::clone(self), subject, against, verdict: AttemptOutcome::Failed })
     }
 
+    /// Opens an exchange in which an attempt will be made, if one is allowed now.
+    pub fn open_exchange(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<OpenExchange, ThrottleError> {
+        self.check(account, from)?;
+        Ok(OpenExchange { throttle: Arc::clone(self), account: account.to_owned(), from, is_open: true })
+    }
+
     /// Returns the number of entries for accounts and addresses.
     #[must_use]
     pub fn entries(&self) -> usize {
@@ -220,6 +228,37 @@ impl LoginThrottle {
 
     fn lock_tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock()
+    }
+}
+
+/// An exchange that waits for the proof of its peer. If it is dropped, it counts as a failed attempt.
+#[must_use = "an exchange that is dropped counts as a failed attempt"]
+pub struct OpenExchange {
+    throttle: Arc<LoginThrottle>,
+    account: String,
+    from: IpAddr,
+    is_open: bool,
+}
+
+impl OpenExchange {
+    /// Begins the attempt, if one is allowed now.
+    pub fn begin(mut self) -> Result<LoginAttempt, ThrottleError> {
+        self.is_open = false;
+        self.throttle.begin(&self.account, self.from)
+    }
+
+    /// Ends the exchange without an attempt, because the server cannot go on with it.
+    pub fn withdraw(mut self) {
+        self.is_open = false;
+    }
+}
+
+impl Drop for OpenExchange {
+    fn drop(&mut self) {
+        if self.is_open {
+            // During a delay there is nothing to count, as for any other attempt.
+            drop(self.throttle.begin(&self.account, self.from));
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 //! An implementation must:
 //! - prepare passwords with SASLprep (RFC 4013), and compare names like those of accounts (the directory: in NFC and
 //!   lower case);
-//! - throttle repeated failures, and take the same time for unknown and known names;
+//! - throttle repeated failures, and exchanges that are begun and not ended; take the same time for unknown and known
+//!   names;
 //! - decide whether the login may act as the authorization identity, and otherwise return
 //!   [`LoginError::NotAuthorized`] or, if even that would reveal too much, [`LoginError::InvalidCredentials`];
 //! - return [`LoginError::AccountDisabled`] only after the credentials were verified.
@@ -72,6 +73,10 @@ pub trait Credentials: Send + Sync {
 pub trait ScramServer: Send {
     /// Verifies the client's proof.
     fn verify(self: Box<Self>, last: &ClientFinal) -> Result<ScramSuccess, LoginError>;
+
+    /// Ends the exchange because the server cannot go on with it. Dropping it means that the client did not end it,
+    /// which an implementation may count as a failed attempt.
+    fn withdraw(self: Box<Self>) {}
 }
 
 /// Result of a SCRAM exchange whose proof was right.

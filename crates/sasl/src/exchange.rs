@@ -12,9 +12,10 @@
 //! | EXTERNAL | authorization identity | certificate |
 //! | OAUTHBEARER, XOAUTH2 | token; after a failure the dummy response | token |
 //!
-//! Cancelling an exchange means dropping it. In base64 line protocols, [`Exchange::step_line`] recognizes the `*` of a
-//! client that cancels. A client whose token was refused can no longer cancel: whatever it sends, the exchange fails
-//! with the reason of the refusal, so that the attempt counts.
+//! Cancelling an exchange means dropping it. A server that ends one for reasons of its own calls [`Exchange::withdraw`]
+//! or [`Check::withdraw`]. In base64 line protocols, [`Exchange::step_line`] recognizes the `*` of a client that
+//! cancels. A client whose token was refused can no longer cancel: whatever it sends, the exchange fails with the
+//! reason of the refusal, so that the attempt counts.
 
 mod check;
 mod gs2;
@@ -140,6 +141,14 @@ impl Exchange {
         match self.state {
             State::Refused(reason) => ExchangeStep::Failed(reason),
             _ => ExchangeStep::Failed(error),
+        }
+    }
+
+    /// Ends the exchange because the server cannot go on with it, for instance at its shutdown. It does not count as a
+    /// failed attempt.
+    pub fn withdraw(self) {
+        if let State::ScramFinal(challenged) = self.state {
+            challenged.withdraw();
         }
     }
 

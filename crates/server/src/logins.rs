@@ -178,6 +178,10 @@ impl ScramServer for ScramCheck {
         gate.counts.add(origin.protocol, &outcome);
         outcome
     }
+
+    fn withdraw(self: Box<Self>) {
+        self.exchange.withdraw();
+    }
 }
 
 /// Logs a refused login with details that the peer does not receive.

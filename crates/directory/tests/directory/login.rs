@@ -360,8 +360,13 @@ fn failed_scram_logins_are_throttled() {
     check(&world, "ann", &password_of(ANN), "wait 1");
 }
 
+/// Returns the address of a user that has not logged in from there before.
+fn new_place() -> IpAddr {
+    "203.0.113.9".parse().expect("an address")
+}
+
 #[test]
-fn abandoned_scram_exchanges_do_not_lock_the_account() {
+fn open_scram_exchanges_do_not_lock_the_account() {
     let world = World::new(ACME);
     let open = || world.directory.begin_scram(&client_first("ann"), elsewhere());
     let left_open: Vec<_> = (0..100).map(|_| open().map(|(exchange, _)| exchange)).collect();
@@ -369,9 +374,34 @@ fn abandoned_scram_exchanges_do_not_lock_the_account() {
     check(&world, "ann", &password_of(ANN), "welcome");
 }
 
+#[test]
+fn dropped_scram_exchanges_count_as_failed_logins() {
+    let world = World::new(ACME);
+    let log_in = |from: IpAddr| show(&world.directory.authenticate("ann", &password_of(ANN), from));
+    assert_eq!(log_in(home()), "welcome");
+    for _ in 0..=ACCOUNT_FAILURES_FREE {
+        drop(world.directory.begin_scram(&client_first("ann"), elsewhere()).expect("a challenge"));
+    }
+    assert_eq!(log_in(new_place()), "wait 1");
+    assert_eq!(log_in(home()), "welcome", "the owner's address has a count of its own");
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(log_in(new_place()), "welcome");
+}
+
+#[test]
+fn withdrawn_scram_exchanges_do_not_count() {
+    let world = World::new(ACME);
+    for _ in 0..=ACCOUNT_FAILURES_FREE {
+        let (exchange, _) = world.directory.begin_scram(&client_first("ann"), elsewhere()).expect("a challenge");
+        exchange.withdraw();
+    }
+    check(&world, "ann", &password_of(ANN), "welcome");
+}
+
 /// Returns salt and iteration count of the server's first message.
 fn salt(world: &World, login: &str) -> String {
-    let (_, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
+    let (exchange, server_first) = world.directory.begin_scram(&client_first(login), home()).expect("a challenge");
+    exchange.withdraw();
     server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
 }
 

@@ -55,6 +55,16 @@ impl Check {
         }
     }
 
+    /// Ends the exchange because the server cannot ask the directory now. Returns [`ExchangeStep::Failed`] with
+    /// [`LoginError::Unavailable`], which does not count as a failed attempt.
+    #[must_use]
+    pub fn withdraw(self) -> ExchangeStep {
+        if let Self::ScramFinal(pending) = self {
+            pending.request.server.withdraw();
+        }
+        ExchangeStep::Failed(LoginError::Unavailable)
+    }
+
     /// Returns the mechanism of the exchange.
     #[must_use]
     pub fn mechanism(&self) -> Mechanism {

@@ -116,6 +116,11 @@ impl Challenged {
         let message = ClientFinal { without_proof: without_proof.to_owned(), proof };
         Ok(ScramVerification { server: self.server, message })
     }
+
+    /// Ends the exchange because the server cannot go on with it.
+    pub(super) fn withdraw(self) {
+        self.server.withdraw();
+    }
 }
 
 /// Checks the channel binding flag, and returns the binding that the client must repeat, or `None` if it uses none.

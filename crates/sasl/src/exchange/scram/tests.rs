@@ -92,23 +92,62 @@ impl Drop for TestRegistration {
     }
 }
 
-/// Plays an exchange up to the right proof. Returns the next step.
-fn prove(protocol: LoginProtocol, is_registered: &Arc<AtomicBool>) -> ExchangeStep {
+/// Plays an exchange up to the server's first message.
+fn begin(protocol: LoginProtocol, server: Box<dyn ScramServer>) -> Exchange {
     let context = Arc::new(context(protocol));
     let ExchangeStep::Check(Check::ScramFirst(pending)) =
         Exchange::begin(PLAIN, Some(CLIENT_FIRST.as_bytes()), context)
     else {
         panic!("the directory answers the first message");
     };
-    let server = RegisteringServer(Arc::clone(is_registered));
-    let ExchangeStep::Challenge { exchange, .. } = pending.answer(Ok((Box::new(server), SERVER_FIRST.to_owned())))
-    else {
+    let ExchangeStep::Challenge { exchange, .. } = pending.answer(Ok((server, SERVER_FIRST.to_owned()))) else {
         panic!("the server's first message is a challenge");
     };
+    exchange
+}
+
+/// Plays an exchange up to the right proof. Returns the next step.
+fn prove(protocol: LoginProtocol, is_registered: &Arc<AtomicBool>) -> ExchangeStep {
+    let exchange = begin(protocol, Box::new(RegisteringServer(Arc::clone(is_registered))));
     let ExchangeStep::Check(Check::ScramFinal(pending)) = exchange.step(CLIENT_FINAL.as_bytes()) else {
         panic!("the proof is checked");
     };
     pending.verify()
+}
+
+/// The server's side of an exchange that sets the flag if it is withdrawn.
+struct WithdrawnServer(Arc<AtomicBool>);
+
+impl ScramServer for WithdrawnServer {
+    fn verify(self: Box<Self>, _: &ClientFinal) -> Result<ScramSuccess, LoginError> {
+        Err(LoginError::InvalidCredentials)
+    }
+
+    fn withdraw(self: Box<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Checks whether a way to end an exchange withdraws it.
+fn check_end(end: fn(Exchange), expected: bool) {
+    let is_withdrawn = Arc::new(AtomicBool::new(false));
+    end(begin(LoginProtocol::Imap, Box::new(WithdrawnServer(Arc::clone(&is_withdrawn)))));
+    assert_eq!(is_withdrawn.load(Ordering::Relaxed), expected);
+}
+
+#[test]
+fn only_the_server_withdraws_an_exchange() {
+    check_end(drop, false);
+    check_end(|exchange| drop(exchange.step_line(b"*")), false);
+    check_end(|exchange| drop(exchange.step(b"nonsense")), false);
+    check_end(Exchange::withdraw, true);
+    let withdraw_check = |exchange: Exchange| {
+        let ExchangeStep::Check(check) = exchange.step(CLIENT_FINAL.as_bytes()) else {
+            panic!("the proof is checked");
+        };
+        assert!(matches!(check.withdraw(), ExchangeStep::Failed(LoginError::Unavailable)));
+    };
+    check_end(withdraw_check, true);
 }
 
 #[test]
