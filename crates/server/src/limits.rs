@@ -24,6 +24,19 @@ pub const SHUTDOWN_WORK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum interval between two checks of the queue. A notification of newly queued mail triggers a check at once.
 pub const QUEUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Maximum number of threads that check logins. Each may hold the memory of one password hash.
+pub const LOGIN_WORKERS_MAX: usize = 4;
+
+/// Maximum number of logins of one address that wait for a thread. More than `limits.connections_per_address`, so that
+/// by default only the calls of the native protocol and peers on this machine reach it.
+pub const LOGIN_QUEUE_MAX: usize = 128;
+
+/// Maximum number of logins of all addresses that wait for a thread.
+pub const LOGIN_QUEUE_TOTAL_MAX: usize = 1_024;
+
+/// Time that a login may take without being logged. The most expensive password hash that is accepted takes longer.
+pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Maximum time in which a session has to end after its account was changed so that it may not continue.
 pub const SESSION_END_TIME_MAX: Duration = Duration::from_secs(5);
 

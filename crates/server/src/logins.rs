@@ -13,10 +13,26 @@ use sasl::{
     ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginRegistration,
     PasswordRequest, ScramServer, ScramSuccess,
 };
-use wire::SessionTermination;
+use wire::{PoolOptions, SessionTermination};
 
 use crate::counters::LoginCounters;
+use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX, LOGIN_WORKERS_MAX};
 use crate::session_registry::{SessionRegistration, SessionRegistry};
+
+/// Returns the options of the pool that checks logins, for a server with this number of workers for everything else.
+///
+/// Password hashes take long, and strangers cause them. Therefore they have threads of their own, half as many as there
+/// are workers, so that most of the processors are left to other work.
+#[must_use]
+pub fn pool_options(workers: usize) -> PoolOptions {
+    PoolOptions {
+        name: "login".to_owned(),
+        workers: (workers / 2).clamp(1, LOGIN_WORKERS_MAX),
+        queue_max: LOGIN_QUEUE_MAX,
+        total_max: LOGIN_QUEUE_TOTAL_MAX,
+        job_time_max: LOGIN_TIME_MAX,
+    }
+}
 
 /// Checks logins and opens mail files.
 pub struct Logins {
@@ -257,6 +273,13 @@ mod tests {
     fn check(logins: &Logins, protocol: LoginProtocol, login: &str, password: &str) -> Result<String, LoginError> {
         let request = PasswordRequest::new(login.as_bytes(), password.as_bytes())?;
         logins.check_password(&LoginOrigin::local(protocol), &request).map(|login| login.name)
+    }
+
+    #[test]
+    fn logins_have_fewer_threads_than_other_work() {
+        for (workers, expected) in [(1, 1), (2, 1), (4, 2), (8, 4), (64, 4)] {
+            assert_eq!(pool_options(workers).workers, expected, "{workers} workers");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Start: lock and open the data folder, load the certificate, bind every listener, write `listeners.json`, then accept
 //! connections. End (SIGTERM or SIGINT): stop accepting connections, give existing ones `server.shutdown_time` to
-//! finish, close the rest, end the transfers and the pool, flush changes that are only in the log, and close the store.
-//! A second signal skips the waiting. SIGHUP reloads the certificate.
+//! finish, close the rest, end the transfers and the pools, flush changes that are only in the log, and close the
+//! store. A second signal skips the waiting. SIGHUP reloads the certificate.
 //!
 //! The connections of each protocol have their own type of task, so that an idle IMAP connection does not take the
 //! memory of the largest type.
@@ -31,7 +31,7 @@ use crate::limits::SHUTDOWN_WORK_TIME_MAX;
 use crate::listeners::{
     self, BoundListener, ConnectionAcceptor, ListenerCounters, ListenerProbe, ListenerProtocol, ServeConnection, Socket,
 };
-use crate::logins::Logins;
+use crate::logins::{self, Logins};
 use crate::metrics;
 use crate::periodic_tasks;
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
@@ -132,6 +132,8 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
 struct Server {
     instance: Arc<Instance>,
     pool: WorkerPool,
+    /// The threads that check logins, so that password hashes delay nothing else.
+    login_pool: WorkerPool,
     tls: Arc<Tls>,
     files: CertificateFiles,
     shutdown: Shutdown,
@@ -161,6 +163,7 @@ impl Server {
             ..PoolOptions::default()
         };
         let pool = WorkerPool::new(&options, Arc::clone(&instance.clock))?;
+        let login_pool = WorkerPool::new(&logins::pool_options(options.workers), Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {
             total_max: count(limits.connections),
             per_address_max: count(limits.connections_per_address),
@@ -184,6 +187,7 @@ impl Server {
         Ok(Arc::new(Self {
             instance,
             pool,
+            login_pool,
             tls,
             files,
             shutdown,
@@ -272,6 +276,7 @@ impl Server {
             instance: Arc::clone(&self.instance),
             mail_counters: Arc::clone(&self.mail_counters),
             pool: self.pool.clone(),
+            login_pool: self.login_pool.clone(),
             connections: Arc::clone(&self.connections),
             traffic: self.traffic.clone(),
             sessions: Arc::clone(&self.sessions),
@@ -335,9 +340,10 @@ impl Server {
             tracing::warn!(target: "doublet", "some tasks did not finish in time");
             running.abort_all();
         }
-        let pool = self.pool.clone();
+        let pools = [self.login_pool.clone(), self.pool.clone()];
+        let closed = tokio::task::spawn_blocking(move || pools.iter().for_each(WorkerPool::close));
         // Jobs that hang must not prevent the final flush of the store. Everything acknowledged is durable already.
-        let _ = tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, tokio::task::spawn_blocking(move || pool.close())).await;
+        let _ = tokio::time::timeout(SHUTDOWN_WORK_TIME_MAX, closed).await;
         let store = Arc::clone(&self.instance.store);
         // The flush spares the next start the replay of the log. Correctness does not depend on it.
         match tokio::task::spawn_blocking(move || store.flush()).await {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use instance::Instance;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use wire::{Connections, JobClass, JobVerb, Shutdown, VerbStatistics, WorkerPool};
+use wire::{Connections, Shutdown, VerbStatistics, WorkerPool};
 
 use crate::admin_http::StatusSource;
 use crate::counters::{Counter, LOGIN_PROTOCOLS, MAIL_PROTOCOLS, MailCounters, ProtocolCounters};
@@ -30,6 +30,8 @@ pub struct ServerStatistics {
     pub instance: Arc<Instance>,
     /// The worker pool.
     pub pool: WorkerPool,
+    /// The pool that checks logins.
+    pub login_pool: WorkerPool,
     /// All connections.
     pub connections: Arc<Connections>,
     /// The counters of each listener.
@@ -100,33 +102,28 @@ impl ServerStatistics {
     }
 
     fn write_workers(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
-        let report = self.pool.report();
-        out.gauge("pool_workers", "Worker threads.", report.workers)?;
-        out.gauge("pool_busy", "Worker threads that are running a transaction.", report.busy)?;
-        out.gauge("pool_depth", "Transactions waiting for a worker thread.", report.depth)?;
-        out.gauge("pool_depth_max", "Maximum number of transactions that waited at the same time.", report.depth_max)?;
-        out.counter("pool_completed", "Completed transactions.", report.completed)?;
-        out.counter("pool_panicked", "Transactions that panicked because of a bug.", report.panicked)?;
-        out.counter(
-            "pool_waited_seconds",
-            "Total time that transactions waited for a worker thread.",
-            report.waited.as_secs_f64(),
-        )?;
-        out.counter("pool_ran_seconds", "Total time that transactions ran.", report.ran.as_secs_f64())?;
+        let reports = self.pools().map(|(name, pool)| ([("pool", name)], pool.report()));
+        let workers = samples(&reports, |pool| pool.workers as u64);
+        out.gauges("pool_workers", "Worker threads.", workers)?;
+        let busy = samples(&reports, |pool| pool.busy as u64);
+        out.gauges("pool_busy", "Worker threads that are running a transaction.", busy)?;
+        let depth = samples(&reports, |pool| pool.depth as u64);
+        out.gauges("pool_depth", "Transactions waiting for a worker thread.", depth)?;
+        let depth_max = samples(&reports, |pool| pool.depth_max as u64);
+        out.gauges("pool_depth_max", "Maximum number of transactions that waited at the same time.", depth_max)?;
+        let completed = samples(&reports, |pool| pool.completed);
+        out.counters("pool_completed", "Completed transactions.", completed)?;
+        let panicked = samples(&reports, |pool| pool.panicked);
+        out.counters("pool_panicked", "Transactions that panicked because of a bug.", panicked)?;
+        let waited = samples(&reports, |pool| pool.waited.as_secs_f64());
+        out.counters("pool_waited_seconds", "Total time that transactions waited for a worker thread.", waited)?;
+        let ran = samples(&reports, |pool| pool.ran.as_secs_f64());
+        out.counters("pool_ran_seconds", "Total time that transactions ran.", ran)?;
         self.write_verbs(out)
     }
 
     fn write_verbs(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
-        let verbs = self.pool.verbs();
-        fn samples<V>(
-            verbs: &[(JobVerb, JobClass, VerbStatistics)],
-            value: fn(&VerbStatistics) -> V,
-        ) -> impl Iterator<Item = ([(&'static str, &'static str); 3], V)> {
-            verbs.iter().map(move |(verb, class, statistics)| {
-                let labels = [("protocol", verb.protocol), ("command", verb.command), ("class", class.name())];
-                (labels, value(statistics))
-            })
-        }
+        let verbs: Vec<_> = self.pools().into_iter().flat_map(|(name, pool)| verbs_of(name, pool)).collect();
         let completed = samples(&verbs, |verb| verb.completed);
         out.counters("pool_jobs", "Completed transactions by command and class of owners.", completed)?;
         let ran = samples(&verbs, |verb| verb.ran.as_secs_f64());
@@ -135,6 +132,11 @@ impl ServerStatistics {
         out.counters("pool_jobs_slow", "Transactions that kept a worker for longer than they should.", slow)?;
         let ran_max = samples(&verbs, |verb| verb.ran_max.as_micros() as u64);
         out.gauges("pool_jobs_microseconds_max", "Longest time that such a transaction ran.", ran_max)
+    }
+
+    /// Returns the pools with their names in metrics.
+    fn pools(&self) -> [(&'static str, &WorkerPool); 2] {
+        [("worker", &self.pool), ("login", &self.login_pool)]
     }
 
     fn write_mail(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
@@ -285,6 +287,24 @@ impl ServerStatistics {
     }
 }
 
+/// The labels of jobs: pool, protocol, command, and class of owners.
+type JobLabels = [(&'static str, &'static str); 4];
+
+/// Returns the statistics of the jobs of a pool with their labels.
+fn verbs_of(name: &'static str, pool: &WorkerPool) -> Vec<(JobLabels, VerbStatistics)> {
+    let verbs = pool.verbs().into_iter();
+    let labelled = verbs.map(|(verb, class, statistics)| {
+        let labels = [("pool", name), ("protocol", verb.protocol), ("command", verb.command), ("class", class.name())];
+        (labels, statistics)
+    });
+    labelled.collect()
+}
+
+/// Returns a value of each of several statistics with their labels.
+fn samples<L: Copy, S, V>(statistics: &[(L, S)], value: fn(&S) -> V) -> impl Iterator<Item = (L, V)> {
+    statistics.iter().map(move |(labels, statistics)| (*labels, value(statistics)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -318,7 +338,8 @@ mod tests {
         let statistics = ServerStatistics {
             updater: Arc::new(ViewUpdater::new(&instance)),
             instance,
-            pool: WorkerPool::new(&options, clock).expect("threads can be started"),
+            pool: WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started"),
+            login_pool: WorkerPool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
             traffic: BTreeMap::new(),
             mail_counters: Arc::default(),

@@ -109,7 +109,9 @@ fn health_and_statistics_are_served_on_the_administration_port() {
     assert!(server.get("/health/ready").ends_with("ready\n"));
     let metrics = server.metrics();
     assert!(metrics.contains("doublet_connections_accepted_total{listener=\"smtp\"} 1\n"), "{metrics}");
-    assert!(metrics.contains("doublet_pool_panicked_total 0\n"), "{metrics}");
+    for pool in ["worker", "login"] {
+        assert!(metrics.contains(&format!("doublet_pool_panicked_total{{pool=\"{pool}\"}} 0\n")), "{metrics}");
+    }
     server.stop();
 }
 

@@ -15,12 +15,12 @@ use sasl::{Credentials, LoginOrigin, LoginProtocol, PasswordRequest};
 use server::admin_http::StatusSource;
 use server::counters::MailCounters;
 use server::listeners::{ListenerCounters, ListenerProtocol};
-use server::logins::Logins;
+use server::logins::{Logins, pool_options};
 use server::metrics::{MetricWriter, encode, registry};
 use server::session_registry::SessionRegistry;
 use server::statistics::ServerStatistics;
 use server::view_updater::ViewUpdater;
-use wire::{Peer, PoolOptions, Shutdown, WorkerPool};
+use wire::{JobLabel, JobOwner, Peer, PoolOptions, Shutdown, WorkerPool};
 
 use crate::fixture::limited;
 
@@ -31,6 +31,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
     ServerStatistics {
         instance: Arc::clone(instance),
         pool: WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
+        login_pool: WorkerPool::new(&pool_options(4), Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
         traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
         logins: Logins::new(instance, Arc::clone(&sessions)),
@@ -59,7 +60,8 @@ fn statistics_follow_connections_logins_and_jobs() {
     let text = scrape();
     let before = samples(&text);
     assert_eq!(before["doublet_connections"], 0.0);
-    assert_eq!(before["doublet_pool_workers"], 3.0);
+    assert_eq!(before["doublet_pool_workers{pool=\"worker\"}"], 3.0);
+    assert_eq!(before["doublet_pool_workers{pool=\"login\"}"], 2.0);
     let permit = statistics.connections.admit(&Peer::local()).expect("within the limit");
     statistics.traffic[&ListenerProtocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
     statistics.traffic[&ListenerProtocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
@@ -92,6 +94,21 @@ fn statistics_follow_connections_logins_and_jobs() {
     drop((permit, session));
     let text = scrape();
     assert_eq!((samples(&text)["doublet_connections"], samples(&text)["doublet_sessions_logged_in"]), (0.0, 0.0));
+}
+
+#[tokio::test]
+async fn jobs_are_counted_by_pool() {
+    let sample = Sample::new();
+    let statistics = Arc::new(statistics(&Arc::new(sample.instance)));
+    let label = JobLabel::new(JobOwner::stranger([192, 0, 2, 1].into()), "imap", "LOGIN");
+    statistics.login_pool.run(label, || ()).await.expect("the queue has space");
+    statistics.login_pool.close();
+    let text = encode(&registry(Arc::clone(&statistics))).expect("writing to a string cannot fail");
+    let samples = samples(&text);
+    assert_eq!(samples["doublet_pool_completed_total{pool=\"login\"}"], 1.0);
+    assert_eq!(samples["doublet_pool_completed_total{pool=\"worker\"}"], 0.0);
+    let labels = "pool=\"login\",protocol=\"imap\",command=\"LOGIN\",class=\"stranger\"";
+    assert_eq!(samples[format!("doublet_pool_jobs_total{{{labels}}}").as_str()], 1.0);
 }
 
 #[test]
