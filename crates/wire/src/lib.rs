@@ -24,6 +24,7 @@ pub mod limits;
 pub mod peer;
 pub mod pool;
 pub mod shutdown;
+pub mod sim;
 pub mod stream;
 pub mod termination;
 pub mod tls;

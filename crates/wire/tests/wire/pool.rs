@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use base::sim::SimClock;
+use wire::sim::full_pool;
 use wire::{JobLabel, JobOwner, PoolError, PoolOptions, RunError, WorkerPool};
 
 fn job() -> JobLabel {
@@ -101,14 +102,15 @@ fn full_queue_refuses_all_owners_but_the_server() {
 
 #[tokio::test]
 async fn refused_job_returns_its_input() {
-    let pool = pool(1, 1);
-    let release = hold_worker(&pool);
-    pool.spawn(job(), || ()).expect("the queue has space");
+    let (pool, busy) = full_pool().expect("a thread starts");
     let refused = pool.run_or_return(job(), "input".to_owned(), |input| input.len()).await;
     assert_eq!(refused, Err(RunError::NotQueued(PoolError::Full, "input".to_owned())));
-    drop(release);
-    assert_eq!(pool.run_or_return(job_of("bob"), "input".to_owned(), |input| input.len()).await, Ok(5));
-    let failed: Result<(), _> = pool.run_or_return(job_of("bob"), 7, |_| panic!("on purpose")).await;
+    drop(busy);
+    while pool.report().depth > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(pool.run_or_return(job(), "input".to_owned(), |input| input.len()).await, Ok(5));
+    let failed: Result<(), _> = pool.run_or_return(job(), 7, |_| panic!("on purpose")).await;
     assert_eq!(failed, Err(RunError::Failed(PoolError::Panicked("on purpose".to_owned()))));
     pool.close();
     assert_eq!(pool.run_or_return(job(), 7, |input| input).await, Err(RunError::NotQueued(PoolError::Closed, 7)));
