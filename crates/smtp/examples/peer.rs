@@ -92,6 +92,7 @@ async fn listen(address: &str, role: &str) -> Result<()> {
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit");
     let clock = Arc::new(ElapsedClock(Instant::now()));
     let backend = Arc::new(AcceptAll);
+    let pool = WorkerPool::new(&PoolOptions::default(), clock.clone()).expect("threads");
     let service = Arc::new(ListenerServices {
         rules: Arc::new(rules),
         recipients: backend.clone(),
@@ -99,7 +100,8 @@ async fn listen(address: &str, role: &str) -> Result<()> {
         acceptor: backend,
         verifier: None,
         tls: Some(Arc::new(tls)),
-        pool: WorkerPool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
+        pool: pool.clone(),
+        login_pool: pool,
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

@@ -81,6 +81,8 @@ fn main() {
 fn start_server() -> SocketAddr {
     let clock = Arc::new(FrozenClock);
     let backend = Arc::new(NullBackend);
+    let options = PoolOptions { workers: 1, ..PoolOptions::default() };
+    let pool = WorkerPool::new(&options, clock.clone()).expect("a thread");
     let service = Arc::new(ListenerServices {
         rules: Arc::new(ListenerRules::reception("mx.b.example", "b.example")),
         recipients: backend.clone(),
@@ -88,7 +90,8 @@ fn start_server() -> SocketAddr {
         acceptor: backend,
         verifier: None,
         tls: None,
-        pool: WorkerPool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock.clone()).expect("a thread"),
+        pool: pool.clone(),
+        login_pool: pool,
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

@@ -2,8 +2,8 @@
 //! only user of tokio on the server side.
 //!
 //! Replies are sent when the session needs more input, so a pipelined group is answered with one write. Queries of the
-//! backend run on the worker pool, except for those it can answer immediately. The reply to a message is delayed until
-//! the message is durable.
+//! backend run on the worker pool, except for those it can answer immediately, and logins, which have a pool of their
+//! own. The reply to a message is delayed until the message is durable.
 //!
 //! The task owns the stream. It ends with QUIT, an error, a time limit, or the shutdown of the server. When the server
 //! drains, an idle session gets 421, and a session in a transaction may complete it until the server closes. A
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use base::{Clock, Random};
 use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
-use sasl::Credentials;
+use sasl::{Check, Credentials, ExchangeStep, LoginError};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{JobLabel, JobOwner, Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::{JobLabel, JobOwner, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
@@ -47,6 +47,8 @@ pub struct ListenerServices {
     pub tls: Option<Arc<Tls>>,
     /// The worker pool for blocking work.
     pub pool: WorkerPool,
+    /// The worker pool that checks logins.
+    pub login_pool: WorkerPool,
     /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
     /// The clock.
@@ -257,17 +259,27 @@ impl ListenerServices {
                 let found = self.pool.run(label, move || recipients.expand(&list)).await;
                 BackendResponse::Members(found.unwrap_or_default())
             }
-            BackendRequest::Login(check) => {
-                let credentials = Arc::clone(&self.credentials);
-                let label = JobLabel::new(owner, "smtp", "AUTH");
-                let step = self.pool.run(label, move || check.run(&*credentials)).await;
-                BackendResponse::Login(step.unwrap_or(sasl::ExchangeStep::Failed(sasl::LoginError::Unavailable)))
-            }
+            BackendRequest::Login(check) => BackendResponse::Login(self.check_login(owner, check).await),
             BackendRequest::Message { submission, helo, trace_bytes } => {
                 BackendResponse::Message(match self.with_results(peer, submission, helo, trace_bytes).await {
                     Ok(submission) => self.accept_message(owner, submission).await,
                     Err(refusal) => Err(refusal),
                 })
+            }
+        }
+    }
+
+    /// Checks a login. If too many logins wait, the client may try again later.
+    async fn check_login(&self, owner: JobOwner, check: Check) -> ExchangeStep {
+        let credentials = Arc::clone(&self.credentials);
+        let label = JobLabel::new(owner, "smtp", "AUTH");
+        let checked = self.login_pool.run_or_return(label, check, move |check| check.run(&*credentials)).await;
+        match checked {
+            Ok(step) => step,
+            Err(RunError::NotQueued(_, check)) => check.withdraw(),
+            Err(RunError::Failed(error)) => {
+                tracing::error!(target: "smtp", %error, "cannot check a login");
+                ExchangeStep::Failed(LoginError::Unavailable)
             }
         }
     }

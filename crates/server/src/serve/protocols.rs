@@ -54,6 +54,7 @@ impl ProtocolServices {
                 verifier: verifier.cloned(),
                 tls,
                 pool: server.pool.clone(),
+                login_pool: server.login_pool.clone(),
                 shutdown: server.shutdown.clone(),
                 clock: Arc::clone(&instance.clock),
                 random: Arc::clone(&instance.random),

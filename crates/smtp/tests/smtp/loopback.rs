@@ -17,6 +17,7 @@ use smtp::connection::{ListenerServices, serve};
 use smtp::listener_rules::{AuthCommandPolicy, ListenerRules, StartTlsPolicy};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use wire::sim::full_pool;
 use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::MemoryBackend;
@@ -81,6 +82,8 @@ pub fn service(
     let backend = Arc::new(MemoryBackend::default());
     let clock = Arc::new(SimClock::new());
     let (tls, certificate) = tls();
+    let options = PoolOptions { workers: 2, ..PoolOptions::default() };
+    let pool = WorkerPool::new(&options, clock.clone()).expect("threads");
     let service = ListenerServices {
         rules: Arc::new(rules),
         recipients: backend.clone(),
@@ -88,7 +91,8 @@ pub fn service(
         acceptor: backend.clone(),
         verifier,
         tls: Some(Arc::new(tls)),
-        pool: WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock.clone()).expect("threads"),
+        login_pool: pool.clone(),
+        pool,
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(5)),
@@ -426,6 +430,38 @@ async fn account_change_ends_the_session_with_421() {
     let text = "421 4.7.0 Account disabled, removed or given another password, closing connection";
     assert_eq!(reply.as_deref(), Some(text), "also within a transaction");
     assert_eq!(stream.next_line().await.expect("the end"), None);
+}
+
+#[tokio::test]
+async fn login_is_deferred_while_too_many_wait() {
+    let (service, _, _) = service(ListenerRules::submission("mx.b.example", "b.example"), None);
+    let mut service = Arc::into_inner(service).expect("the test has the only reference");
+    let (login_pool, busy) = full_pool().expect("a thread starts");
+    service.login_pool = login_pool.clone();
+    let (near, far) = Stream::duplex(1 << 16);
+    tokio::spawn(serve(far, Peer::local(), Arc::new(service), SessionTermination::default()));
+    let mut lines = BufReader::new(near).lines();
+    let mut ask = async |command: &str| {
+        lines.get_mut().write_all(command.as_bytes()).await.expect("the server reads");
+        loop {
+            let line = lines.next_line().await.expect("a line").expect("a reply");
+            if line.as_bytes().get(3) == Some(&b' ') {
+                return line;
+            }
+        }
+    };
+    assert!(ask("").await.starts_with("220 "));
+    assert!(ask("EHLO c.example\r\n").await.starts_with("250 "));
+    for _ in 0..4 {
+        let reply = ask("AUTH PLAIN AGEAc2VjcmV0\r\n").await;
+        assert_eq!(reply, "454 4.7.0 Cannot authenticate now, try again later", "it is no failed attempt");
+    }
+    assert!(ask("NOOP\r\n").await.starts_with("250 "));
+    drop(busy);
+    while login_pool.report().depth > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(ask("AUTH PLAIN AGEAc2VjcmV0\r\n").await.starts_with("235 "));
 }
 
 /// Starts a server that follows a script, with one script per connection.
