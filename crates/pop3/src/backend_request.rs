@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::{NoteId, Uid, UidSet, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile};
 use notes::Marks;
-use sasl::{Check, Login, LoginError, LoginProtocol, PasswordRequest};
+use sasl::{Check, ExchangeStep, Login, LoginError, LoginProtocol, PasswordRequest};
 use store::DurableFuture;
 use wire::Peer;
 
@@ -19,9 +19,9 @@ use crate::limits::{LISTED_PER_JOB, MESSAGES_MAX, REMOVED_PER_TRANSACTION};
 
 /// A request of a session, for a worker.
 pub enum BackendRequest {
-    /// Checks a password and opens the inbox.
+    /// Checks a password.
     Password(PasswordRequest),
-    /// Performs the check of a SASL exchange, and opens the inbox if that was its end.
+    /// Performs the check of a SASL exchange.
     Check(Check),
     /// Opens the inbox of a login.
     Open(Login),
@@ -39,8 +39,8 @@ pub enum BackendResponse {
     Opened(Maildrop),
     /// The login failed.
     Refused(LoginError),
-    /// The next step of a SASL exchange.
-    Exchange(sasl::ExchangeStep),
+    /// The next step of a login.
+    Exchange(ExchangeStep),
     /// A message and the number of its lines to send. The message is `None` if it has vanished.
     Message(Option<Vec<u8>>, Option<u32>),
     /// The messages have been removed.
@@ -101,20 +101,32 @@ impl BackendRequest {
         }
     }
 
+    /// Returns `true` if the request checks a login, which may take the time of a password hash.
+    #[must_use]
+    pub fn checks_login(&self) -> bool {
+        matches!(self, Self::Password(_) | Self::Check(_))
+    }
+
+    /// Returns the response to a login that cannot be checked now. It does not count as a failed attempt.
+    #[must_use]
+    pub fn withdraw(self) -> BackendResponse {
+        match self {
+            Self::Check(check) => BackendResponse::Exchange(check.withdraw()),
+            _ => BackendResponse::Refused(LoginError::Unavailable),
+        }
+    }
+
     /// Executes the request. May block.
     #[must_use]
     pub fn execute(self, accounts: &dyn Accounts, peer: &Peer) -> DurableResponse {
         match self {
             Self::Password(request) => {
                 match accounts.check_password(&peer.login_origin(LoginProtocol::Pop3), &request) {
-                    Ok(login) => open(accounts, peer, &login),
+                    Ok(login) => BackendResponse::Exchange(ExchangeStep::Done { login, message: Vec::new() }).into(),
                     Err(error) => BackendResponse::Refused(error).into(),
                 }
             }
-            Self::Check(check) => match check.run(accounts) {
-                sasl::ExchangeStep::Done { login, .. } => open(accounts, peer, &login),
-                step => BackendResponse::Exchange(step).into(),
-            },
+            Self::Check(check) => BackendResponse::Exchange(check.run(accounts)).into(),
             Self::Open(login) => open(accounts, peer, &login),
             Self::ContinueList(maildrop) => into_response(continue_list(maildrop)),
             Self::Read(file, note, lines) => into_response(read(&file, note, lines)),

@@ -1,8 +1,8 @@
 //! The task of one connection, and the only module that uses tokio.
 //!
-//! It reads lines, passes them to the session, has requests executed on the pool, waits until the result is durable,
-//! and writes the replies. Replies to pipelined commands are sent together. A connection that waits for its client
-//! holds no buffer.
+//! It reads lines, passes them to the session, has requests executed on a pool, waits until the result is durable, and
+//! writes the replies. Logins have a pool of their own. Replies to pipelined commands are sent together. A connection
+//! that waits for its client holds no buffer.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sasl::Mechanism;
 use tokio::io::AsyncWriteExt;
-use wire::{JobLabel, Peer, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::{JobLabel, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::backend::Accounts;
 use crate::backend_request::{BackendRequest, BackendResponse};
@@ -24,6 +24,8 @@ pub struct ListenerServices {
     pub accounts: Arc<dyn Accounts>,
     /// The pool that executes the requests.
     pub pool: WorkerPool,
+    /// The pool that checks logins.
+    pub login_pool: WorkerPool,
     /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.
@@ -162,7 +164,16 @@ impl Connection {
         let accounts = Arc::clone(&self.service.accounts);
         let peer = *self.session.peer();
         let label = JobLabel::new(self.session.job_owner(), "pop3", request.command());
-        let done = self.service.pool.run(label, move || request.execute(accounts.as_ref(), &peer)).await;
+        let execute = move |request: BackendRequest| request.execute(accounts.as_ref(), &peer);
+        let done = if request.checks_login() {
+            match self.service.login_pool.run_or_return(label, request, execute).await {
+                Ok(done) => Ok(done),
+                Err(RunError::NotQueued(_, request)) => Ok(request.withdraw().into()),
+                Err(RunError::Failed(error)) => Err(error),
+            }
+        } else {
+            self.service.pool.run(label, move || execute(request)).await
+        };
         let response = match done {
             Ok(done) => match done.durable {
                 Some(durable) => {

@@ -173,9 +173,12 @@ impl Session {
         }
     }
 
-    /// Returns the reply that announces the server's shutdown.
+    /// Returns the reply that announces the server's shutdown, and withdraws an exchange in progress.
     #[must_use]
-    pub fn shutdown_reply(&self) -> String {
+    pub fn shutdown_reply(&mut self) -> String {
+        if let Some(exchange) = self.exchange.take() {
+            exchange.withdraw();
+        }
         err("[SYS/TEMP] the server is shutting down, try again later")
     }
 

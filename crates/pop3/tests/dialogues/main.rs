@@ -24,6 +24,7 @@ use sasl::{
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 use tokio::io::AsyncWriteExt;
+use wire::sim::full_pool;
 use wire::{ClientTls, Peer, PoolOptions, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
@@ -88,9 +89,11 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
     let tls = Tls::new(certificate.cert.pem().as_bytes(), certificate.signing_key.serialize_pem().as_bytes())
         .expect("a pair");
     let ended_logins = Arc::new(AtomicUsize::new(0));
+    let pool = WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads");
     let mut service = ListenerServices {
         accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), ended_logins: Arc::clone(&ended_logins) }),
-        pool: WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
+        login_pool: pool.clone(),
+        pool,
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
         mechanisms: Mechanism::WITH_PASSWORD.to_vec(),
@@ -489,6 +492,18 @@ async fn login_ends_if_the_mail_file_cannot_be_opened() {
     );
     check(&world, Peer::local(), &dialogue).await;
     assert_eq!(world.ended_logins.load(Ordering::Relaxed), 2, "once for each failed login");
+}
+
+#[tokio::test]
+async fn login_is_deferred_while_too_many_wait() {
+    let (login_pool, _busy) = full_pool().expect("a thread starts");
+    let world = world_with(&[], |service| service.login_pool = login_pool);
+    let refused = "S: -ERR [SYS/TEMP] cannot authenticate now, try again later\n";
+    let password = format!("C: USER ann@acme.test\nC: PASS sesame\nS: +OK send PASS\n{refused}");
+    let plain = format!("C: AUTH PLAIN {}\n{refused}", encode_line(b"\0ann@acme.test\0sesame"));
+    let scram = format!("C: AUTH SCRAM-SHA-256 {}\n{refused}", encode_line(CLIENT_FIRST.as_bytes()));
+    let dialogue = format!("S: +OK *\n{password}{plain}{scram}{password}C: QUIT\nS: +OK bye\nEND");
+    check(&world, Peer::local(), &dialogue).await;
 }
 
 #[tokio::test]

@@ -70,6 +70,7 @@ impl ProtocolServices {
             pop3: Arc::new(pop3::ListenerServices {
                 accounts: Arc::clone(logins) as Arc<dyn pop3::backend::Accounts>,
                 pool: server.pool.clone(),
+                login_pool: server.login_pool.clone(),
                 tls: Some(Arc::clone(&server.tls)),
                 hostname: hostname.to_owned(),
                 mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
