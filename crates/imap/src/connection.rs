@@ -242,9 +242,9 @@ impl Connection {
         if task.needs_no_disk(&self.work.session) {
             return Ok(self.work.perform(task));
         }
+        let label = self.work.session.job_label(task.command());
         let placeholder = Box::new(self.work.placeholder());
         let mut work = std::mem::replace(&mut self.work, placeholder);
-        let label = self.work.session.job_label(task.command());
         let visited = self.service.pool.run(label, move || {
             let timer = SliceTimer::start(&work.session.context);
             let action = work.perform(task);
