@@ -38,6 +38,8 @@ pub mod store;
 pub mod subscribe;
 pub mod thread;
 
+use sasl::LoginError;
+
 use crate::codec::command::{Command, CommandBody};
 use crate::codec::{ResponseStatus, ResponseWriter, SyntaxError, Verb};
 use crate::error::{Error, Result};
@@ -55,6 +57,25 @@ impl Session {
     pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut ResponseWriter) -> ConnectionAction {
         let started = self.begin_command(verb, command.tag, out).and_then(|()| start(self, command.body, out));
         self.proceed(started, out)
+    }
+
+    /// Refuses a command that logs in, because no login can be checked now.
+    pub fn refuse_login(
+        &mut self,
+        verb: &'static Verb,
+        command: Command,
+        out: &mut ResponseWriter,
+    ) -> ConnectionAction {
+        let begun = self.begin_command(verb, command.tag, out);
+        let refused = begun.map(|()| CommandOutcome::Reply(login::refuse_login(self, LoginError::Unavailable)));
+        self.proceed(refused, out)
+    }
+
+    /// Ends an exchange because its next line cannot be checked now. The exchange is withdrawn.
+    pub fn refuse_answer(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
+        self.withdraw_exchange();
+        let refused = login::refuse_login(self, LoginError::Unavailable);
+        self.proceed(Ok(CommandOutcome::Reply(refused)), out)
     }
 
     /// Processes the line that the client sent after a continuation request.

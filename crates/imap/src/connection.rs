@@ -6,6 +6,9 @@
 //! there is nothing to report to the client. A long response visits the pool once per slice, and the next slice is
 //! produced only after the client has received the previous one.
 //!
+//! Logins are checked in a pool of their own, one at a time: a worker that comes to a login leaves it and what follows
+//! to the connection, so that no password hash keeps a worker.
+//!
 //! Memory: between commands a connection holds its session and no buffer. TLS keeps its own buffers. DEFLATE releases
 //! as much as it can when the client has been silent for a while.
 //!
@@ -21,7 +24,7 @@ use std::time::Duration;
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use wire::{Peer, PoolError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::{Peer, PoolError, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::codec::command::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
@@ -36,6 +39,8 @@ pub struct ListenerServices {
     pub tls: Option<Arc<Tls>>,
     /// The pool that runs blocking work.
     pub pool: WorkerPool,
+    /// The pool that checks logins.
+    pub login_pool: WorkerPool,
     /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
 }
@@ -52,7 +57,7 @@ pub async fn serve(
         session.set_encrypted(stream.channel_bindings());
     }
     let decoder = CommandDecoder::new(session.mode());
-    let work = Box::new(ConnectionState { session, decoder, out: ResponseWriter::new() });
+    let work = Box::new(ConnectionState { session, decoder, deferred: None, out: ResponseWriter::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, termination };
     tracing::debug!(target: "imap", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
@@ -85,6 +90,8 @@ struct Connection {
 struct ConnectionState {
     session: Session,
     decoder: CommandDecoder,
+    /// A login that was decoded by a worker, which must not check it.
+    deferred: Option<Box<(&'static Verb, Command)>>,
     out: ResponseWriter,
 }
 
@@ -242,6 +249,9 @@ impl Connection {
         if task.needs_no_disk(&self.work.session) {
             return Ok(self.work.perform(task));
         }
+        if task.checks_login(&self.work.session) {
+            return Ok(self.check_login(task).await);
+        }
         let label = self.work.session.job_label(task.command());
         let placeholder = Box::new(self.work.placeholder());
         let mut work = std::mem::replace(&mut self.work, placeholder);
@@ -259,18 +269,44 @@ impl Connection {
                 }
                 Ok(action)
             }
-            Err(error) => {
-                let text = match &error {
-                    PoolError::Full => "[LIMIT] too many requests of your account are waiting, try again later",
-                    _ => "[SERVERBUG] internal error, closing connection",
-                };
-                if let PoolError::Panicked(text) = &error {
-                    tracing::error!(fault = text, "a command panicked");
-                }
-                self.work.out.untagged_status(ResponseStatus::Bye, text);
-                Ok(ConnectionAction::Close)
-            }
+            Err(error) => Ok(self.end_without_state(&error)),
         }
+    }
+
+    /// Runs a task that checks a login in the pool for logins. If too many logins wait, the client may try again later,
+    /// and the connection goes on.
+    async fn check_login(&mut self, task: WorkerTask) -> ConnectionAction {
+        let label = self.work.session.job_label(task.command());
+        let placeholder = Box::new(self.work.placeholder());
+        let work = std::mem::replace(&mut self.work, placeholder);
+        let checked = self.service.login_pool.run_or_return(label, (work, task), |(mut work, task)| {
+            let action = work.perform(task);
+            (work, action)
+        });
+        match checked.await {
+            Ok((work, action)) => {
+                self.work = work;
+                action
+            }
+            Err(RunError::NotQueued(_, (work, task))) => {
+                self.work = work;
+                self.work.refuse_login(task)
+            }
+            Err(RunError::Failed(error)) => self.end_without_state(&error),
+        }
+    }
+
+    /// Ends the connection because a pool did not return its state.
+    fn end_without_state(&mut self, error: &PoolError) -> ConnectionAction {
+        let text = match error {
+            PoolError::Full => "[LIMIT] too many requests of your account are waiting, try again later",
+            _ => "[SERVERBUG] internal error, closing connection",
+        };
+        if let PoolError::Panicked(text) = error {
+            tracing::error!(fault = text, "a command panicked");
+        }
+        self.work.out.untagged_status(ResponseStatus::Bye, text);
+        ConnectionAction::Close
     }
 
     /// Sends the output once it is durable.
@@ -324,7 +360,10 @@ impl Connection {
     fn write_good_bye(&mut self, silence: &WaitEnd) {
         let text = match silence {
             WaitEnd::TooLong => "[UNAVAILABLE] the connection was idle for too long",
-            WaitEnd::Draining => "[UNAVAILABLE] the server is shutting down, try again later",
+            WaitEnd::Draining => {
+                self.work.session.withdraw_exchange();
+                "[UNAVAILABLE] the server is shutting down, try again later"
+            }
             WaitEnd::Dismissed => "the account was disabled, removed or given another password",
             WaitEnd::Ended | WaitEnd::Woken => return,
         };
@@ -350,10 +389,15 @@ impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.replacement();
-        Self { decoder: CommandDecoder::new(session.mode()), session, out: ResponseWriter::new() }
+        Self { decoder: CommandDecoder::new(session.mode()), session, deferred: None, out: ResponseWriter::new() }
     }
 
+    /// Returns the next command or other input. A login that a worker left comes first.
     fn decode(&mut self) -> DecodeResult {
+        if let Some(deferred) = self.deferred.take() {
+            let (verb, command) = *deferred;
+            return DecodeResult::Command(verb, command);
+        }
         self.decoder.set_mode(self.session.mode());
         self.decoder.decode()
     }
@@ -366,12 +410,25 @@ impl ConnectionState {
         }
     }
 
-    /// Executes the other commands that have arrived, until there is enough output to send or others should get their
-    /// turn.
+    /// Refuses a login that cannot be checked now.
+    fn refuse_login(&mut self, task: WorkerTask) -> ConnectionAction {
+        match task {
+            WorkerTask::Execute(verb, command) => self.session.refuse_login(verb, command, &mut self.out),
+            WorkerTask::Answer(_) => self.session.refuse_answer(&mut self.out),
+            WorkerTask::Resume => ConnectionAction::Ready,
+        }
+    }
+
+    /// Executes the other commands that have arrived, until there is enough output to send, others should get their turn,
+    /// or a login follows.
     fn execute_pipelined(&mut self, mut action: ConnectionAction, timer: &SliceTimer) -> ConnectionAction {
         while action == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES && !timer.is_over() {
             action = match self.decode() {
                 DecodeResult::Incomplete => break,
+                DecodeResult::Command(verb, command) if self.session.checks_login(verb) => {
+                    self.deferred = Some(Box::new((verb, command)));
+                    break;
+                }
                 DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
                 other => self.handle_non_command(other),
             };
@@ -402,6 +459,15 @@ impl WorkerTask {
         match self {
             Self::Execute(verb, _) => Some(verb.name),
             Self::Resume | Self::Answer(_) => None,
+        }
+    }
+
+    /// Returns `true` if the task may check a login.
+    fn checks_login(&self, session: &Session) -> bool {
+        match self {
+            Self::Execute(verb, _) => session.checks_login(verb),
+            Self::Answer(_) => session.is_authenticating(),
+            Self::Resume => false,
         }
     }
 

@@ -253,6 +253,26 @@ impl Session {
         self.fault.take()
     }
 
+    /// Returns `true` if the command may check a login, which may take the time of a password hash.
+    #[must_use]
+    pub fn checks_login(&self, verb: &Verb) -> bool {
+        self.account.is_none() && verb.is_login()
+    }
+
+    /// Returns `true` if the next line belongs to a login, so that processing it may take the time of a password hash.
+    #[must_use]
+    pub fn is_authenticating(&self) -> bool {
+        matches!(self.task, Some(Task::Sasl(_)))
+    }
+
+    /// Ends an exchange in progress because the server ends the connection. The exchange is withdrawn.
+    pub fn withdraw_exchange(&mut self) {
+        match self.task.take() {
+            Some(Task::Sasl(exchange)) => exchange.withdraw(),
+            task => self.task = task,
+        }
+    }
+
     /// Records that the connection is now encrypted, and its channel bindings.
     pub fn set_encrypted(&mut self, channel_bindings: Vec<ChannelBinding>) {
         self.peer = self.peer.encrypted();
@@ -332,6 +352,10 @@ impl Session {
                 return self.finish(TaggedReply::error(&error), out);
             }
             Ok(CommandOutcome::Job(job)) => Task::Job(job),
+            Ok(CommandOutcome::NextJob(job)) => {
+                self.task = Some(Task::Job(job));
+                return ConnectionAction::Unfinished;
+            }
             Ok(CommandOutcome::Sasl(exchange)) => Task::Sasl(exchange),
             Ok(CommandOutcome::Idle) => Task::Idle,
         };

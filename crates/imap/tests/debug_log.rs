@@ -121,8 +121,13 @@ async fn connection_open_and_close_are_logged() {
     let world = TestServer::new();
     let clock = Arc::new(base::sim::SimClock::new());
     let pool = WorkerPool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock).expect("threads start");
-    let service =
-        imap::ListenerServices { context: Arc::clone(&world.context), tls: None, pool, shutdown: Shutdown::new() };
+    let service = imap::ListenerServices {
+        context: Arc::clone(&world.context),
+        tls: None,
+        login_pool: pool.clone(),
+        pool,
+        shutdown: Shutdown::new(),
+    };
     let (stream, mut client) = Stream::duplex(1_024);
     client.write_all(b"a LOGIN alice secret\r\nb LOGOUT\r\n").await.expect("the stream takes a few bytes");
     imap::serve(stream, Peer::local(), Arc::new(service), SessionTermination::default()).await.expect("a proper end");

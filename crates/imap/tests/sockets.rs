@@ -8,27 +8,44 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use imap::ListenerServices;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
+use wire::sim::{BusyWorker, full_pool};
+use wire::{JobLabel, JobOwner, Peer, PoolOptions, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::world::{TestServer, deliver};
 
 struct Server {
     address: std::net::SocketAddr,
+    pool: WorkerPool,
+    login_pool: WorkerPool,
     shutdown: Shutdown,
     termination: SessionTermination,
     world: TestServer,
 }
 
+fn start_pool(workers: usize) -> WorkerPool {
+    let options = PoolOptions { workers, ..PoolOptions::default() };
+    WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads start")
+}
+
 /// Serves a new world on a port that the system chooses.
 async fn server() -> Server {
+    server_with(start_pool(1)).await
+}
+
+/// Serves a new world with a pool for logins.
+async fn server_with(login_pool: WorkerPool) -> Server {
     let world = TestServer::new();
-    let clock = Arc::new(SimClock::new());
-    let pool = WorkerPool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
+    let pool = start_pool(2);
     let shutdown = Shutdown::new();
     let termination = SessionTermination::default();
     let all_sessions = termination.clone();
-    let service =
-        Arc::new(ListenerServices { context: Arc::clone(&world.context), tls: None, pool, shutdown: shutdown.clone() });
+    let service = Arc::new(ListenerServices {
+        context: Arc::clone(&world.context),
+        tls: None,
+        pool: pool.clone(),
+        login_pool: login_pool.clone(),
+        shutdown: shutdown.clone(),
+    });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {
@@ -38,7 +55,7 @@ async fn server() -> Server {
             tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, all_sessions));
         }
     });
-    Server { address, shutdown, termination, world }
+    Server { address, pool, login_pool, shutdown, termination, world }
 }
 
 struct Client {
@@ -143,6 +160,69 @@ async fn long_line_after_a_continuation_request_ends_the_connection() {
     client.send(&long).await;
     assert_eq!(client.until(goodbye).await, goodbye);
     assert!(client.closed().await);
+}
+
+/// Waits until no job of a pool waits.
+async fn drain(pool: &WorkerPool) {
+    while pool.report().depth > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+const DEFERRED: &str = "NO [UNAVAILABLE] cannot authenticate now, try again later\r\n";
+
+#[tokio::test]
+async fn login_is_deferred_while_too_many_wait() {
+    let (login_pool, busy) = full_pool().expect("a thread starts");
+    let server = server_with(login_pool.clone()).await;
+    let mut client = Client::connect(&server).await;
+    // SELECT is refused by a worker, which must not check the logins that follow.
+    let logins = "b LOGIN alice secret\r\nc LOGIN alice secret\r\nd AUTHENTICATE PLAIN AGFsaWNlAHNlY3JldA==\r\n";
+    client.send(format!("a SELECT INBOX\r\n{logins}e NOOP\r\n").as_bytes()).await;
+    let response = client.until("e OK NOOP completed\r\n").await;
+    let refused = format!("a BAD log in first\r\nb {DEFERRED}c {DEFERRED}d {DEFERRED}");
+    assert_eq!(response, format!("{refused}e OK NOOP completed\r\n"), "three failed logins would end the connection");
+    drop(busy);
+    drain(&login_pool).await;
+    client.send(b"f AUTHENTICATE PLAIN\r\n").await;
+    client.until("+ \r\n").await;
+    let busy = BusyWorker::occupy(&login_pool).expect("the queue has space");
+    let label = JobLabel::new(JobOwner::account("busy"), "test", "JOB");
+    login_pool.spawn(label, || ()).expect("the queue has space");
+    client.send(b"AGFsaWNlAHNlY3JldA==\r\n").await;
+    assert_eq!(client.until("\r\n").await, format!("f {DEFERRED}"));
+    drop(busy);
+    drain(&login_pool).await;
+    client.command("g LOGIN alice secret").await;
+}
+
+#[tokio::test]
+async fn commands_run_while_logins_wait() {
+    let server = server().await;
+    let mut user = Client::logged_in(&server).await;
+    let busy = BusyWorker::occupy(&server.login_pool).expect("the queue has space");
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        let mut stranger = Client::connect(&server).await;
+        stranger.send(b"a LOGIN alice secret\r\nb SELECT INBOX\r\n").await;
+        strangers.push(stranger);
+    }
+    while server.login_pool.report().depth < strangers.len() {
+        tokio::task::yield_now().await;
+    }
+    assert!(user.command("a SELECT INBOX").await.contains("* 0 EXISTS\r\n"));
+    drop(busy);
+    for stranger in &mut strangers {
+        stranger.until("b OK ").await;
+    }
+    server.pool.close();
+    server.login_pool.close();
+    let jobs = |pool: &WorkerPool| {
+        let verbs = pool.verbs().into_iter();
+        verbs.map(|(verb, class, _)| format!("{} {}", verb.command, class.name())).collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(&server.pool), ["LOGIN stranger", "SELECT account"]);
+    assert_eq!(jobs(&server.login_pool), ["LOGIN stranger", "JOB account"]);
 }
 
 #[tokio::test]

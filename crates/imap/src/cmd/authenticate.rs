@@ -44,7 +44,7 @@ fn proceed(session: &mut Session, step: ExchangeStep, out: &mut ResponseWriter) 
             let next = check.run(&*session.context.accounts);
             proceed(session, next, out)
         }
-        ExchangeStep::Done { login, .. } => login::complete_login(session, login),
-        ExchangeStep::Failed(error) => login::refuse_login(session, error),
+        ExchangeStep::Done { login, .. } => login::complete_login(login),
+        ExchangeStep::Failed(error) => login::refuse_login(session, error).into(),
     }
 }

@@ -1,48 +1,62 @@
 //! LOGIN (RFC 9051 §6.2.3), and the end of every kind of login.
+//!
+//! A login is checked in the pool for logins. The mail file is opened in a second job, by a worker, because that may
+//! wait for the disk.
 
 use std::sync::Arc;
 
 use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
 
 use super::capability;
-use crate::codec::ResponseStatus;
-use crate::session::{Account, CommandOutcome, Session, TaggedReply};
+use crate::codec::{ResponseStatus, ResponseWriter};
+use crate::error::Result;
+use crate::session::{Account, CommandOutcome, Session, SlicedCommand, TaggedReply};
 
 /// Logs in with a password.
 pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
     match check_password(session, user, password) {
-        Ok(login) => complete_login(session, login),
-        Err(error) => refuse_login(session, error),
+        Ok(login) => complete_login(login),
+        Err(error) => refuse_login(session, error).into(),
     }
 }
 
-/// Completes the login of a client that has proved its identity: opens its mail file and replies.
-pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
-    let login = login.authorization;
-    match session.context.accounts.open(&login) {
-        Ok(file) => {
-            session.account = Some(Account { login: login.into(), file: Arc::new(file) });
-            TaggedReply::ok("logged in").with_code(capability::capability_code(session)).into()
-        }
-        Err(error) => {
-            session.context.accounts.end_login(&session.peer.login_origin(LoginProtocol::Imap));
-            refuse_login(session, error)
-        }
-    }
+/// Completes the login of a client that has proved its identity: opens its mail file in another job, and replies.
+pub fn complete_login(login: Login) -> CommandOutcome {
+    CommandOutcome::NextJob(Box::new(OpenMailFile(login)))
 }
 
 /// Ends a failed login, and counts it against the client if it was an attempt.
-pub fn refuse_login(session: &mut Session, error: LoginError) -> CommandOutcome {
+pub fn refuse_login(session: &mut Session, error: LoginError) -> TaggedReply {
     session.peer.warn_of_channel_binding(LoginProtocol::Imap, error);
     if error.is_failed_attempt() {
         session.login_failures = session.login_failures.saturating_add(1);
     }
     let (status, text) = reply(error);
-    TaggedReply { status, ..TaggedReply::ok(text) }.into()
+    TaggedReply { status, ..TaggedReply::ok(text) }
+}
+
+/// The end of a login whose mail file is not open yet.
+struct OpenMailFile(Login);
+
+impl SlicedCommand for OpenMailFile {
+    fn step(&mut self, session: &mut Session, _: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        let login = self.0.authorization.as_str();
+        let reply = match session.context.accounts.open(login) {
+            Ok(file) => {
+                session.account = Some(Account { login: login.into(), file: Arc::new(file) });
+                TaggedReply::ok("logged in").with_code(capability::capability_code(session))
+            }
+            Err(error) => {
+                session.context.accounts.end_login(&session.peer.login_origin(LoginProtocol::Imap));
+                refuse_login(session, error)
+            }
+        };
+        Ok(Some(reply))
+    }
 }
 
 /// Checks a password. Returns [`LoginError::TlsRequired`] if others could read it on this connection.
-fn check_password(session: &Session, user: &str, password: &[u8]) -> Result<Login, LoginError> {
+fn check_password(session: &Session, user: &str, password: &[u8]) -> std::result::Result<Login, LoginError> {
     if !session.peer.is_private() {
         return Err(LoginError::TlsRequired);
     }

@@ -94,6 +94,12 @@ impl Verb {
         LIGHT.contains(&self.name)
     }
 
+    /// Returns `true` if the verb logs in.
+    #[must_use]
+    pub fn is_login(&self) -> bool {
+        matches!(self.name, "LOGIN" | "AUTHENTICATE")
+    }
+
     const fn without_pipelining(mut self) -> Self {
         self.flow = Forbidden;
         self

@@ -16,6 +16,8 @@ pub enum CommandOutcome {
     Reply(TaggedReply),
     /// The command produces its response in slices.
     Job(Box<dyn SlicedCommand>),
+    /// Like `Job`, but the first slice is produced in another job of the worker pool.
+    NextJob(Box<dyn SlicedCommand>),
     /// The command asks for a line of AUTHENTICATE.
     Sasl(Exchange),
     /// The command waits for DONE.

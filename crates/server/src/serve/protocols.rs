@@ -125,6 +125,7 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServ
         context: Arc::new(context.with_full_text(Arc::new(move || full_text.open_existing()))),
         tls: Some(Arc::clone(&server.tls)),
         pool: server.pool.clone(),
+        login_pool: server.login_pool.clone(),
         shutdown: server.shutdown.clone(),
     })
 }
