@@ -2,7 +2,7 @@
 //!
 //! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the
 //! message, runs on the worker pool, and returns a [`CallOutcome`]. The reply is sent when the ticket in the
-//! [`CallOutcome`] is durable. Streaming calls consist of such steps.
+//! [`CallOutcome`] is durable. Streaming calls consist of such steps. Logins have a pool of their own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use http::{Request, Response};
 use mail::submission::SubmissionService;
 use notes::Databases;
 use proto::v1;
-use sasl::Mechanism;
+use sasl::{LoginError, Mechanism};
 use store::Ticket;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
-use wire::{Shutdown, WorkerPool};
+use wire::{RunError, Shutdown, WorkerPool};
 
 use crate::admission::Caller;
 use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
@@ -74,6 +74,8 @@ pub struct Services {
     pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.
     pub pool: WorkerPool,
+    /// The pool that checks logins.
+    pub login_pool: WorkerPool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The random number generator for tokens.
@@ -134,6 +136,30 @@ impl Service {
             self.services.databases.store().durable(ticket).await.map_err(notes::Error::from)?;
         }
         Ok(done.reply)
+    }
+
+    /// Checks a login in the pool for logins. Returns [`LoginError::Unavailable`] if too many logins wait, after
+    /// `withdraw` got the input back. Work is skipped if its caller has gone before its turn.
+    pub(crate) async fn check_login<S, R, F>(&self, caller: &Caller, input: S, check: F, withdraw: fn(S)) -> Result<R>
+    where
+        S: Send + 'static,
+        R: Send + 'static,
+        F: FnOnce(&CallContext, S) -> Result<R> + Send + 'static,
+    {
+        let context = CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone());
+        let pool = &self.services.login_pool;
+        let checked = pool.run_or_return(caller.job_label(), input, move |input| check(&context, input)).await;
+        match checked {
+            Ok(outcome) => outcome,
+            Err(RunError::NotQueued(_, input)) => {
+                withdraw(input);
+                Err(Error::Login(LoginError::Unavailable))
+            }
+            Err(RunError::Failed(error)) => {
+                tracing::error!(target: "rpc", %error, call = caller.path, "a call did not run to completion");
+                Err(Error::Unavailable)
+            }
+        }
     }
 
     /// Serves a call with one message and one reply.

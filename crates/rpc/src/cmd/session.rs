@@ -13,7 +13,7 @@ use crate::service::CallOutcome;
 use crate::session::{Session, SessionOwner};
 
 /// Checks a password and starts a session.
-pub(crate) fn login(context: &CallContext, request: v1::LoginRequest) -> Result<CallOutcome<v1::LoginReply>> {
+pub(crate) fn login(context: &CallContext, request: v1::LoginRequest) -> Result<v1::LoginReply> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::InvalidCredentials));
     }
@@ -22,8 +22,7 @@ pub(crate) fn login(context: &CallContext, request: v1::LoginRequest) -> Result<
     let origin = context.caller.peer.numbered(slot.number()).login_origin(LoginProtocol::Native);
     let checked = PasswordRequest::without_sasl(request.login.as_bytes(), request.password.as_bytes())
         .and_then(|request| accounts.check_password(&origin, &request));
-    let login = checked.map_err(Error::Login)?;
-    Ok(CallOutcome::immediate(begin(context, login, slot)?))
+    begin(context, checked.map_err(Error::Login)?, slot)
 }
 
 /// Returns information about the caller's session.
@@ -66,6 +65,11 @@ impl LoginExchange {
     pub(crate) fn step(self, context: &CallContext, response: &[u8]) -> Result<ExchangeReply> {
         check_length(response)?;
         proceed(context, self.slot, self.exchange.step(response))
+    }
+
+    /// Ends the exchange because it cannot be checked now. It does not count as a failed attempt.
+    pub(crate) fn withdraw(self) {
+        self.exchange.withdraw();
     }
 }
 

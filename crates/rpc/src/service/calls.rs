@@ -19,11 +19,14 @@ use crate::cmd::{
 type Outcome<R> = Result<Response<R>, Status>;
 
 table! { Sessions {
-    login: LoginRequest => LoginReply = session::login;
     get_session: GetSessionRequest => Session = session::get;
     logout: LogoutRequest => LogoutReply = session::logout;
 }
     type AuthenticateStream = Replies<v1::AuthenticateReply>;
+
+    async fn login(&self, request: Request<v1::LoginRequest>) -> Outcome<v1::LoginReply> {
+        exchange::login(self, request).await
+    }
 
     async fn authenticate(
         &self,

@@ -1,13 +1,14 @@
-//! Login through SASL, where messages of the client and of the server alternate on one stream, and the description of
-//! the server.
+//! Login with a password, login through SASL, where messages of the client and of the server alternate on one stream,
+//! and the description of the server.
 
 use std::sync::Arc;
 
 use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::{CallOutcome, Replies, Service, replies, split_request};
-use crate::cmd::session::LoginExchange;
+use super::{Replies, Service, replies, split_request};
+use crate::cmd::CallContext;
+use crate::cmd::session::{self, LoginExchange};
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 
@@ -18,6 +19,15 @@ struct AuthenticateState {
     dialogue: Option<LoginExchange>,
     steps: usize,
     is_over: bool,
+}
+
+/// Serves `Login`.
+pub(super) async fn login(
+    service: &Service,
+    request: Request<v1::LoginRequest>,
+) -> std::result::Result<Response<v1::LoginReply>, Status> {
+    let (caller, message) = split_request(request)?;
+    Ok(Response::new(service.check_login(&caller, message, session::login, drop).await?))
 }
 
 /// Serves `Authenticate`.
@@ -48,15 +58,16 @@ async fn step(
     }
     let dialogue = exchange.dialogue.take();
     let options = Arc::clone(&service.options);
-    let (reply, dialogue) = service
-        .run_on_worker(caller, move |context| {
-            let step = match dialogue {
-                Some(dialogue) => dialogue.step(context, &message.response),
-                None => LoginExchange::begin(context, &options.mechanisms, &message),
-            };
-            step.map(CallOutcome::immediate)
-        })
-        .await?;
+    let check = move |context: &CallContext, dialogue: Option<LoginExchange>| match dialogue {
+        Some(dialogue) => dialogue.step(context, &message.response),
+        None => LoginExchange::begin(context, &options.mechanisms, &message),
+    };
+    let withdraw = |dialogue: Option<LoginExchange>| {
+        if let Some(dialogue) = dialogue {
+            dialogue.withdraw();
+        }
+    };
+    let (reply, dialogue) = service.check_login(caller, dialogue, check, withdraw).await?;
     exchange.is_over = dialogue.is_none();
     exchange.dialogue = dialogue;
     Ok(Some((reply, exchange)))

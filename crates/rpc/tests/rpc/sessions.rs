@@ -6,6 +6,7 @@ use proto::v1;
 use rpc::session::SessionLimits;
 use sasl::Mechanism;
 use tonic::{Code, Status};
+use wire::sim::{BusyWorker, full_pool};
 
 use crate::world::{Client, PASSWORD, TestServer, canonical, plan, refusal, refused};
 
@@ -83,6 +84,43 @@ async fn sasl_exchange_begins_a_session() {
     assert_eq!(refusal(begin("NO-SUCH", b"").await), refused(Code::Unimplemented, "unsupported"));
     let long = vec![b'x'; 4_097];
     assert_eq!(refusal(begin("PLAIN", &long).await), refused(Code::InvalidArgument, "malformed"));
+}
+
+#[tokio::test]
+async fn login_is_deferred_while_too_many_wait() {
+    let (login_pool, busy) = full_pool().expect("a thread starts");
+    let server = TestServer::with_login_pool(login_pool, |_| {});
+    let client = server.connect().await;
+    assert_eq!(refusal(client.try_log_in("ann", PASSWORD).await), refused(Code::Unavailable, "unavailable"));
+    let response = [b"\0bob\0", PASSWORD.as_bytes()].concat();
+    let message = v1::AuthenticateRequest { mechanism: "PLAIN".to_owned(), response };
+    let outcome = match client.sessions().authenticate(futures_util::stream::iter([message])).await {
+        Ok(replies) => replies.into_inner().message().await,
+        Err(status) => Err(status),
+    };
+    assert_eq!(refusal(outcome), refused(Code::Unavailable, "unavailable"));
+    assert_eq!(server.service().sessions().count(), 0);
+    drop(busy);
+    while server.login_pool.report().depth > 0 {
+        tokio::task::yield_now().await;
+    }
+    let token = client.try_log_in("ann", PASSWORD).await.expect("the connection goes on").token;
+    assert_eq!(owner(&client.with_token(&token)).await.expect("a session"), canonical("ann"));
+}
+
+#[tokio::test]
+async fn calls_are_served_while_logins_wait() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let busy = BusyWorker::occupy(&server.login_pool).expect("the queue has space");
+    let stranger = server.connect().await;
+    let login = tokio::spawn(async move { stranger.try_log_in("bob", PASSWORD).await });
+    while server.login_pool.report().depth < 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(owner(&ann).await.expect("a session"), canonical("ann"));
+    drop(busy);
+    login.await.expect("no panic").expect("the password is right");
 }
 
 #[tokio::test]

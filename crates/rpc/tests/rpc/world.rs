@@ -57,6 +57,7 @@ pub struct TestServer {
     pub indexes: Arc<TestIndexer>,
     pub accounts: Arc<TestAccounts>,
     pub shutdown: Shutdown,
+    pub login_pool: WorkerPool,
     service: Arc<Service>,
 }
 
@@ -68,6 +69,12 @@ impl TestServer {
 
     /// Starts the server with changed options.
     pub fn with(change: impl FnOnce(&mut ServiceOptions)) -> Self {
+        let options = PoolOptions { workers: 1, ..PoolOptions::default() };
+        Self::with_login_pool(WorkerPool::new(&options, Arc::new(SimClock::new())).expect("a thread starts"), change)
+    }
+
+    /// Starts the server with a pool for logins and changed options.
+    pub fn with_login_pool(login_pool: WorkerPool, change: impl FnOnce(&mut ServiceOptions)) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
         let store = Store::with_engine(engine, &store::StoreOptions::default()).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
@@ -96,6 +103,7 @@ impl TestServer {
             database_creator: Arc::new(creator),
             submissions,
             pool,
+            login_pool: login_pool.clone(),
             clock: ticks,
             random,
             shutdown: shutdown.clone(),
@@ -109,7 +117,8 @@ impl TestServer {
             sessions: SessionLimits::default(),
         };
         change(&mut options);
-        Self { clock, directory, mail, indexes, accounts, shutdown, service: Service::new(services, options) }
+        let service = Service::new(services, options);
+        Self { clock, directory, mail, indexes, accounts, shutdown, login_pool, service }
     }
 
     /// Connects without a login.

@@ -183,6 +183,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
         database_creator: Arc::new(TemplateDatabaseCreator::new(instance)),
         submissions,
         pool: server.pool.clone(),
+        login_pool: server.login_pool.clone(),
         clock: Arc::clone(&instance.clock),
         random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
