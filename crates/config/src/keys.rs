@@ -253,10 +253,10 @@ configuration! {
     directory: DirectoryKeys {
         /// Memory for the cache of looked-up names.
         name_cache: ByteSize = "16MiB" in ["64KiB", "16GiB"];
-        /// Memory used to compute one password hash (argon2id).
-        password_memory: ByteSize = "19MiB" in ["8KiB", "4GiB"];
+        /// Memory used to compute one password hash (argon2id). Up to four hashes are computed at the same time.
+        password_memory: ByteSize = "19MiB" in ["8KiB", "256MiB"];
         /// Number of passes used to compute one password hash (argon2id).
-        password_rounds: u64 = "2" in ["1", "100"];
+        password_rounds: u64 = "2" in ["1", "8"];
         /// Offers SCRAM-SHA-256 and creates its keys for new passwords. Without it, clients log in with PLAIN and
         /// LOGIN.
         scram: bool = "true";

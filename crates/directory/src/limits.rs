@@ -32,14 +32,12 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Default minimum length of a new password, in characters.
 pub const PASSWORD_CHARACTERS_MIN: usize = 8;
 
-/// Maximum argon2 memory that a stored hash may require, in KiB.
-pub const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
+/// Maximum argon2 memory that a stored hash may require, in KiB. Each thread that checks logins may need as much.
+pub const ARGON2_MEMORY_KIB_MAX: u32 = 256 << 10;
 
-/// Maximum number of argon2 passes that a stored hash may require.
-pub const ARGON2_PASSES_MAX: u32 = 64;
-
-/// Default maximum number of password hashes computed concurrently. Each needs its own memory.
-pub const HASHES_AT_ONCE_MAX: usize = 4;
+/// Maximum number of argon2 passes that a stored hash may require. With the maximum of memory, a login takes about a
+/// second.
+pub const ARGON2_PASSES_MAX: u32 = 8;
 
 /// Minimum number of SCRAM iterations (RFC 7677 §4).
 pub const SCRAM_ITERATIONS_MIN: u32 = 4_096;

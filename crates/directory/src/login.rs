@@ -18,7 +18,7 @@ use sasl::{ClientFinal, ClientFirst};
 use crate::directory::{Directory, DirectoryOptions};
 use crate::error::{AuthError, Error, Result};
 use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
-use crate::password::{self, Decoy, HashSemaphore};
+use crate::password::{self, Decoy};
 use crate::password_cache::{PasswordCache, Proof};
 use crate::person::Person;
 use crate::scram::{self, ProofCheck, ScramKeys};
@@ -32,7 +32,6 @@ pub(crate) struct LoginState {
     /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
     scram_iterations: u32,
-    hash_semaphore: HashSemaphore,
     counts: Counts,
 }
 
@@ -106,7 +105,6 @@ impl LoginState {
             decoy: Decoy::new(&options.passwords, random)?,
             scram_secret: [0; 32],
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
-            hash_semaphore: HashSemaphore::new(options.passwords.at_once_max),
             counts: Counts::default(),
         })
     }
@@ -120,7 +118,6 @@ impl LoginState {
             Ok(attempt) => attempt,
             Err(ThrottleError { retry_after }) => return PasswordCheck::Throttled(retry_after),
         };
-        let _permit = self.hash_semaphore.acquire();
         self.counts.hashes.fetch_add(1, Ordering::Relaxed);
         let Some(stored) = stored else {
             self.decoy.verify_decoy(password);
@@ -144,8 +141,8 @@ impl LoginState {
 }
 
 impl Directory {
-    /// Authenticates a person with a password. Takes the time of an argon2 hash, unless the same login succeeded
-    /// recently.
+    /// Authenticates a person with a password. Takes the time and the memory of an argon2 hash, unless the same login
+    /// succeeded recently. The caller bounds the number of concurrent calls.
     pub fn authenticate(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
         let outcome = self.check_login(login, password, from);
         self.credentials().counts.add(&outcome);

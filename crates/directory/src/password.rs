@@ -10,17 +10,18 @@
 //! preparation leaves nothing is empty, and an empty password never matches (RFC 4616 §2).
 //!
 //! Comparisons take constant time. [`Decoy`] makes the check of an unknown account take as much time as that of a known
-//! one. [`HashSemaphore`] bounds the number of hashes computed concurrently.
+//! one.
+//!
+//! Not included: the number of hashes that are computed concurrently, each in memory of its own, is bounded by the
+//! number of threads on which the caller checks logins.
 
 use std::borrow::Cow;
 
 use argon2::{Algorithm, Argon2, Params, PasswordHash, PasswordHasher, PasswordVerifier, Version};
 use base::Random;
-use base::sync::{Condvar, Mutex};
 
 use crate::limits::{
-    ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, HASHES_AT_ONCE_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN,
-    SCRAM_ITERATIONS_DEFAULT,
+    ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN, SCRAM_ITERATIONS_DEFAULT,
 };
 use crate::scram::ScramKeys;
 
@@ -39,8 +40,6 @@ pub struct PasswordHashOptions {
     pub scram_iterations: Option<u32>,
     /// Minimum length of a new password, in characters after the preparation.
     pub characters_min: usize,
-    /// Maximum number of hashes computed concurrently at login. Further logins wait, so that memory is bounded.
-    pub at_once_max: usize,
 }
 
 impl Default for PasswordHashOptions {
@@ -52,7 +51,6 @@ impl Default for PasswordHashOptions {
             lanes: 1,
             scram_iterations: Some(SCRAM_ITERATIONS_DEFAULT),
             characters_min: PASSWORD_CHARACTERS_MIN,
-            at_once_max: HASHES_AT_ONCE_MAX,
         }
     }
 }
@@ -162,43 +160,6 @@ impl Decoy {
     /// Takes as long as checking a password.
     pub fn verify_decoy(&self, password: &[u8]) {
         let _ = std::hint::black_box(verify(&self.hash, password));
-    }
-}
-
-/// A semaphore that bounds the number of concurrent hash computations. Further callers wait.
-#[derive(Debug)]
-pub struct HashSemaphore {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-impl HashSemaphore {
-    /// Creates a semaphore with `at_once_max` permits, at least one.
-    #[must_use]
-    pub fn new(at_once_max: usize) -> Self {
-        Self { free: Mutex::new(at_once_max.max(1)), freed: Condvar::new() }
-    }
-
-    /// Waits for a permit, which is held until it is dropped.
-    pub fn acquire(&self) -> HashPermit<'_> {
-        let mut free = self.free.lock();
-        self.freed.wait_while(&mut free, |free| *free == 0);
-        *free -= 1;
-        HashPermit { semaphore: self }
-    }
-}
-
-/// The permit to compute a hash.
-#[derive(Debug)]
-#[must_use = "the permit is released when it is dropped"]
-pub struct HashPermit<'t> {
-    semaphore: &'t HashSemaphore,
-}
-
-impl Drop for HashPermit<'_> {
-    fn drop(&mut self) {
-        *self.semaphore.free.lock() += 1;
-        self.semaphore.freed.notify_one();
     }
 }
 
