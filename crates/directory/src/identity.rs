@@ -1,5 +1,5 @@
-//! The identity of a person for access control (all names and all groups, including nested ones), and the deny list
-//! that excludes a person.
+//! The identity of a person for access control (all names and all groups, including nested ones), its digest, and the
+//! deny list that excludes a person.
 //!
 //! Groups are found upwards through the index, from members to the groups that list them. So the cost depends on the
 //! number of groups of the person, not on the size of groups. A person belongs to a group if the group lists any name,
@@ -77,6 +77,26 @@ impl Directory {
             ..Identity::default()
         }))
     }
+}
+
+/// Returns a digest of the names and groups of an identity, whatever their order. Two identities with the same digest
+/// have the same access.
+#[must_use]
+pub fn digest(identity: &Identity) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    for names in [std::slice::from_ref(&identity.name), identity.aliases.as_slice(), identity.groups.as_slice()] {
+        let mut names: Vec<&str> = names.iter().map(Name::canonical).collect();
+        names.sort_unstable();
+        names.dedup();
+        hasher.update(&(names.len() as u64).to_le_bytes());
+        for name in names {
+            hasher.update(&(name.len() as u64).to_le_bytes());
+            hasher.update(name.as_bytes());
+        }
+    }
+    let mut digest = [0; 16];
+    hasher.finalize_xof().fill(&mut digest);
+    digest
 }
 
 fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Name>> {
@@ -159,6 +179,26 @@ fn groups_listing(lookup: &IndexReader<'_>, keys: &[LookupKey]) -> Result<Vec<No
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digest_depends_on_the_set_of_names_and_groups() {
+        let names = |names: &[&str]| names.iter().map(|name| Name::new(name)).collect::<Vec<_>>();
+        let of_ann = |aliases: &[&str], groups: &[&str]| {
+            digest(&Identity { aliases: names(aliases), groups: names(groups), ..Identity::person("Ann/Acme") })
+        };
+        assert_eq!(of_ann(&["a", "ann"], &["Staff", "Sales"]), of_ann(&["ann", "a"], &["Sales", "Staff", "Sales"]));
+        let different = [
+            of_ann(&[], &[]),
+            of_ann(&["a"], &[]),
+            of_ann(&["a", "b"], &[]),
+            of_ann(&["a"], &["b"]),
+            of_ann(&[], &["a"]),
+            digest(&Identity::person("Bob/Acme")),
+        ];
+        for (index, digest) in different.iter().enumerate() {
+            assert!(!different[..index].contains(digest), "{index}");
+        }
+    }
 
     #[test]
     fn wildcards_cover_every_level() {

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use mail::mailbox::MailFile;
-use sasl::{Credentials, LoginError};
+use sasl::{Credentials, LoginError, LoginOrigin};
 
 /// A function that returns the full-text index, or `None` if the server has none. May block.
 pub type FullTextProvider = Arc<dyn Fn() -> search::Result<Option<Arc<search::FullTextIndex>>> + Send + Sync>;
 
 /// Access to passwords and mail files.
 pub trait Accounts: Credentials {
-    /// Opens the mail file of an authenticated login.
-    fn open(&self, login: &str) -> Result<MailFile, LoginError>;
+    /// Opens the mail file of an authenticated login over a connection. The termination of the connection is signalled
+    /// when the identity with which the file was opened changes.
+    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError>;
 }

@@ -82,7 +82,7 @@ struct Connection {
     stream: Option<Stream>,
     work: Box<ConnectionState>,
     service: Arc<ListenerServices>,
-    /// Signals that the account has been disabled, removed or given another password since login.
+    /// Signals that the account or its groups have changed since the login.
     termination: SessionTermination,
 }
 
@@ -364,7 +364,7 @@ impl Connection {
                 self.work.session.withdraw_exchange();
                 "[UNAVAILABLE] the server is shutting down, try again later"
             }
-            WaitEnd::Dismissed => "the account was disabled, removed or given another password",
+            WaitEnd::Dismissed => "the account or its groups were changed, log in again",
             WaitEnd::Ended | WaitEnd::Woken => return,
         };
         self.work.out.untagged_status(ResponseStatus::Bye, text);

@@ -452,7 +452,7 @@ async fn account_change_sends_bye() {
     server.termination.terminate();
     for client in &mut clients {
         let response = client.until("\r\n").await;
-        assert_eq!(response, "* BYE the account was disabled, removed or given another password\r\n");
+        assert_eq!(response, "* BYE the account or its groups were changed, log in again\r\n");
         assert!(client.closed().await);
     }
 }

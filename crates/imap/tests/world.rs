@@ -149,7 +149,7 @@ impl Credentials for MemoryAccounts {
 }
 
 impl Accounts for MemoryAccounts {
-    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, _: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
         let person = Identity::person(format!("{login}@demo.test").as_str());
         let identity = Arc::new(person.authenticated(AuthenticationMethod::Password));
         self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)

@@ -4,10 +4,11 @@
 //! block and are called on worker threads.
 
 use mail::mailbox::MailFile;
-use sasl::{Credentials, LoginError};
+use sasl::{Credentials, LoginError, LoginOrigin};
 
 /// Access to passwords and mail files.
 pub trait Accounts: Credentials {
-    /// Opens the mail file of an authenticated login.
-    fn open(&self, login: &str) -> Result<MailFile, LoginError>;
+    /// Opens the mail file of an authenticated login over a connection. The termination of the connection is signalled
+    /// when the identity with which the file was opened changes.
+    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError>;
 }

@@ -141,12 +141,13 @@ fn into_response(done: mail::Result<DurableResponse>) -> DurableResponse {
 
 /// Opens the inbox of a login. If that fails, the connection is no longer logged in.
 fn open(accounts: &dyn Accounts, peer: &Peer, login: &Login) -> DurableResponse {
-    let opened = match accounts.open(&login.authorization) {
+    let origin = peer.login_origin(LoginProtocol::Pop3);
+    let opened = match accounts.open(&origin, &login.authorization) {
         Ok(file) => into_response(list(&login.authorization, Arc::new(file))),
         Err(error) => BackendResponse::Refused(error).into(),
     };
     if !matches!(opened.response, BackendResponse::Opened(_) | BackendResponse::Partial(_)) {
-        accounts.end_login(&peer.login_origin(LoginProtocol::Pop3));
+        accounts.end_login(&origin);
     }
     opened
 }

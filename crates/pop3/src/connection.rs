@@ -79,7 +79,7 @@ struct Connection {
     stream: Stream,
     session: Session,
     service: Arc<ListenerServices>,
-    /// Signals that the account has been disabled, removed or given another password since login.
+    /// Signals that the account or its groups have changed since the login.
     termination: SessionTermination,
     /// Input that has not been processed.
     input: Vec<u8>,

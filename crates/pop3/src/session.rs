@@ -182,12 +182,12 @@ impl Session {
         err("[SYS/TEMP] the server is shutting down, try again later")
     }
 
-    /// Returns the reply for an account that has been disabled, removed or given another password. It takes the place
-    /// of the next reply. A client that has just sent a command takes it for the answer, which is correct, because no
-    /// further command is executed.
+    /// Returns the reply for an account that has been disabled, removed or given another password, or whose groups have
+    /// changed. It takes the place of the next reply. A client that has just sent a command takes it for the answer,
+    /// which is correct, because no further command is executed.
     #[must_use]
     pub fn dismissal_reply(&self) -> String {
-        err("[AUTH] the account was disabled, removed or given another password")
+        err("[AUTH] the account or its groups were changed, log in again")
     }
 
     /// Resets the session after the TLS handshake, with the channel bindings of the connection.

@@ -9,6 +9,7 @@ use base::Name;
 use directory::{AuthError, Directory, Person, ScramExchange};
 use instance::Instance;
 use mail::mailbox::{MailFile, MailStore};
+use notes::Identity;
 use sasl::{
     ClientFinal, ClientFirst, Credentials, Login, LoginError, LoginOrigin, LoginProtocol, LoginRegistration,
     PasswordRequest, ScramServer, ScramSuccess,
@@ -128,10 +129,21 @@ impl Logins {
         Ok(person)
     }
 
-    fn mail_file(&self, login: &str) -> Result<MailFile, LoginError> {
+    /// Opens the mail file of a login, and registers the identity that its session keeps.
+    fn mail_file(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
         let person = self.person(login)?;
-        let identity = self.gate.directory.identity(&person).map_err(|error| unavailable("login", &error))?;
-        let open = || self.mail.open(&person.mail_file, &identity);
+        let LoginCheck { directory, sessions, .. } = &*self.gate;
+        let identity = directory.identity(&person).map_err(|error| unavailable("login", &error))?;
+        let file = self.open_mail_file(&person, &identity)?;
+        if sessions.register_identity(origin.connection, &identity, directory) {
+            return Ok(file);
+        }
+        tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %person.name, "refused a login: the account or its groups were changed in the meantime");
+        Err(LoginError::Unavailable)
+    }
+
+    fn open_mail_file(&self, person: &Person, identity: &Arc<Identity>) -> Result<MailFile, LoginError> {
+        let open = || self.mail.open(&person.mail_file, identity);
         let opened = match open() {
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
                 // The person was created elsewhere, or the mail file was deleted. It is created like any new one.
@@ -230,14 +242,14 @@ fn unavailable(what: &str, error: &dyn std::fmt::Display) -> LoginError {
 }
 
 impl imap::backend::Accounts for Logins {
-    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        self.mail_file(login)
+    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+        self.mail_file(origin, login)
     }
 }
 
 impl pop3::backend::Accounts for Logins {
-    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        self.mail_file(login)
+    fn open(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
+        self.mail_file(origin, login)
     }
 }
 
@@ -325,14 +337,15 @@ mod tests {
     fn missing_mail_file_is_created_for_its_owner() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        let file = logins.mail_file("CN=ann/O=acme.test").expect("the mail file exists");
+        let open = |login: &str| logins.mail_file(&LoginOrigin::local(LoginProtocol::Imap), login);
+        let file = open("CN=ann/O=acme.test").expect("the mail file exists");
         assert_eq!(file.database().path(), "mail/ann.nsf");
         drop(file);
         let access = admin::people::open_as_manager(&sample.instance, "mail/ann.nsf").expect("the mail file exists");
         sample.instance.databases.database_delete(&access).expect("it can be deleted");
-        assert!(logins.mail_file("ann").expect("it is made again").snapshot().is_ok());
-        assert_eq!(logins.mail_file("eve").err(), Some(LoginError::AccountDisabled));
-        assert_eq!(logins.mail_file("nobody").err(), Some(LoginError::InvalidCredentials));
+        assert!(open("ann").expect("it is made again").snapshot().is_ok());
+        assert_eq!(open("eve").err(), Some(LoginError::AccountDisabled));
+        assert_eq!(open("nobody").err(), Some(LoginError::InvalidCredentials));
     }
 
     #[test]

@@ -1,15 +1,20 @@
 //! The registry of login sessions. It ends the sessions of an account that is disabled, removed, gets another password
 //! or is added to a deny list.
 //!
+//! A session of IMAP or POP3 keeps the identity with which it opened the mail file. It ends also when that identity
+//! changes: a name of the account, or a group that it belongs to. The identity cannot be replaced within the session,
+//! because the message numbers that the client knows depend on what it may read. Sessions of the native protocol and
+//! of submission look up the identity for each request.
+//!
 //! A connection has a number, which the protocol crates pass back with every login ([`wire::Peer::connection`]). A task
 //! waits for changes of the directory and compares the logged-in accounts with the people that were changed. Sessions
 //! whose account no longer matches are dismissed ([`wire::SessionTermination`]): they notify the client and end, and
 //! the task that serves them cuts off a session that does not. The cost depends on the number of changed notes, not on
-//! the number of sessions. Only changes of groups and domains, which may affect deny lists, require a check of all
-//! logged-in accounts.
+//! the number of sessions. Only deletions and changes of groups and domains, which may affect deny lists and
+//! identities, require a check of all logged-in accounts.
 //!
 //! A login that starts before a change and ends after it is detected, because an account is compared once more after
-//! its session has been registered.
+//! its session has been registered, and once more after the identity of the session has been registered.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,8 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::sync::{Mutex, MutexGuard};
 use base::{Modseq, NoteId};
-use directory::{Directory, Person};
-use notes::{Access, level};
+use directory::{Directory, Person, identity};
+use notes::change_log::NoteChange;
+use notes::{Access, Identity, level};
 use wire::{SessionTermination, Shutdown};
 
 use crate::limits::SESSION_CHECK_INTERVAL_MIN;
@@ -37,17 +43,19 @@ struct Entry {
 }
 
 /// The state of an account at the login.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Account {
     note: NoteId,
     name: String,
     password_stamp: u64,
+    /// The digest of the identity that the session keeps. `None` if it keeps none.
+    identity: Option<[u8; 16]>,
 }
 
 impl Account {
     fn from_person(person: &Person) -> Self {
         let name = person.name.canonical().to_owned();
-        Self { note: person.note, name, password_stamp: person.password_stamp() }
+        Self { note: person.note, name, password_stamp: person.password_stamp(), identity: None }
     }
 
     /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
@@ -60,7 +68,16 @@ impl Account {
 
     fn is_unchanged(&self, directory: &Directory) -> directory::Result<bool> {
         let Some(person) = directory.person(&self.name)? else { return Ok(false) };
-        Ok(*self == Self::from_person(&person) && directory.may_log_in(&person)?)
+        let is_same = self.note == person.note
+            && self.name == person.name.canonical()
+            && self.password_stamp == person.password_stamp();
+        if !is_same || !directory.may_log_in(&person)? {
+            return Ok(false);
+        }
+        match &self.identity {
+            Some(digest) => Ok(*digest == identity::digest(&directory.identity(&person)?)),
+            None => Ok(true),
+        }
     }
 }
 
@@ -119,6 +136,20 @@ impl SessionRegistry {
         stands
     }
 
+    /// Registers the identity that the session of a connection keeps. Returns `false` if it was changed since it was
+    /// read; the session must then not begin.
+    #[must_use]
+    pub fn register_identity(&self, connection: u64, identity: &Identity, directory: &Directory) -> bool {
+        let digest = identity::digest(identity);
+        let account = self.lock().get_mut(&connection).and_then(|entry| {
+            let account = entry.account.as_deref_mut()?;
+            account.identity = Some(digest);
+            Some(account.clone())
+        });
+        // A connection that is not registered, as in tests, has no account.
+        account.is_none_or(|account| account.is_valid(directory))
+    }
+
     /// Removes the login of a connection whose exchange failed after the proof, or whose mail file cannot be opened.
     pub fn unregister_login(&self, connection: u64) {
         if let Some(entry) = self.lock().get_mut(&connection) {
@@ -147,7 +178,7 @@ impl SessionRegistry {
                 continue;
             }
             if let Some(entry) = self.lock().get(&number) {
-                tracing::info!(target: "login", login = account.name, "ending a session: its account was changed");
+                tracing::info!(target: "login", login = account.name, "ending a session: its account or its groups were changed");
                 entry.termination.terminate();
                 ended += 1;
             }
@@ -181,16 +212,19 @@ impl DirectoryWatch {
     pub fn apply_changes(&mut self) -> Result<usize, directory::Error> {
         let reading = self.access.read()?;
         let mut changed = HashSet::new();
+        // A deleted note no longer tells whether it was a group.
+        let mut has_deletion = false;
         let is_complete = reading.is_complete_since(self.seen);
         if is_complete {
             reading.changes(self.seen, &mut |entry| {
+                has_deletion |= matches!(entry.change, NoteChange::Deleted { .. });
                 changed.insert(entry.note);
                 Ok(())
             })?;
         }
         let seen = reading.modseq();
         drop(reading);
-        let is_about_some = is_complete && !self.directory.contains_group_or_domain(&changed)?;
+        let is_about_some = is_complete && !has_deletion && !self.directory.contains_group_or_domain(&changed)?;
         let ended = self.sessions.end_invalid(&self.directory, is_about_some.then_some(&changed));
         self.seen = seen;
         Ok(ended)

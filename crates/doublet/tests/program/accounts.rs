@@ -21,13 +21,13 @@ fn pop3(server: &Server) -> Dialogue {
     pop3
 }
 
-const BYE: &str = "* BYE the account was disabled";
+const BYE: &str = "* BYE the account or its groups were changed";
 
 /// Opens one session of ann for each protocol. Returns each with the reply that it gets when the account is disabled.
 fn open_sessions(server: &Server) -> [(Dialogue, &'static str); 3] {
     [
         (imap(server), BYE),
-        (pop3(server), "-ERR [AUTH] the account was disabled"),
+        (pop3(server), "-ERR [AUTH] the account or its groups were changed"),
         (server.submission(), "421 4.7.0 Account disabled"),
     ]
 }
@@ -57,11 +57,27 @@ fn disabled_account_or_new_password_ends_open_sessions() {
         folder.check(&["user", "set", "ann", "--enable"], "was changed");
     }
     let mut kept = imap(&server);
-    folder.check(&["user", "set", "ann", "--add-alias", "a@acme.test", "--quota", "1GiB"], "was changed");
+    folder.check(&["user", "set", "ann", "--quota", "1GiB"], "was changed");
     folder.check(&["user", "remove", "bob"], "was removed");
     kept.ask("b NOOP", "b OK");
     folder.check(&["user", "remove", "ann"], "was removed");
     wait_for_the_end((kept, BYE));
+    server.stop();
+}
+
+#[test]
+fn change_of_groups_ends_the_mail_sessions_of_the_member() {
+    let folder = TestFolder::with_people(&["ann@acme.test", "bob@acme.test"]);
+    folder.check(&["group", "add", "staff", "--member", "bob"], "was added");
+    let server = folder.serve();
+    let [imap_session, pop3_session, mut submission] = open_sessions(&server);
+    let mut bob = server.dial("imap");
+    bob.expect("* OK");
+    bob.ask("a LOGIN bob@acme.test \"sesame street\"", "a OK");
+    folder.check(&["group", "set", "staff", "--add-member", "ann"], "was changed");
+    [imap_session, pop3_session].into_iter().for_each(wait_for_the_end);
+    submission.0.ask("NOOP", "250 ");
+    bob.ask("b NOOP", "b OK");
     server.stop();
 }
 

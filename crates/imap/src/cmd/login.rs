@@ -41,13 +41,14 @@ struct OpenMailFile(Login);
 impl SlicedCommand for OpenMailFile {
     fn step(&mut self, session: &mut Session, _: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
         let login = self.0.authorization.as_str();
-        let reply = match session.context.accounts.open(login) {
+        let origin = session.peer.login_origin(LoginProtocol::Imap);
+        let reply = match session.context.accounts.open(&origin, login) {
             Ok(file) => {
                 session.account = Some(Account { login: login.into(), file: Arc::new(file) });
                 TaggedReply::ok("logged in").with_code(capability::capability_code(session))
             }
             Err(error) => {
-                session.context.accounts.end_login(&session.peer.login_origin(LoginProtocol::Imap));
+                session.context.accounts.end_login(&origin);
                 refuse_login(session, error)
             }
         };

@@ -58,7 +58,7 @@ impl Credentials for MemoryAccounts {
 }
 
 impl Accounts for MemoryAccounts {
-    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+    fn open(&self, _: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
         if login == "eve@acme.test" {
             return Err(LoginError::Unavailable);
         }
@@ -666,7 +666,7 @@ async fn shutdown_sends_a_temporary_error() {
 #[tokio::test]
 async fn account_change_ends_the_session_and_removes_nothing() {
     let world = world(&[LETTER]);
-    let goodbye = "S: -ERR [AUTH] the account was disabled, removed or given another password\nEND";
+    let goodbye = "S: -ERR [AUTH] the account or its groups were changed, log in again\nEND";
     check(&world, Peer::local(), &format!("{LOGIN}S: +OK *\nC: DELE 1\nS: +OK *\nDISMISS\n{goodbye}")).await;
     assert_eq!(world.inbox().len(), 1, "only QUIT removes");
 }
