@@ -73,8 +73,15 @@ pub const SUMMARY_TEXT_BYTES_MAX: usize = 2_048;
 /// Maximum length of a mailbox name, all levels together, in bytes of UTF-8.
 pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
 
-/// Maximum number of names that one user may be subscribed to.
-pub const SUBSCRIPTIONS_MAX: usize = 10_000;
+/// Maximum number of levels of a mailbox name.
+pub const MAILBOX_LEVELS_MAX: usize = base::limits::FOLDER_DEPTH_MAX;
+
+/// Maximum number of names that one user may subscribe to. A longer list, which an older version stored, can only
+/// shrink.
+pub const SUBSCRIPTIONS_MAX: usize = 1_000;
+
+/// Maximum length of all names together that one user may subscribe to, because a change rewrites them all.
+pub const SUBSCRIPTIONS_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum number of messages that one call appends.
 pub const APPEND_MESSAGES_MAX: usize = 10_000;

@@ -17,8 +17,9 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
-    MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, EXPUNGE_SCAN_GAP_MAX, MAILBOX_LEVELS_MAX,
+    MAILBOX_NAME_BYTES_MAX, MOVE_MESSAGES_PER_TRANSACTION, SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_BYTES_MAX,
+    SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::head_cache::HeadCache;
@@ -438,16 +439,28 @@ impl MailFile {
     pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
         let name = check_name(name)?;
         self.subscriptions_change(|names| {
-            if !names.contains(&name) {
-                names.push(name);
+            if names.contains(&name) {
+                return Ok(false);
             }
+            if names.len() >= SUBSCRIPTIONS_MAX {
+                return Err(notes::Error::Limit { what: "subscriptions", max: SUBSCRIPTIONS_MAX }.into());
+            }
+            names.push(name);
+            if names.iter().map(String::len).sum::<usize>() > SUBSCRIPTIONS_BYTES_MAX {
+                return Err(notes::Error::Limit { what: "bytes of subscriptions", max: SUBSCRIPTIONS_BYTES_MAX }.into());
+            }
+            Ok(true)
         })
     }
 
     /// Removes a name from the user's subscriptions.
     pub fn folder_unsubscribe(&self, name: &str) -> Result<Ticket> {
         let name = canonical_name(name);
-        self.subscriptions_change(|names| names.retain(|known| *known != name))
+        self.subscriptions_change(|names| {
+            let before = names.len();
+            names.retain(|known| *known != name);
+            Ok(names.len() < before)
+        })
     }
 
     /// Puts messages into a mailbox. Returns UIDVALIDITY and their UIDs.
@@ -646,18 +659,17 @@ impl MailFile {
         Ok(found)
     }
 
-    /// Changes the owner's subscriptions. They are in a design note, which Editors may not change. So the server
-    /// changes it on their behalf.
-    fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<Ticket> {
+    /// Changes the owner's subscriptions, unless `change` returns `false`. They are in a design note, which Editors may
+    /// not change. So the server changes it on their behalf.
+    fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>) -> Result<bool>) -> Result<Ticket> {
         let database = self.access.database();
         self.require_editor()?;
         let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let ((), ticket) = self.write_as(&itself, |writer| {
             let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
             let mut names = profile.item(SUBSCRIPTIONS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
-            change(&mut names);
-            if names.len() > SUBSCRIPTIONS_MAX {
-                return Err(notes::Error::Limit { what: "subscriptions", max: SUBSCRIPTIONS_MAX }.into());
+            if !change(&mut names)? {
+                return Ok(());
             }
             let mut items = profile.items;
             items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
@@ -775,6 +787,8 @@ fn check_name(name: &str) -> Result<String> {
         "the name contains control characters"
     } else if name.split('/').any(str::is_empty) {
         "the name has empty levels"
+    } else if name.split('/').count() > MAILBOX_LEVELS_MAX {
+        "the name has too many levels"
     } else {
         return Ok(name);
     };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, Uid, UidSet};
+use base::{Name, NoteId, Uid, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::MimeSource;
-use notes::{Databases, Marks};
+use notes::{Access, Databases, Item, ItemValue, Marks, level};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -277,6 +277,79 @@ fn subscriptions_outlive_their_mailbox() {
     assert!(file.snapshot().unwrap().subscriptions().unwrap().contains("Y"));
     file.folder_unsubscribe("Y").unwrap();
     assert!(!file.snapshot().unwrap().subscriptions().unwrap().contains("Y"));
+}
+
+/// Replaces the list of subscriptions, as an older version could have stored it.
+fn store_subscriptions(file: &MailFile, names: Vec<String>) {
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let access: Access<level::Depositor> = file.database().authorize(&itself).unwrap();
+    let accesses = [&access];
+    let mut transaction = file.mail().databases().transaction(&accesses).unwrap();
+    let mut writer = transaction.writer(0);
+    let profile = writer.note(NoteId(2)).unwrap().expect("the profile exists");
+    let items = [Item::summary("$Subscriptions", ItemValue::TextList(names))];
+    writer.note_update(NoteId(2), profile.header.sequence, &items, &[]).unwrap();
+    transaction.commit().unwrap();
+}
+
+fn is_over_limit<T>(outcome: mail::Result<T>) -> bool {
+    matches!(outcome, Err(mail::Error::Notes(notes::Error::Limit { .. })))
+}
+
+#[test]
+fn subscriptions_are_limited_in_number() {
+    let mail = mail();
+    let file = ann(&mail);
+    let names = |count: usize| (0..count).map(|number| format!("name {number}")).collect::<Vec<_>>();
+    store_subscriptions(&file, names(999));
+    file.folder_subscribe("one more").unwrap();
+    assert!(is_over_limit(file.folder_subscribe("another")));
+
+    // A longer list of an older version can shrink, but not grow.
+    store_subscriptions(&file, names(1_500));
+    file.folder_subscribe("name 7").unwrap();
+    file.folder_unsubscribe("name 8").unwrap();
+    assert!(is_over_limit(file.folder_subscribe("name 8")));
+    assert_eq!(file.snapshot().unwrap().subscriptions().unwrap().len(), 1_499);
+}
+
+#[test]
+fn subscriptions_are_limited_in_length() {
+    let mail = mail();
+    let file = ann(&mail);
+    let name = |number: usize| format!("{number:04}{}", "x".repeat(1_020));
+    store_subscriptions(&file, (0..255).map(name).collect());
+    file.folder_subscribe(&name(255)).unwrap();
+    assert!(is_over_limit(file.folder_subscribe("y")));
+    file.folder_unsubscribe(&name(0)).unwrap();
+    file.folder_subscribe("y").unwrap();
+}
+
+#[test]
+fn subscription_that_changes_nothing_is_not_written() {
+    let mail = mail();
+    let file = ann(&mail);
+    file.folder_subscribe("Y").unwrap();
+    let before = file.database().modseq();
+    file.folder_subscribe("Y").unwrap();
+    file.folder_unsubscribe("Z").unwrap();
+    assert_eq!(file.database().modseq(), before);
+}
+
+#[test]
+fn names_with_too_many_levels_are_refused() {
+    let mail = mail();
+    let file = ann(&mail);
+    let name = |levels: usize| vec!["a"; levels].join("/");
+    let is_refused = |error: mail::Error| matches!(error, mail::Error::MailboxRefused { .. });
+    assert!(is_refused(file.folder_create(&name(33), None).unwrap_err()));
+    assert!(is_refused(file.folder_subscribe(&name(33)).unwrap_err()));
+    file.folder_create(&name(32), None).unwrap();
+    file.folder_subscribe(&name(32)).unwrap();
+    // Such a name that an older version stored can be removed.
+    store_subscriptions(&file, vec![name(40)]);
+    file.folder_unsubscribe(&name(40)).unwrap();
+    assert_eq!(file.snapshot().unwrap().subscriptions().unwrap().len(), 0);
 }
 
 #[test]
