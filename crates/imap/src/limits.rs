@@ -78,8 +78,15 @@ pub const EVENT_GROUPS_MAX: usize = 16;
 /// Maximum number of mailboxes that a client may watch with NOTIFY.
 pub const WATCHED_MAILBOXES_MAX: usize = 1_000;
 
-/// Maximum number of steps for matching one mailbox name against one pattern.
-pub const LIST_STEPS_MAX: usize = 100_000;
+/// Maximum work of one LIST or LSUB, in words of pattern automata. One pattern of up to 63 characters and wildcards
+/// costs a word per character of a mailbox name.
+pub const LIST_WORK_MAX: u64 = 20_000_000;
+
+/// Work of one LIST or LSUB, in the same unit, after which other work gets its turn.
+pub const LIST_SLICE_WORK: u64 = 500_000;
+
+/// Work, in the same unit, that stands for describing and writing a name that matches.
+pub const LISTED_NAME_WORK: usize = 16;
 
 /// Maximum number of mailboxes for which the server remembers which messages are recent.
 pub const RECENT_MAILBOXES_MAX: usize = 200_000;
@@ -93,6 +100,9 @@ pub const SLICE_MESSAGES: usize = 4_096;
 
 /// Number of messages with contents that a worker reads for one command before other work gets its turn.
 pub const SLICE_CONTENTS: usize = 64;
+
+/// Number of mailboxes whose status a worker reads for one command before other work gets its turn.
+pub const SLICE_MAILBOXES: usize = 256;
 
 /// Time that a worker works for one command before other work gets its turn. A step that cannot be divided, such as
 /// reading one message, may exceed it.

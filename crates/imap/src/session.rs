@@ -13,8 +13,8 @@
 //! - [`sequence_numbers`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and
 //!   resolves message sets, [`cursor`] visits messages in slices, [`updates`] reports the changes that other sessions
 //!   made, [`notify_watch`] reports events without a request (NOTIFY).
-//! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`list_response`] and [`fetch_response`] write responses
-//!   that reports contain, too.
+//! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`list_walk`] finds the names in it that match patterns
+//!   ([`mailbox_pattern`]), [`list_response`] and [`fetch_response`] write responses that reports contain, too.
 //! - `debug_events` reports commands and changes of state to the log.
 
 pub mod cursor;
@@ -22,6 +22,8 @@ mod debug_events;
 pub mod fetch_response;
 pub mod hierarchy;
 pub mod list_response;
+pub mod list_walk;
+pub mod mailbox_pattern;
 pub mod notify_watch;
 pub mod recent;
 pub mod reply;

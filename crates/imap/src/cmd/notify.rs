@@ -28,7 +28,9 @@ pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut ResponseWr
             if session.enabled.condstore || events.flags {
                 items.push(StatusItem::HighestModSeq);
             }
-            status::write(session, &snapshot, (name, &items), out)?;
+            if let Some(folder) = snapshot.folder(name)? {
+                status::write_totals(name, &items, &snapshot.status(folder.id)?, out);
+            }
         }
     }
     session.watch = Some(Box::new(watch));

@@ -1,26 +1,47 @@
-//! The tree of mailboxes as LIST and LSUB show it: patterns, implied parents, attributes.
+//! The tree of mailboxes as LIST and LSUB show it: names, implied parents, attributes.
 //!
 //! The mail file stores folders by their full names. A client also sees intermediate levels, such as `a` if only `a/b`
-//! exists, and subscriptions to names without a mailbox. [`Hierarchy`] adds these names, and selects and describes the
-//! names that a command requests (RFC 5258). Pure.
+//! exists, and subscriptions to names without a mailbox. [`Hierarchy`] holds only the stored names. It derives the
+//! levels above them while they are listed ([`super::list_walk`]), so its size does not depend on the depth of names.
+//! Pure.
 //!
-//! The separator is `/`. INBOX comes first. All other names are in byte order, with each parent before its children.
+//! The separator is `/`. The names are in the order of the tree: a name is followed by the names below it. The names
+//! that begin with a certain text are adjacent.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Ordering;
+use std::ops::Range;
 
-use mail::mailbox::canonical_name;
+use base::ViewId;
 
 use crate::codec::command::{ListReturns, ListSelection, SpecialUseAttribute};
-use crate::limits::LIST_STEPS_MAX;
 
 /// The separator between levels.
 pub const SEPARATOR: char = '/';
 
-/// A name in the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The name of the mailbox that LIST shows first.
+pub const INBOX: &str = "INBOX";
+
+/// Number of bytes that are compared at once.
+const COMPARED_BYTES: usize = 64;
+
+/// A stored name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HierarchyEntry {
+    /// The name.
+    pub name: String,
+    /// The folder, or `None` if there is no mailbox with this name.
+    pub folder: Option<ViewId>,
+    /// `true` if the client has subscribed to the name.
+    pub subscribed: bool,
+    /// The special use of the mailbox.
+    pub special_use: Option<SpecialUseAttribute>,
+}
+
+/// The properties of a name in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListedMailbox {
-    /// `true` if the mailbox exists. Otherwise the name is an intermediate level, or only subscribed to.
-    pub exists: bool,
+    /// The folder, or `None` if the name is an intermediate level or only subscribed to.
+    pub folder: Option<ViewId>,
     /// `true` if the client has subscribed to the name.
     pub subscribed: bool,
     /// The special use of the mailbox.
@@ -31,13 +52,21 @@ pub struct ListedMailbox {
     pub has_subscribed_children: bool,
 }
 
+impl ListedMailbox {
+    /// Returns `true` if the mailbox exists.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.folder.is_some()
+    }
+}
+
 /// A line of the response to LIST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListEntry<'h> {
     /// The name.
     pub name: &'h str,
     /// The properties of the name.
-    pub mailbox: &'h ListedMailbox,
+    pub mailbox: ListedMailbox,
     /// `true` if a name below this one meets the selection criteria (RECURSIVEMATCH), so that CHILDINFO is sent.
     pub child_info: bool,
 }
@@ -55,120 +84,147 @@ pub struct ListForm<'c> {
 }
 
 /// The names that a client can see.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hierarchy {
-    names: BTreeMap<String, ListedMailbox>,
+    /// The stored names, in the order of the tree.
+    entries: Vec<HierarchyEntry>,
+    next_existing: Vec<usize>,
+    next_subscribed: Vec<usize>,
 }
 
 impl Hierarchy {
-    /// Creates the tree from names with their properties, and adds intermediate levels.
+    /// Creates the tree from stored names. Of several entries with the same name, the last one counts.
     #[must_use]
-    pub fn from_mailboxes(mailboxes: impl IntoIterator<Item = (String, ListedMailbox)>) -> Self {
-        let mut names: BTreeMap<String, ListedMailbox> = BTreeMap::new();
-        for (name, mailbox) in mailboxes {
-            for (end, _) in name.match_indices(SEPARATOR) {
-                let parent = names.entry(name[..end].to_owned()).or_default();
-                parent.has_children |= mailbox.exists;
-                parent.has_subscribed_children |= mailbox.subscribed;
+    pub fn new(mut entries: Vec<HierarchyEntry>) -> Self {
+        entries.sort_by(|one, other| tree_order(&one.name, &other.name));
+        entries.dedup_by(|later, kept| {
+            let is_same = later.name == kept.name;
+            if is_same {
+                std::mem::swap(later, kept);
             }
-            let known = names.entry(name).or_default();
-            known.exists = mailbox.exists;
-            known.subscribed = mailbox.subscribed;
-            known.special_use = mailbox.special_use;
-        }
-        Self { names }
+            is_same
+        });
+        let next_existing = next_indexes(entries.len(), |index| entries[index].folder.is_some());
+        let next_subscribed = next_indexes(entries.len(), |index| entries[index].subscribed);
+        Self { entries, next_existing, next_subscribed }
     }
 
-    /// Returns the response to LIST: the names that match a pattern and the selection. With RECURSIVEMATCH, also the
-    /// names that match a pattern and have a name below them that meets the selection criteria and is not in the
-    /// response.
-    pub fn list<'h>(
-        &'h self,
-        patterns: &'h [MailboxPattern],
-        selection: ListSelection,
-    ) -> impl Iterator<Item = ListEntry<'h>> + 'h {
-        let parents = if selection.recursive_match { self.parents(patterns, selection) } else { HashMap::new() };
-        self.in_order().filter(|(name, _)| matches_any(patterns, name)).filter_map(move |(name, mailbox)| {
-            let descendants = parents.get(name);
-            let is_listed = is_selected(mailbox, selection) || descendants == Some(&SelectedDescendants::SomeUnlisted);
-            is_listed.then_some(ListEntry { name, mailbox, child_info: descendants.is_some() })
-        })
-    }
-
-    /// Returns the names above a name that meets the selection criteria.
-    ///
-    /// A parent that does not meet them itself is not listed if all such names below it are listed anyway (RFC 5258
-    /// §3.5).
-    fn parents(&self, patterns: &[MailboxPattern], selection: ListSelection) -> HashMap<&str, SelectedDescendants> {
-        let mut parents = HashMap::new();
-        for (name, _) in self.names.iter().filter(|(_, mailbox)| is_selected(mailbox, selection)) {
-            let is_listed = matches_any(patterns, name);
-            for (end, _) in name.match_indices(SEPARATOR) {
-                let descendants = parents.entry(&name[..end]).or_insert(SelectedDescendants::AllListed);
-                if !is_listed {
-                    *descendants = SelectedDescendants::SomeUnlisted;
-                }
-            }
-        }
-        parents
-    }
-
-    /// Returns the response to LSUB: the subscribed names that match and, for `%`, the first level above a subscribed
-    /// name.
-    ///
-    /// The flag is `true` if the name itself is subscribed. Otherwise the name is sent as `\Noselect`.
-    pub fn subscribed<'h>(&'h self, pattern: &'h MailboxPattern) -> impl Iterator<Item = (&'h str, bool)> + 'h {
-        self.in_order().filter_map(move |(name, mailbox)| {
-            let parent = mailbox.has_subscribed_children && pattern.ends_with_percent();
-            let chosen = (mailbox.subscribed || parent) && pattern.matches(name);
-            chosen.then_some((name, mailbox.subscribed))
-        })
-    }
-
-    /// Returns the properties of a name.
+    /// Returns the number of stored names.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&ListedMailbox> {
-        self.names.get(name)
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
-    fn in_order(&self) -> impl Iterator<Item = (&str, &ListedMailbox)> {
-        let inbox = self.names.get_key_value("INBOX");
-        let others = self.names.iter().filter(|(name, _)| *name != "INBOX");
-        inbox.into_iter().chain(others).map(|(name, mailbox)| (name.as_str(), mailbox))
+    /// Returns `true` if there are no names.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns a stored name by its index, or an empty text if there is no such index.
+    #[must_use]
+    pub fn name(&self, index: usize) -> &str {
+        self.entries.get(index).map_or("", |entry| &entry.name)
+    }
+
+    /// Returns the properties of a name, or `None` if it is neither stored nor above a stored name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<ListedMailbox> {
+        let index = self.index_of_first_from(name);
+        if self.has_name(index, name) || self.is_below(index, name) { Some(self.describe(index, name)) } else { None }
+    }
+
+    /// Returns the index of a stored name.
+    #[must_use]
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        Some(self.index_of_first_from(name)).filter(|index| self.has_name(*index, name))
+    }
+
+    /// Returns the indexes of the stored names that begin with a text.
+    #[must_use]
+    pub fn range_with_prefix(&self, prefix: &str) -> Range<usize> {
+        let start = self.index_of_first_from(prefix);
+        let count = self.entries[start..].partition_point(|entry| entry.name.starts_with(prefix));
+        start..start + count
+    }
+
+    /// Returns the properties of the stored name with this index or, if it is below `name`, those of that level above
+    /// it. No stored name before the index may be below `name`.
+    #[must_use]
+    pub fn describe(&self, index: usize, name: &str) -> ListedMailbox {
+        let itself = self.entries.get(index).filter(|entry| entry.name == name);
+        let below = if itself.is_some() { index + 1 } else { index };
+        let has_below = |next: &[usize]| next.get(below).is_some_and(|next| self.is_below(*next, name));
+        ListedMailbox {
+            folder: itself.and_then(|entry| entry.folder),
+            subscribed: itself.is_some_and(|entry| entry.subscribed),
+            special_use: itself.and_then(|entry| entry.special_use),
+            has_children: has_below(&self.next_existing),
+            has_subscribed_children: has_below(&self.next_subscribed),
+        }
+    }
+
+    /// Returns `true` if the stored name with an index is below a name.
+    #[must_use]
+    pub fn is_below(&self, index: usize, name: &str) -> bool {
+        self.name(index).strip_prefix(name).is_some_and(|rest| rest.starts_with(SEPARATOR))
+    }
+
+    /// Returns the lengths of the levels above a stored name that are neither stored nor above an earlier name.
+    pub fn new_parents(&self, index: usize) -> impl Iterator<Item = usize> {
+        let name = self.name(index).as_bytes();
+        let before = index.checked_sub(1).map_or(&[][..], |before| self.name(before).as_bytes());
+        let shared = common_prefix_length(before, name);
+        // In the order of the tree, the stored name of a level comes directly before the first name below it.
+        let stored = (shared == before.len()).then_some(shared);
+        let bytes = name.iter().enumerate().skip(shared);
+        let ends = bytes.filter(|(_, byte)| char::from(**byte) == SEPARATOR).map(|(end, _)| end);
+        ends.filter(move |end| Some(*end) != stored)
+    }
+
+    fn has_name(&self, index: usize, name: &str) -> bool {
+        self.entries.get(index).is_some_and(|entry| entry.name == name)
+    }
+
+    /// Returns the index of the first stored name that is not before a name.
+    fn index_of_first_from(&self, name: &str) -> usize {
+        self.entries.partition_point(|entry| tree_order(&entry.name, name) == Ordering::Less)
     }
 }
 
-/// The names below a name that meet the selection criteria.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SelectedDescendants {
-    /// All of them match a pattern and are in the response.
-    AllListed,
-    /// At least one of them matches no pattern.
-    SomeUnlisted,
-}
-
-/// Returns `true` if a name meets all selection criteria itself. Without criteria, names without a mailbox meet them if
-/// there is a mailbox below them.
-fn is_selected(mailbox: &ListedMailbox, selection: ListSelection) -> bool {
-    if !selection.subscribed && !selection.special_use {
-        return mailbox.exists || mailbox.has_children;
+/// Returns for each index below `count`, and for `count` itself, the next index from it on that `counts`, or `count` if
+/// there is none.
+pub fn next_indexes(count: usize, counts: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut next = vec![count; count + 1];
+    for index in (0..count).rev() {
+        next[index] = if counts(index) { index } else { next[index + 1] };
     }
-    (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
+    next
 }
 
-fn matches_any(patterns: &[MailboxPattern], name: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.matches(name))
+/// Compares names in the order of the tree: the separator comes before all other characters.
+fn tree_order(one: &str, other: &str) -> Ordering {
+    let shared = common_prefix_length(one.as_bytes(), other.as_bytes());
+    let rank = |name: &str| name.as_bytes().get(shared).map(|byte| (char::from(*byte) != SEPARATOR, *byte));
+    rank(one).cmp(&rank(other))
+}
+
+fn common_prefix_length(one: &[u8], other: &[u8]) -> usize {
+    let blocks = one.chunks_exact(COMPARED_BYTES).zip(other.chunks_exact(COMPARED_BYTES));
+    let same = blocks.take_while(|(one, other)| one == other).count() * COMPARED_BYTES;
+    let rest = one[same..].iter().zip(&other[same..]);
+    same + rest.take_while(|(one, other)| one == other).count()
 }
 
 impl ListEntry<'_> {
     /// Returns the attributes to send in parentheses.
     pub fn attributes(&self, form: ListForm<'_>) -> impl Iterator<Item = &'static str> {
         let mailbox = self.mailbox;
-        let missing = (!mailbox.exists).then_some("\\NonExistent");
-        let noselect = (!mailbox.exists && !form.knows_nonexistent).then_some("\\Noselect");
+        let missing = (!mailbox.exists()).then_some("\\NonExistent");
+        let noselect = (!mailbox.exists() && !form.knows_nonexistent).then_some("\\Noselect");
         let tells_subscribed = form.returns.subscribed || form.selection.subscribed;
         let subscribed = (mailbox.subscribed && tells_subscribed).then_some("\\Subscribed");
-        let children = match (mailbox.has_children, mailbox.exists) {
+        let children = match (mailbox.has_children, mailbox.exists()) {
             (true, _) => Some("\\HasChildren"),
             (false, true) => Some("\\HasNoChildren"),
             (false, false) => None,
@@ -178,274 +234,73 @@ impl ListEntry<'_> {
     }
 }
 
-/// A pattern for mailbox names: `*` matches any text, `%` matches any text within one level.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MailboxPattern {
-    text: String,
-}
-
-impl MailboxPattern {
-    /// Joins the reference name and a pattern of LIST.
-    #[must_use]
-    pub fn new(reference: &str, pattern: &str) -> Self {
-        Self { text: canonical_name(&format!("{reference}{pattern}")) }
-    }
-
-    /// Returns `true` if the name matches the pattern. INBOX is compared without regard to case.
-    ///
-    /// A pattern that would take too many steps to match matches nothing.
-    #[must_use]
-    pub fn matches(&self, name: &str) -> bool {
-        let fold = name == "INBOX";
-        matches(self.text.as_bytes(), name.as_bytes(), |pattern, name| {
-            pattern == name || (fold && pattern.eq_ignore_ascii_case(&name))
-        })
-    }
-
-    fn ends_with_percent(&self) -> bool {
-        self.text.ends_with('%')
-    }
-}
-
-/// Matches with two backtracking points: the last `*` and, after it, the last `%`.
-///
-/// Only the last `*` matters, because it can compensate for any other choice of an earlier one. The same holds for `%`
-/// within a level. Steps are counted, so that the cost is bounded for every pattern.
-fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool {
-    let mut at = 0;
-    let mut place = 0;
-    let mut star: Option<(usize, usize)> = None;
-    let mut percent: Option<(usize, usize)> = None;
-    for _ in 0..LIST_STEPS_MAX {
-        match (pattern.get(at), name.get(place)) {
-            (None, None) => return true,
-            (Some(b'*'), _) => {
-                at += 1;
-                star = Some((at, place));
-                percent = None;
-                continue;
-            }
-            (Some(b'%'), _) => {
-                at += 1;
-                percent = Some((at, place));
-                continue;
-            }
-            (Some(wanted), Some(found)) if equal(*wanted, *found) => {
-                at += 1;
-                place += 1;
-                continue;
-            }
-            _ => {}
-        }
-        // Mismatch: the last `%` takes one more byte unless that byte ends a level; otherwise the last `*` takes one
-        // more byte.
-        match (percent, star) {
-            (Some((after, from)), _) if name.get(from).is_some_and(|byte| *byte != SEPARATOR as u8) => {
-                percent = Some((after, from + 1));
-                at = after;
-                place = from + 1;
-            }
-            (_, Some((after, from))) if from < name.len() => {
-                star = Some((after, from + 1));
-                percent = None;
-                at = after;
-                place = from + 1;
-            }
-            _ => return false,
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn hierarchy() -> Hierarchy {
-        let mailbox = |exists, subscribed, special_use| ListedMailbox {
-            exists,
-            subscribed,
-            special_use,
-            ..ListedMailbox::default()
+    fn hierarchy(names: &[&str]) -> Hierarchy {
+        let entry = |name: &&str| HierarchyEntry {
+            name: (*name).to_owned(),
+            folder: Some(ViewId(1)),
+            subscribed: false,
+            special_use: None,
         };
-        Hierarchy::from_mailboxes([
-            ("Sent".into(), mailbox(true, true, Some(SpecialUseAttribute::Sent))),
-            ("INBOX".into(), mailbox(true, true, None)),
-            ("Work/2026/Old".into(), mailbox(true, true, None)),
-            ("Work/Plan".into(), mailbox(true, false, None)),
-            ("Gone/Deep".into(), mailbox(false, true, None)),
-            ("INBOX/Sub".into(), mailbox(true, false, None)),
-        ])
-    }
-
-    fn listed(pattern: &str, selection: ListSelection) -> Vec<String> {
-        let patterns = [MailboxPattern::new("", pattern)];
-        let returns = ListReturns::default();
-        let form = ListForm { selection, returns: &returns, knows_nonexistent: selection != ListSelection::default() };
-        let describe = |listed: ListEntry<'_>| {
-            let attributes: Vec<_> = listed.attributes(form).collect();
-            let info = if listed.child_info { " +" } else { "" };
-            format!("{} {}{info}", listed.name, attributes.join(" "))
-        };
-        hierarchy().list(&patterns, selection).map(describe).collect()
+        Hierarchy::new(names.iter().map(entry).collect())
     }
 
     #[test]
-    fn intermediate_levels_are_listed_as_noselect() {
-        let all = listed("*", ListSelection::default());
-        assert_eq!(
-            all,
-            [
-                "INBOX \\HasChildren",
-                "INBOX/Sub \\HasNoChildren",
-                "Sent \\HasNoChildren \\Sent",
-                "Work \\NonExistent \\Noselect \\HasChildren",
-                "Work/2026 \\NonExistent \\Noselect \\HasChildren",
-                "Work/2026/Old \\HasNoChildren",
-                "Work/Plan \\HasNoChildren",
-            ]
-        );
-        assert_eq!(listed("%/Plan", ListSelection::default()), ["Work/Plan \\HasNoChildren"]);
-        assert_eq!(listed("inbox", ListSelection::default()), ["INBOX \\HasChildren"]);
-        assert_eq!(listed("Inbox/%", ListSelection::default()), ["INBOX/Sub \\HasNoChildren"]);
-        assert_eq!(listed("sent", ListSelection::default()), Vec::<String>::new());
+    fn names_below_a_name_follow_it() {
+        let tree = hierarchy(&["Work-old", "Work/b", "Work", "Work/a/c", "Work/a b"]);
+        let names: Vec<&str> = (0..tree.len()).map(|index| tree.name(index)).collect();
+        assert_eq!(names, ["Work", "Work/a/c", "Work/a b", "Work/b", "Work-old"]);
+        assert_eq!(tree.range_with_prefix("Work/a"), 1..3);
+        assert_eq!(tree.range_with_prefix("Work/"), 1..4);
+        assert_eq!(tree.range_with_prefix("X"), 5..5);
+        assert_eq!(tree.index_of("Work/a b"), Some(2));
+        assert_eq!(tree.index_of("Work/a"), None);
     }
 
     #[test]
-    fn subscriptions_to_nonexistent_mailboxes_are_listed() {
-        let selection = ListSelection { subscribed: true, ..ListSelection::default() };
-        assert_eq!(
-            listed("*", selection),
-            [
-                "INBOX \\Subscribed \\HasChildren",
-                "Gone/Deep \\NonExistent \\Subscribed",
-                "Sent \\Subscribed \\HasNoChildren \\Sent",
-                "Work/2026/Old \\Subscribed \\HasNoChildren",
-            ]
-        );
-        let recursive = ListSelection { recursive_match: true, ..selection };
-        assert_eq!(
-            listed("%", recursive),
-            [
-                "INBOX \\Subscribed \\HasChildren",
-                "Gone \\NonExistent +",
-                "Sent \\Subscribed \\HasNoChildren \\Sent",
-                "Work \\NonExistent \\HasChildren +",
-            ]
-        );
-        let special = ListSelection { special_use: true, ..ListSelection::default() };
-        assert_eq!(listed("*", special), ["Sent \\HasNoChildren \\Sent"]);
-    }
-
-    /// Lists the names that match `patterns` and are selected, with a `+` for CHILDINFO.
-    fn check_recursive(names: &[&str], selection: ListSelection, patterns: &[&str], expected: &[&str]) {
-        // `!` marks a subscribed name, `*` one with a special use, and `?` one without a mailbox.
-        let mailbox = |name: &&str| {
-            let listed = ListedMailbox {
-                exists: !name.contains('?'),
-                subscribed: name.contains('!'),
-                special_use: name.contains('*').then_some(SpecialUseAttribute::Archive),
-                ..ListedMailbox::default()
-            };
-            (name.trim_end_matches(['!', '*', '?']).to_owned(), listed)
-        };
-        let hierarchy = Hierarchy::from_mailboxes(names.iter().map(mailbox));
-        let patterns: Vec<MailboxPattern> = patterns.iter().map(|pattern| MailboxPattern::new("", pattern)).collect();
-        let selection = ListSelection { recursive_match: true, ..selection };
-        let listed = hierarchy.list(&patterns, selection);
-        let found: Vec<String> =
-            listed.map(|listed| format!("{}{}", listed.name, if listed.child_info { " +" } else { "" })).collect();
-        assert_eq!(found, expected, "{patterns:?}");
+    fn last_entry_with_a_name_counts() {
+        let entry = |subscribed| HierarchyEntry { name: "a".into(), folder: None, subscribed, special_use: None };
+        let tree = Hierarchy::new(vec![entry(false), entry(false), entry(true)]);
+        assert_eq!(tree.len(), 1);
+        assert!(tree.get("a").is_some_and(|mailbox| mailbox.subscribed));
     }
 
     #[test]
-    fn child_info_marks_parents_of_unlisted_names() {
-        let subscribed = ListSelection { subscribed: true, ..ListSelection::default() };
-        let check = |names: &[&str], patterns: &[&str], expected: &[&str]| {
-            check_recursive(names, subscribed, patterns, expected);
-        };
-        // RFC 5258 §5, example 8.
-        check(&["Foo", "Foo/Bar", "Foo/Baz!", "Moo"], &["%"], &["Foo +"]);
-        check(&["Foo!", "Foo/Bar", "Foo/Baz!", "Moo"], &["%"], &["Foo +"]);
-        check(&["Foo!", "Foo/Bar", "Foo/Baz", "Moo!"], &["%"], &["Foo", "Moo"]);
-        // Example 9.
-        let names = [
-            "foo2",
-            "foo2/bar1!",
-            "foo2/bar2!",
-            "baz2",
-            "baz2/bar2!",
-            "baz2/bar22!",
-            "baz2/bar222!",
-            "eps2!",
-            "eps2/mamba!",
-            "qux2/bar2!",
-        ];
-        let expected = ["baz2/bar2", "baz2/bar22", "baz2/bar222", "eps2 +", "foo2 +", "foo2/bar2", "qux2/bar2"];
-        check(&names, &["*2"], &expected);
-        // A parent that is listed itself has CHILDINFO also if its children are listed (§3.5, the table).
-        check(&names[7..9], &["*"], &["eps2 +", "eps2/mamba"]);
-        check(&names[..3], &["*"], &["foo2/bar1", "foo2/bar2"]);
-        check(&names[..3], &["foo2", "foo2/bar1"], &["foo2 +", "foo2/bar1"]);
-        check(&names[..3], &["foo2", "foo2/%"], &["foo2/bar1", "foo2/bar2"]);
-        // Example 10.
-        check(&["foo", "foo/bar!?"], &["foo"], &["foo +"]);
-        check(&["a/b/c!"], &["%", "%/%"], &["a +", "a/b +"]);
-    }
-
-    #[test]
-    fn child_info_requires_one_descendant_meeting_all_criteria() {
-        let both = ListSelection { subscribed: true, special_use: true, ..ListSelection::default() };
-        check_recursive(&["a", "a/b!", "a/c*"], both, &["%"], &[]);
-        check_recursive(&["a", "a/b!*"], both, &["%"], &["a +"]);
-    }
-
-    #[test]
-    fn lsub_lists_the_parent_level_of_a_subscription() {
-        let check = |pattern: &str, expected: &[(&str, bool)]| {
-            let hierarchy = hierarchy();
-            let pattern = MailboxPattern::new("", pattern);
-            assert_eq!(hierarchy.subscribed(&pattern).collect::<Vec<_>>(), expected);
-        };
-        check("*", &[("INBOX", true), ("Gone/Deep", true), ("Sent", true), ("Work/2026/Old", true)]);
-        check("%", &[("INBOX", true), ("Gone", false), ("Sent", true), ("Work", false)]);
-        check("Work/%", &[("Work/2026", false)]);
-    }
-
-    #[test]
-    fn reference_is_prepended_to_the_pattern() {
-        assert!(MailboxPattern::new("Work/", "%").matches("Work/Plan"));
-        assert!(!MailboxPattern::new("Work/", "%").matches("Work/2026/Old"));
-        assert!(MailboxPattern::new("in", "BOX").matches("INBOX"));
-        assert!(MailboxPattern::new("", "in%").matches("INBOX"));
-    }
-
-    #[test]
-    fn hostile_pattern_takes_bounded_time() {
-        let pattern = MailboxPattern::new("", &"%*a".repeat(300));
-        let name = "a".repeat(1_000);
-        assert!(!pattern.matches(&format!("{name}b")));
-    }
-
-    /// Returns `true` if the name matches the pattern, by the plain definition.
-    fn naive(pattern: &[u8], name: &[u8]) -> bool {
-        match (pattern.split_first(), name.split_first()) {
-            (None, None) => true,
-            (Some((b'*', rest)), _) if naive(rest, name) => true,
-            (Some((b'*', _)), Some((_, name))) => naive(pattern, name),
-            (Some((b'%', rest)), _) if naive(rest, name) => true,
-            (Some((b'%', _)), Some((first, name))) if *first != b'/' => naive(pattern, name),
-            (Some((wanted, pattern)), Some((found, name))) if wanted == found => naive(pattern, name),
-            _ => false,
+    fn a_level_is_described_without_being_stored() {
+        let tree = hierarchy(&["a/b/c", "a-b", "ab/c"]);
+        let level = ListedMailbox { has_children: true, ..ListedMailbox::default() };
+        for name in ["a", "a/b", "ab"] {
+            assert_eq!(tree.get(name), Some(level), "{name}");
+        }
+        for name in ["", "a/", "b", "a/c", "abc"] {
+            assert_eq!(tree.get(name), None, "{name}");
         }
     }
 
     proptest! {
         #[test]
-        fn matching_equals_the_naive_definition(pattern in "[ab/%*]{0,8}", name in "[ab/]{0,10}") {
-            prop_assert_eq!(MailboxPattern { text: pattern.clone() }.matches(&name), naive(pattern.as_bytes(), name.as_bytes()));
+        fn each_level_is_derived_once(names in prop::collection::btree_set("[ab-]{1,2}(/[ab-]{1,2}){0,3}", 0..12)) {
+            let tree = hierarchy(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let levels = |name: &str| {
+                let ends: Vec<usize> = name.match_indices('/').map(|(end, _)| end).collect();
+                ends.into_iter().map(|end| name[..end].to_owned()).collect::<Vec<String>>()
+            };
+            let mut expected: Vec<String> = names.iter().flat_map(|name| levels(name)).collect();
+            expected.retain(|level| !names.contains(level));
+            expected.sort();
+            expected.dedup();
+            let derived = |index: usize| {
+                let name = tree.name(index);
+                tree.new_parents(index).map(move |end| name[..end].to_owned())
+            };
+            let mut found: Vec<String> = (0..tree.len()).flat_map(derived).collect();
+            found.sort();
+            prop_assert_eq!(found, expected);
         }
     }
 }

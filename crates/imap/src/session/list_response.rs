@@ -1,26 +1,32 @@
 //! The mailboxes of a mail file as LIST, LSUB and NOTIFY name them.
 
-use mail::mailbox::MailSnapshot;
+use std::collections::HashSet;
 
-use super::hierarchy::{Hierarchy, ListEntry, ListForm, ListedMailbox};
+use mail::mailbox::{Folder, MailSnapshot};
+
+use super::hierarchy::{Hierarchy, HierarchyEntry, ListEntry, ListForm};
 use crate::codec::ResponseWriter;
 use crate::codec::command::SpecialUseAttribute;
 use crate::error::Result;
 
-/// Collects the mailboxes and subscribed names that the client can see.
-pub fn hierarchy(snapshot: &MailSnapshot<'_>) -> Result<Hierarchy> {
-    let folders = snapshot.folders()?;
-    let subscriptions = snapshot.subscriptions()?;
-    let mut mailboxes: Vec<(String, ListedMailbox)> = Vec::with_capacity(folders.len() + subscriptions.len());
-    let subscribed_only = ListedMailbox { subscribed: true, ..ListedMailbox::default() };
-    mailboxes.extend(subscriptions.iter().map(|name| (name.clone(), subscribed_only.clone())));
-    for folder in folders {
-        let special_use = folder.special_use.and_then(|known| SpecialUseAttribute::from_name(known.name().as_bytes()));
-        let exists = folder.selectable;
-        let subscribed = subscriptions.contains(&folder.name);
-        mailboxes.push((folder.name, ListedMailbox { exists, subscribed, special_use, ..ListedMailbox::default() }));
-    }
-    Ok(Hierarchy::from_mailboxes(mailboxes))
+/// Loads the mailboxes and subscribed names that the client can see.
+pub fn load_hierarchy(snapshot: &MailSnapshot<'_>) -> Result<Hierarchy> {
+    Ok(hierarchy(&snapshot.folders()?, &snapshot.subscriptions()?))
+}
+
+/// Creates the tree of these mailboxes and subscribed names.
+pub fn hierarchy(folders: &[Folder], subscriptions: &HashSet<String>) -> Hierarchy {
+    let subscribed_only =
+        |name: &String| HierarchyEntry { name: name.clone(), folder: None, subscribed: true, special_use: None };
+    let mailbox = |folder: &Folder| HierarchyEntry {
+        name: folder.name.clone(),
+        folder: folder.selectable.then_some(folder.id),
+        subscribed: subscriptions.contains(&folder.name),
+        special_use: folder.special_use.and_then(|known| SpecialUseAttribute::from_name(known.name().as_bytes())),
+    };
+    // Of a subscribed name that a folder has, the entry of the folder counts, which is the later one.
+    let names = subscriptions.iter().map(subscribed_only);
+    Hierarchy::new(names.chain(folders.iter().map(mailbox)).collect())
 }
 
 /// Writes the beginning of a LIST response, without its extended data and line end.

@@ -124,7 +124,7 @@ impl NotifyWatch {
     ) -> Result<()> {
         let folders: Vec<Folder> = snapshot.folders()?.into_iter().filter(|folder| folder.selectable).collect();
         let subscriptions = snapshot.subscriptions()?;
-        let hierarchy = list_response::hierarchy(snapshot)?;
+        let hierarchy = list_response::load_hierarchy(snapshot)?;
         let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
         let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
         let gone: Vec<ReportedMailbox> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();

@@ -143,6 +143,13 @@ impl<'f> MailSnapshot<'f> {
         self.reading.modseq()
     }
 
+    /// Returns the modseq of the last change of a mailbox's name or properties, of the subscriptions, or of the ACL.
+    /// While it is the same, so are [`MailSnapshot::folders`] and [`MailSnapshot::subscriptions`].
+    #[must_use]
+    pub fn design_modseq(&self) -> Modseq {
+        self.reading.counters().design_modseq
+    }
+
     /// Returns the mailboxes, the inbox first and the others by name.
     pub fn folders(&self) -> Result<Vec<Folder>> {
         let mut folders: Vec<Folder> = self.reading.folders()?.iter().map(folder).collect();
@@ -155,6 +162,12 @@ impl<'f> MailSnapshot<'f> {
         let name = canonical_name(name);
         let designs = self.reading.folders()?;
         Ok(designs.iter().find(|design| design.title == name).map(folder))
+    }
+
+    /// Returns the mailbox with a view ID.
+    pub fn folder_with_id(&self, id: ViewId) -> Result<Option<Folder>> {
+        let designs = self.reading.folders()?;
+        Ok(designs.iter().find(|design| design.view == id).map(folder))
     }
 
     /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
