@@ -101,7 +101,7 @@ pub const SLICE_MESSAGES: usize = 4_096;
 /// Number of messages with contents that a worker reads for one command before other work gets its turn.
 pub const SLICE_CONTENTS: usize = 64;
 
-/// Number of mailboxes whose status a worker reads for one command before other work gets its turn.
+/// Number of mailboxes whose status a worker reads for one command or report before other work gets its turn.
 pub const SLICE_MAILBOXES: usize = 256;
 
 /// Time that a worker works for one command before other work gets its turn. A step that cannot be divided, such as

@@ -12,13 +12,14 @@
 //! - [`session_context`] holds the data that all sessions share, [`recent`] tracks recent messages.
 //! - [`sequence_numbers`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and
 //!   resolves message sets, [`cursor`] visits messages in slices, [`updates`] reports the changes that other sessions
-//!   made, [`notify_watch`] reports events without a request (NOTIFY).
+//!   made, [`notify_watch`] reports events without a request (NOTIFY), [`event_groups`] selects them.
 //! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`list_walk`] finds the names in it that match patterns
 //!   ([`mailbox_pattern`]), [`list_response`] and [`fetch_response`] write responses that reports contain, too.
 //! - `debug_events` reports commands and changes of state to the log.
 
 pub mod cursor;
 mod debug_events;
+pub mod event_groups;
 pub mod fetch_response;
 pub mod hierarchy;
 pub mod list_response;
@@ -406,11 +407,8 @@ impl Session {
     }
 
     fn idle(&mut self, out: &mut ResponseWriter) -> ConnectionAction {
-        let outcome = if self.reports_selected() {
-            self.report(PermittedUpdates::All, out)
-        } else {
-            self.report_watched(out).map(|()| updates::ReportProgress::All)
-        };
+        let outcome =
+            if self.reports_selected() { self.report(PermittedUpdates::All, out) } else { self.report_watched(out) };
         self.task = Some(Task::Idle);
         match outcome {
             Ok(updates::ReportProgress::All) => ConnectionAction::Idle,

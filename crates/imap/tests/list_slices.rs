@@ -1,5 +1,5 @@
-//! Slices of LIST, LSUB and STATUS: how often they are interrupted so that other work gets its turn, and that their
-//! responses do not depend on it. The work after which a LIST is refused.
+//! Slices of LIST, LSUB, STATUS and NOTIFY: how often they are interrupted so that other work gets its turn, and that
+//! their responses do not depend on it. The work after which a LIST is refused.
 
 use std::sync::Arc;
 
@@ -46,10 +46,8 @@ fn long_lists_are_sent_in_slices() {
     let names: Vec<String> = (0..300).map(|number| format!("Z{number:03}{}", "x".repeat(300))).collect();
     create(&file, names.clone());
     let all: Vec<&str> = FIRST.into_iter().chain(names.iter().map(String::as_str)).collect();
-    let special = |name: &str| match name {
-        "INBOX" => String::new(),
-        name if FIRST.contains(&name) => format!(" \\{name}"),
-        _ => String::new(),
+    let special = |name: &str| {
+        if name != "INBOX" && FIRST.contains(&name) { format!(" \\{name}") } else { String::new() }
     };
     let list = |name: &&str| format!("* LIST (\\HasNoChildren{}) \"/\" {name}", special(name));
 
@@ -149,6 +147,43 @@ fn deleted_storage_is_counted_in_slices() {
     let list = "* LIST (\\HasNoChildren) \"/\" INBOX";
     assert_eq!(response, [list, expected.as_str(), "b OK LIST completed"]);
     assert_eq!(slices, 2);
+}
+
+#[test]
+fn watched_mailboxes_are_compared_in_slices() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    create(&file, (FIRST.len()..limits::WATCHED_MAILBOXES_MAX).map(|number| format!("Plan {number:04}")));
+    let mut connection = Connection::new(&world, Peer::local());
+    connection.receive(b"a LOGIN alice secret\r\n");
+    connection.lines.clear();
+    let batches = limits::WATCHED_MAILBOXES_MAX.div_ceil(limits::SLICE_MAILBOXES);
+    let before = connection.resumed;
+    connection.receive(b"b NOTIFY SET STATUS (personal (MessageNew MessageExpunge MailboxName))\r\n");
+    assert_eq!(connection.lines.len(), limits::WATCHED_MAILBOXES_MAX + 1);
+    assert!(connection.resumed >= before + batches - 1);
+    connection.lines.clear();
+
+    let folder = file.snapshot().and_then(|snapshot| snapshot.folder("Plan 0999")).expect("the store works");
+    let message = NewMessage { raw: b"Subject: a\r\n\r\n".to_vec(), flags: Flags::none(), received: None };
+    file.append(folder.expect("it exists").id, &[message]).expect("the message is stored");
+    let before = connection.resumed;
+    connection.wake();
+    assert_eq!(connection.lines.len(), 1, "{:?}", connection.lines);
+    assert!(connection.lines[0].starts_with("* STATUS \"Plan 0999\" (UIDVALIDITY "), "{:?}", connection.lines);
+    assert!(connection.resumed >= before + batches - 1);
+    connection.lines.clear();
+
+    // RFC 5465 §5.8: one more is too much, and ends the notifications.
+    create(&file, ["Project".to_owned()]);
+    connection.wake();
+    assert_eq!(connection.lines, ["* OK [NOTIFICATIONOVERFLOW] too many mailboxes to watch"]);
+    connection.lines.clear();
+    create(&file, ["Quotes".to_owned()]);
+    connection.wake();
+    assert!(connection.lines.is_empty(), "{:?}", connection.lines);
+    let (response, _) = ask(&world, "NOTIFY SET (personal (MailboxName))");
+    assert_eq!(response, ["b NO [NOTIFICATIONOVERFLOW] too many mailboxes to watch"]);
 }
 
 #[test]

@@ -45,8 +45,8 @@ impl Session {
         if updates == PermittedUpdates::None {
             return Ok(ReportProgress::All);
         }
-        if self.account.is_some() {
-            self.report_watched(out)?;
+        if self.account.is_some() && self.report_watched(out)? == ReportProgress::Partial {
+            return Ok(ReportProgress::Partial);
         }
         if self.selected.is_none() {
             return Ok(ReportProgress::All);
