@@ -75,7 +75,7 @@ impl Account {
             return Ok(false);
         }
         match &self.identity {
-            Some(digest) => Ok(*digest == identity::digest(&directory.identity(&person)?)),
+            Some(digest) => Ok(*digest == identity::digest(directory.identity(&person)?.as_ref())),
             None => Ok(true),
         }
     }

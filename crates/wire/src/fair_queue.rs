@@ -1,7 +1,7 @@
 //! The queue of the worker pool, which divides the workers between the owners of jobs.
 //!
-//! Each owner has a queue of its own, first come first served. The owners with waiting jobs take turns. An owner that is
-//! running as many jobs as it may is passed over until one of them ends:
+//! Each owner has a queue of its own, first come first served. The owners with waiting jobs take turns. An owner that
+//! is running as many jobs as it may is passed over until one of them ends:
 //!
 //! - while others wait, an owner may run jobs on half of the workers (rounded up);
 //! - otherwise it may use all workers but one, so that a newcomer finds a worker that is free. A pool of one worker has
@@ -64,8 +64,8 @@ impl<T> FairQueue<T> {
         running < self.running_max()
     }
 
-    /// Takes the next job for a worker and counts it as running. Returns `None` if no job waits or no owner of a waiting
-    /// job may use another worker.
+    /// Takes the next job for a worker and counts it as running. Returns `None` if no job waits or no owner of a
+    /// waiting job may use another worker.
     pub fn take(&mut self) -> Option<(JobOwner, T)> {
         let running_max = self.running_max();
         let may_run = |owner: &JobOwner| self.owners.get(owner).is_some_and(|jobs| jobs.running < running_max);

@@ -91,7 +91,7 @@ impl Transfer {
         Self { file, source, target, remaining: uids, pairs: Vec::new(), uid_validity: 0, modseq: Modseq(0) }
     }
 
-    /// Transfers messages until none are left or others should get their turn. Returns `true` in the first case.
+    /// Copies or moves messages until none are left or others should get their turn. Returns `true` in the first case.
     pub fn step(&mut self, session: &mut Session, transfer: TransferFunction) -> Result<bool> {
         let timer = SliceTimer::start(&session.context);
         loop {
