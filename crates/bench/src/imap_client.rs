@@ -46,6 +46,20 @@ impl ImapClient {
         self.answer(&tag, command)
     }
 
+    /// Sends a command and waits for its tagged response, whatever it is.
+    pub fn command_with_any_reply(&mut self, command: &str) -> Result<()> {
+        self.tag += 1;
+        let tag = format!("a{} ", self.tag);
+        self.send(format!("{tag}{command}\r\n").as_bytes())?;
+        self.untagged.clear();
+        loop {
+            let start = self.line()?;
+            if self.untagged[start..].starts_with(tag.as_bytes()) {
+                return Ok(());
+            }
+        }
+    }
+
     /// Appends a message to a mailbox. The literal is sent after the server's continuation request.
     pub fn append(&mut self, mailbox: &str, flags: &str, message: &[u8]) -> Result<()> {
         self.tag += 1;

@@ -15,6 +15,9 @@
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
 //! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10]
 //!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS] [--compression true]
+//! doublet-bench neighbors --imap HOST:PORT --smtp HOST:PORT --native HOST:PORT --certificate FILE --password P --database FILE
+//!                      [--attack NAME] [--connections 8] [--seconds 5] [--fill 0]
+//! doublet-bench attacks                                                               prints the names of the attacks
 //! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
 //! ```
 
@@ -27,6 +30,7 @@ mod imap_client;
 mod measurements;
 mod mix;
 mod native;
+mod neighbors;
 mod passage;
 mod random;
 #[cfg(test)]
@@ -46,10 +50,15 @@ fn main() -> ExitCode {
         "idle" => idle::run(&arguments),
         "append" => append::run(&arguments),
         "native" => native::run(&arguments),
+        "neighbors" => neighbors::run(&arguments),
+        "attacks" => {
+            neighbors::print_attacks();
+            Ok(())
+        }
         "corpus" => corpus::run(&arguments),
         _ => {
-            Err(format!("unknown benchmark {work:?}; choose one of mix, churn, passage, idle, append, native, corpus")
-                .into())
+            let known = "mix, churn, passage, idle, append, native, neighbors, attacks, corpus";
+            Err(format!("unknown benchmark {work:?}; choose one of {known}").into())
         }
     });
     match done {
