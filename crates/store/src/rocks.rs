@@ -16,6 +16,7 @@
 //! Described elsewhere: the effect of the options on speed and restart (see [`StoreOptions`]), and the location of a
 //! store's log (see `placement`).
 
+mod checksum;
 mod disk_space;
 mod gaps;
 mod log;
