@@ -26,6 +26,7 @@ mod options;
 mod placement;
 mod read;
 mod salvage;
+mod synced_log;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,6 +47,7 @@ use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
 use read::{KeyCursor, NumberedSnapshot, RocksReader};
+use synced_log::SyncMark;
 
 /// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
 pub const FORMAT: u32 = 1;
@@ -71,18 +73,18 @@ pub struct RocksEngine {
     gaps: Gaps,
     /// Whether compactions rewrite separate values at present.
     rewrites_values: Mutex<bool>,
-    /// The record by which the next start detects a missing log.
+    /// The records by which the next start detects a missing log and a log whose end is missing.
     last_log: Mutex<LastLog>,
 }
 
 impl RocksEngine {
     /// Opens the database in a folder, or creates one there.
     pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self> {
-        let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
+        let state = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
-        let was_torn = examine_log(wal_folder, options.damaged_log)?;
+        let was_torn = examine_log(wal_folder, state, options.damaged_log)?;
         let mut tuning = RocksOptions::new(options);
-        tuning.database.create_if_missing(origin == StoreState::New);
+        tuning.database.create_if_missing(state == StoreState::New);
         let db = open_tables(folder, &tuning)?;
         placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
@@ -125,6 +127,17 @@ impl RocksEngine {
         })?;
         let found = u32::from_be_bytes(bytes);
         if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
+    }
+
+    /// Passes the buffer of the log to the operating system and returns the end of the log, up to which the next sync
+    /// reaches at least. Returns `None` if it is unknown.
+    ///
+    /// Without a buffer the length may lie within a batch that a concurrent sync covers only in part. Then it is no
+    /// valid mark ([`log::examine`]).
+    fn measure_log(&self) -> Result<Option<SyncMark>> {
+        self.db.flush_wal(false).map_err(|error| failure("write the log", &error))?;
+        let end = self.last_log.lock().measure().ok();
+        Ok(end.filter(|_| self.tuning.buffers_log))
     }
 
     /// Sets whether compactions rewrite separate values, so that the files with their garbage can be removed.
@@ -229,11 +242,15 @@ impl RocksEngine {
 
 /// Returns `true` if the log has a torn tail. Returns an error if the log has lost acknowledged changes, unless
 /// `damaged_log` allows dropping the tail.
-fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
-    let condition = log::examine(folder)?;
-    match &condition.torn {
-        Some(place) if condition.is_loss_proved && damaged_log == DamagedLog::Refuse => Err(log::loss_error(place)),
-        torn => Ok(torn.is_some()),
+fn examine_log(folder: &Path, state: StoreState, damaged_log: DamagedLog) -> Result<bool> {
+    let mark = match state {
+        StoreState::New => None,
+        StoreState::Existing(mark) => mark,
+    };
+    let condition = log::examine(folder, mark)?;
+    match condition.loss {
+        Some(loss) if damaged_log == DamagedLog::Refuse => Err(loss.into()),
+        _ => Ok(condition.is_torn),
     }
 }
 
@@ -324,12 +341,13 @@ impl Engine for RocksEngine {
     fn sync(&self) -> Result<()> {
         // Every batch up to this sequence number is in the log's buffer by now.
         let sequence = self.db.latest_sequence_number();
+        let mark = self.measure_log()?;
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
         let synced = self.synced.fetch_max(sequence, Ordering::Relaxed);
         assert!(synced <= self.db.latest_sequence_number(), "only written batches are synced");
-        // The sync itself has succeeded. If the update fails, the recorded log number stays older, which only detects
-        // less, and the next sync tries again.
-        let _ = self.last_log.lock().update();
+        // The sync itself has succeeded. If the records cannot be written, they stay older, which only detects less,
+        // and the next sync tries again.
+        let _ = self.last_log.lock().record(mark);
         Ok(())
     }
 

@@ -2,13 +2,16 @@
 //!
 //! After a power failure the end of the log may be missing or garbled. That is normal: nothing in it was acknowledged,
 //! and the engine drops it. But the engine also silently drops everything after a garbled place in the *middle* of the
-//! log, whether acknowledged or not. Therefore every batch begins with a *sync marker*: the engine's sequence number up
-//! to which the log was synced when the batch was written. An intact batch after the damage whose sync marker reaches
-//! into the damage proves that acknowledged changes are lost. Such a store is not opened ([`Error::Damaged`]) unless
-//! the operator asks for it ([`super::DamagedLog::DropTail`]).
+//! log, whether acknowledged or not, and accepts a log whose end was cut off later. Two records prove that acknowledged
+//! changes are lost:
 //!
-//! Damage to the very last group of batches cannot be distinguished from a torn tail, because no later batch has a
-//! sync marker for it.
+//! - Every batch begins with a *sync marker*: the engine's sequence number up to which the log was synced when the
+//!   batch was written. An intact batch after the damage whose sync marker reaches into the damage proves the loss.
+//!   This needs no other file than the log, but does not cover the last synced group of batches.
+//! - The *sync mark* ([`SyncMark`]) beside the store states up to which byte the youngest log was synced. A log that
+//!   ends or is damaged before that byte proves the loss.
+//!
+//! Such a store is not opened unless the operator asks for it ([`super::DamagedLog::DropTail`]).
 //!
 //! The format of the log is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload,
 //! split at block ends into first, middle and last pieces. The payload is a batch: sequence (8), count (4), operations,
@@ -19,7 +22,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::checksum::crc32c;
-use crate::engine::Table;
+use super::synced_log::SyncMark;
 use crate::error::{Error, Result};
 
 pub(super) const BLOCK_BYTES: usize = 32 << 10;
@@ -49,12 +52,24 @@ pub(super) fn sync_marker(synced: u64) -> [u8; SYNC_MARKER_BYTES] {
 /// The result of examining the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct LogCondition {
-    /// Number of intact batches before the first damage.
-    pub(super) batches: u64,
-    /// End of the intact batches, if anything follows it.
-    pub(super) torn: Option<LogPosition>,
-    /// Whether synced changes after that place are proved to be lost.
-    pub(super) is_loss_proved: bool,
+    /// Whether anything follows the intact batches.
+    pub(super) is_torn: bool,
+    /// The proof that synced changes are lost, if there is one.
+    pub(super) loss: Option<LogLoss>,
+}
+
+/// A proved loss of synced changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum LogLoss {
+    /// The log is damaged at a place up to which it was synced.
+    Damaged(LogPosition),
+    /// The log ends before a place up to which it was synced.
+    Short {
+        /// The end of the log.
+        end: LogPosition,
+        /// Number of bytes that were synced.
+        synced: u64,
+    },
 }
 
 /// A position in the log.
@@ -64,25 +79,85 @@ pub(super) struct LogPosition {
     pub(super) offset: u64,
 }
 
-/// Reads and examines the whole log.
-pub(super) fn examine(folder: &Path) -> Result<LogCondition> {
-    let mut examination = LogScanner::default();
+/// Reads and examines the whole log. `mark` states how far it was synced, if that is known.
+pub(super) fn examine(folder: &Path, mark: Option<SyncMark>) -> Result<LogCondition> {
+    let mut scanner = LogScanner::default();
+    let mut loss = None;
     for file in log_files(folder)? {
         let mut input = File::open(&file).map_err(|error| unusable(&file, &error))?;
-        examination.scan_file(&file, &mut input)?;
+        let extent = scanner.scan_file(&file, &mut input)?;
+        // Without its log, the mark proves nothing: the engine deletes a log once all its changes are in sorted files.
+        // That the youngest log exists is checked by its number (`placement`).
+        if let Some(mark) = mark.filter(|mark| log_number(&file) == Some(mark.log)) {
+            loss = extent.loss(&file, mark.length);
+        }
     }
-    let is_loss_proved = examination.damage.is_some() && examination.is_loss_proved;
-    Ok(LogCondition { batches: examination.batches, torn: examination.damage, is_loss_proved })
+    if loss.is_none() && scanner.is_loss_proved {
+        loss = scanner.damage.clone().map(LogLoss::Damaged);
+    }
+    Ok(LogCondition { is_torn: scanner.damage.is_some(), loss })
 }
 
-/// Returns the error for a log that has lost synced changes.
-pub(super) fn loss_error(place: &LogPosition) -> Error {
-    let reason = format!(
-        "the log {} is damaged at byte {} and acknowledged changes after that byte are lost; restore a backup, or open the store without them",
-        place.file.display(),
-        place.offset
-    );
-    Error::Damaged { table: Table::Store, key: b"log".to_vec(), reason }
+impl From<LogLoss> for Error {
+    fn from(loss: LogLoss) -> Self {
+        let advice = "restore a backup, or set store.damaged_log = \"drop-tail\" to start without them";
+        let (path, reason) = match loss {
+            LogLoss::Damaged(LogPosition { file, offset }) => (
+                file,
+                format!("this log is damaged at byte {offset}, and acknowledged changes after it are lost; {advice}"),
+            ),
+            LogLoss::Short { end: LogPosition { file, offset }, synced } => (
+                file,
+                format!(
+                    "this log ends at byte {offset}, but was synced to byte {synced}, so acknowledged changes are missing; \
+                     bring the complete file back, else {advice}"
+                ),
+            ),
+        };
+        Self::Unusable { path, reason }
+    }
+}
+
+/// The extent of one log file.
+struct LogExtent {
+    length: u64,
+    damage: Option<FileDamage>,
+}
+
+/// The first damage in one log file.
+struct FileDamage {
+    offset: u64,
+    /// End of the intact batches before it.
+    intact: u64,
+}
+
+impl LogExtent {
+    /// Returns the loss if the file is not intact up to `synced`.
+    ///
+    /// This is no false alarm after a kill or a power failure, because every batch that begins before `synced` was
+    /// written and synced completely. The length is measured before the sync that covers it, so all bytes before it are
+    /// durable, and so is the length itself. It may lie within a batch: a batch that is longer than the engine's buffer
+    /// reaches the file in parts. But the sync writes the buffer first, under the lock that the writer of a batch holds
+    /// until the batch is complete. So the sync also covers the rest of that batch, or fails, and then no mark is
+    /// written. If the engine begins another log meanwhile, it writes the buffer of this one first, and syncs it before
+    /// its changes are in sorted files, because there are several tables. The length does not include the space that
+    /// the engine reserves for the file (`FALLOC_FL_KEEP_SIZE`).
+    fn loss(&self, file: &Path, synced: u64) -> Option<LogLoss> {
+        let position = |offset| LogPosition { file: file.to_path_buf(), offset };
+        if self.length < synced {
+            return Some(LogLoss::Short { end: position(self.length), synced });
+        }
+        let damage = self.damage.as_ref().filter(|damage| damage.intact < synced)?;
+        Some(LogLoss::Damaged(position(damage.offset)))
+    }
+}
+
+/// A batch that is being assembled from pieces.
+struct PartialBatch {
+    /// Offset of its first piece.
+    at: u64,
+    /// Its first bytes, which contain the sync marker.
+    start: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -92,12 +167,13 @@ struct LogScanner {
     last: Option<u64>,
     damage: Option<LogPosition>,
     is_loss_proved: bool,
-    /// Start of a batch that is being assembled from pieces.
-    batch: Option<Vec<u8>>,
+    batch: Option<PartialBatch>,
+    /// The first damage in the current file.
+    file_damage: Option<FileDamage>,
 }
 
 impl LogScanner {
-    fn scan_file(&mut self, path: &Path, input: &mut dyn Read) -> Result<()> {
+    fn scan_file(&mut self, path: &Path, input: &mut dyn Read) -> Result<LogExtent> {
         let mut block = vec![0; BLOCK_BYTES];
         let mut offset = 0;
         loop {
@@ -108,10 +184,10 @@ impl LogScanner {
                 break;
             }
         }
-        if self.batch.take().is_some() {
+        if self.batch.is_some() {
             self.record_damage(path, offset);
         }
-        Ok(())
+        Ok(LogExtent { length: offset, damage: self.file_damage.take() })
     }
 
     fn scan_block(&mut self, path: &Path, offset: u64, block: &[u8]) {
@@ -134,19 +210,20 @@ impl LogScanner {
         let start = &payload[..payload.len().min(BATCH_START_BYTES)];
         match (kind, self.batch.take()) {
             (FULL, None) => self.end_batch(path, at, start),
-            (FIRST, None) => self.batch = Some(start.to_vec()),
+            (FIRST, None) => self.batch = Some(PartialBatch { at, start: start.to_vec() }),
             (MIDDLE | LAST, Some(mut batch)) => {
-                let wanted = BATCH_START_BYTES.saturating_sub(batch.len()).min(start.len());
-                batch.extend_from_slice(&start[..wanted]);
+                let wanted = BATCH_START_BYTES.saturating_sub(batch.start.len()).min(start.len());
+                batch.start.extend_from_slice(&start[..wanted]);
                 if kind == LAST {
-                    self.end_batch(path, at, &batch);
+                    self.end_batch(path, batch.at, &batch.start);
                 } else {
                     self.batch = Some(batch);
                 }
             }
             // A later piece of a batch whose start is damaged.
             (MIDDLE | LAST, None) => self.record_damage(path, at),
-            (FULL | FIRST, Some(_)) => {
+            (FULL | FIRST, Some(incomplete)) => {
+                self.batch = Some(incomplete);
                 self.record_damage(path, at);
                 self.scan_piece(path, at, kind, payload);
             }
@@ -174,7 +251,8 @@ impl LogScanner {
     }
 
     fn record_damage(&mut self, path: &Path, offset: u64) {
-        self.batch = None;
+        let intact = self.batch.take().map_or(offset, |batch| batch.at);
+        self.file_damage.get_or_insert(FileDamage { offset, intact });
         self.damage.get_or_insert_with(|| LogPosition { file: path.to_path_buf(), offset });
     }
 }
@@ -214,13 +292,18 @@ fn parse_batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
     Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count)), synced))
 }
 
+/// Returns the number of a log file, which is its name.
+pub(super) fn log_number(file: &Path) -> Option<u64> {
+    let name = file.file_name()?.to_str()?;
+    name.strip_suffix(".log")?.parse().ok()
+}
+
 /// Returns the log files, oldest first.
 pub(super) fn log_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| unusable(folder, &error))? {
         let path = entry.map_err(|error| unusable(folder, &error))?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if let Some(number) = name.strip_suffix(".log").and_then(|number| number.parse::<u64>().ok()) {
+        if let Some(number) = log_number(&path) {
             files.push((number, path));
         }
     }
@@ -307,6 +390,51 @@ mod tests {
         // There is no intact batch before the damage.
         check(&[&[Err(full(5, 1)), Ok(full(6, 3))]], 0, true, false);
         check(&[&[Err(full(5, 1)), Ok(full(6, 3)), Ok(full(7, 6))]], 0, true, true);
+    }
+
+    /// Returns the loss that a sync mark proves in a file.
+    fn loss(mut bytes: &[u8], synced: u64) -> Option<LogLoss> {
+        let file = Path::new("x");
+        let extent = LogScanner::default().scan_file(file, &mut bytes).expect("no input fails");
+        extent.loss(file, synced)
+    }
+
+    #[test]
+    fn loss_before_the_sync_mark_is_detected() {
+        let whole = [full(1, 0), full(2, 1), full(3, 2)].concat();
+        let each = full(1, 0).len() as u64;
+        let position = |offset| LogPosition { file: "x".into(), offset };
+        for synced in [0, 1, each, each + 1, 2 * each, 3 * each] {
+            assert_eq!(loss(&whole, synced), None);
+            for length in 0..=whole.len() {
+                let end = length as u64;
+                let intact = end / each * each;
+                let expected = if end < synced {
+                    Some(LogLoss::Short { end: position(end), synced })
+                } else {
+                    (intact < synced).then(|| LogLoss::Damaged(position(intact)))
+                };
+                assert_eq!(loss(&whole[..length], synced), expected, "{length} {synced}");
+            }
+            let mut flipped = whole.clone();
+            flipped[each as usize + 20] ^= 1;
+            let expected = (each < synced).then(|| LogLoss::Damaged(position(each)));
+            assert_eq!(loss(&flipped, synced), expected, "{synced}");
+        }
+    }
+
+    #[test]
+    fn batch_across_the_sync_mark_must_be_complete() {
+        let before = full(1, 0);
+        let batch = batch(2, 1);
+        let pieces = [encode_record(FIRST, &batch[..9]), encode_record(LAST, &batch[9..])].concat();
+        let bytes = [before.clone(), pieces].concat();
+        let start = before.len() as u64;
+        let inside = start + 8;
+        assert_eq!(loss(&bytes, inside), None);
+        let cut = &bytes[..bytes.len() - 1];
+        assert!(matches!(loss(cut, inside), Some(LogLoss::Damaged(_))));
+        assert_eq!(loss(cut, start), None, "the batch was not synced");
     }
 
     #[test]

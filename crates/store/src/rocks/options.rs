@@ -113,6 +113,8 @@ pub(super) struct RocksOptions {
     memtable_bytes: usize,
     file_bytes: u64,
     pub(super) quiet: bool,
+    /// Whether batches stay in the log's buffer until a sync.
+    pub(super) buffers_log: bool,
 }
 
 impl RocksOptions {
@@ -134,6 +136,7 @@ impl RocksOptions {
             memtable_bytes: options.memtable_bytes,
             file_bytes: options.file_bytes,
             quiet: options.quiet,
+            buffers_log: buffers_log(options),
         }
     }
 
@@ -284,9 +287,13 @@ fn set_log(database: &mut rocksdb::Options, options: &StoreOptions) {
     // written batches is kept. `log` has already checked that it is only a torn tail.
     database.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
     database.set_track_and_verify_wals_in_manifest(true);
-    // With group commit no caller relies on a write before its sync, so the log is passed to the operating system once
-    // per sync instead of once per write.
-    database.set_manual_wal_flush(options.sync != SyncMode::Off);
+    database.set_manual_wal_flush(buffers_log(options));
+}
+
+/// Returns `true` if the log is passed to the operating system once per sync instead of once per write. With group
+/// commit no caller relies on a write before its sync.
+fn buffers_log(options: &StoreOptions) -> bool {
+    options.sync != SyncMode::Off
 }
 
 fn set_work(database: &mut rocksdb::Options) {

@@ -11,6 +11,8 @@
 //! - `last-log` holds the number of the youngest log that is known to have existed. If neither this log nor a younger
 //!   one is in the log folder, the log is lost: its device is not mounted, or the log was deleted. Such a store is
 //!   refused unless the operator asks to continue without the log ([`DamagedLog::DropTail`]).
+//! - `synced-log` also holds the length up to which that log is synced ([`super::synced_log`]). The examination of the
+//!   log compares it. If one of the two files is garbled, the other one suffices. Both are rewritten at each start.
 //!
 //! Leftovers of a crash during a backup or an ingestion are removed.
 
@@ -22,8 +24,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::log::log_files;
+use super::log::{log_files, log_number};
 use super::options::DamagedLog;
+use super::synced_log::{SYNCED_LOG_FILE, SyncMark, SyncedLog, read_mark};
 use crate::error::{Error, Result};
 
 /// Name of the file with the path of the log folder. It exists only if that is not the store's own folder.
@@ -42,13 +45,13 @@ const LAST_LOG_FILE: &str = "last-log";
 /// Name of the subfolder in which a restore gathers its files.
 pub(crate) const RESTORING_FOLDER: &str = "restoring";
 
-/// The result of [`prepare`].
+/// The condition of the store before the engine opens it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StoreState {
     /// There is no store; the engine may create one.
     New,
-    /// There is a store.
-    Existing,
+    /// There is a store. The mark states how far its log was synced, if that is known.
+    Existing(Option<SyncMark>),
 }
 
 /// Creates the folders of a new store. Refuses a store that lacks a file and a log in the wrong place.
@@ -60,11 +63,13 @@ pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: Dam
         return Ok(StoreState::New);
     }
     refuse_log_elsewhere(folder, logs)?;
-    if !exists(&folder.join(UNOPENED_FILE)) && damaged_log == DamagedLog::Refuse {
-        refuse_missing_log(folder, logs)?;
+    let is_opened = !exists(&folder.join(UNOPENED_FILE));
+    let mark = read_mark(folder).filter(|_| is_opened);
+    if is_opened && damaged_log == DamagedLog::Refuse {
+        refuse_missing_log(folder, logs, mark)?;
     }
     make_folder(logs)?;
-    Ok(StoreState::Existing)
+    Ok(StoreState::Existing(mark))
 }
 
 fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
@@ -134,9 +139,12 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
     Ok(())
 }
 
-fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
+fn refuse_missing_log(folder: &Path, logs: &Path, mark: Option<SyncMark>) -> Result<()> {
     let found = if exists(logs) { youngest_log(logs)? } else { None };
-    let recorded = recorded_log(folder)?;
+    let recorded = match recorded_log(folder)? {
+        RecordedLog::Number(number) => Some(number),
+        RecordedLog::Missing | RecordedLog::Garbled => mark.map(|mark| mark.log),
+    };
     if found.is_some_and(|found| recorded.is_none_or(|recorded| found >= recorded)) {
         return Ok(());
     }
@@ -149,55 +157,108 @@ fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
     Err(refused(folder, reason))
 }
 
-/// Keeps `last-log` up to date.
+/// Keeps `last-log` and `synced-log` up to date.
 pub(super) struct LastLog {
     folder: PathBuf,
     logs: PathBuf,
-    /// The recorded log number, and the modification time of the log folder at that moment.
-    recorded: Option<(u64, SystemTime)>,
+    /// The youngest log that was found; `None` if there is none.
+    youngest: Option<YoungestLog>,
+    /// The number in `last-log`.
+    recorded: Option<u64>,
+    synced: SyncedLog,
+}
+
+/// A log, and the state of the log folder when this log was the youngest.
+struct YoungestLog {
+    number: u64,
+    file: PathBuf,
+    /// Modification time of the log folder.
+    changed: SystemTime,
+    /// Whether every later change of the folder gives it another modification time.
+    is_settled: bool,
 }
 
 impl LastLog {
-    /// Records the number of the log that the engine has just begun.
+    /// Records the log that the engine has just begun, without any synced bytes.
     pub(super) fn start(folder: &Path, wal_folder: Option<&Path>) -> Result<Self> {
         let logs = wal_folder.unwrap_or(folder);
-        let mut last = Self { folder: folder.to_path_buf(), logs: logs.to_path_buf(), recorded: None };
-        last.update().map_err(|error| unusable(logs, &error))?;
+        let number = youngest_log(logs)?.unwrap_or(0);
+        let mark = SyncMark { log: number, length: 0 };
+        let synced = SyncedLog::start(folder, mark).map_err(|error| unusable(&folder.join(SYNCED_LOG_FILE), &error))?;
+        let mut last =
+            Self { folder: folder.to_path_buf(), logs: logs.to_path_buf(), youngest: None, recorded: None, synced };
+        last.find_youngest().and_then(|()| last.record_number()).map_err(|error| unusable(logs, &error))?;
         Ok(last)
     }
 
-    /// Records the number of the youngest log if it has changed. If the log folder is unchanged, this costs only one
-    /// check of its modification time.
-    pub(super) fn update(&mut self) -> std::io::Result<()> {
-        let changed = fs::metadata(&self.logs)?.modified()?;
-        if self.recorded.is_some_and(|(_, known)| known == changed) {
-            return Ok(());
-        }
-        let failed = |error: Error| std::io::Error::other(error.to_string());
-        let youngest = youngest_log(&self.logs).map_err(failed)?.unwrap_or(0);
-        if self.recorded.is_none_or(|(number, _)| number != youngest) {
+    /// Returns the present end of the youngest log. After a sync that starts later, it is a valid mark.
+    pub(super) fn measure(&mut self) -> std::io::Result<SyncMark> {
+        self.find_youngest()?;
+        let youngest = self.youngest.as_ref().ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
+        Ok(SyncMark { log: youngest.number, length: fs::metadata(&youngest.file)?.len() })
+    }
+
+    /// Records the youngest log that was found, and a mark that is synced by now.
+    pub(super) fn record(&mut self, mark: Option<SyncMark>) -> std::io::Result<()> {
+        let marked = mark.map_or(Ok(()), |mark| self.synced.advance(mark));
+        self.record_number()?;
+        marked
+    }
+
+    fn record_number(&mut self) -> std::io::Result<()> {
+        let number = self.youngest.as_ref().map_or(0, |youngest| youngest.number);
+        if self.recorded != Some(number) {
             // The name of the log must be durable before its number is recorded.
             sync_folder(&self.logs)?;
-            write_small(&self.folder, LAST_LOG_FILE, youngest.to_string().as_bytes()).map_err(failed)?;
+            write_small(&self.folder, LAST_LOG_FILE, number.to_string().as_bytes()).map_err(as_io_error)?;
+            self.recorded = Some(number);
         }
-        self.recorded = Some((youngest, changed));
+        Ok(())
+    }
+
+    /// Finds the youngest log. If the log folder is unchanged, this costs only a check of its modification time.
+    ///
+    /// File systems take that time from a clock with ticks of some milliseconds. A log that is created within the tick
+    /// of an earlier change does not alter the time, so the folder is listed again until a tick has passed. This is
+    /// seen from `synced-log`, which each sync writes.
+    fn find_youngest(&mut self) -> std::io::Result<()> {
+        let now_at_least = self.synced.modified()?;
+        let changed = fs::metadata(&self.logs)?.modified()?;
+        if self.youngest.as_ref().is_some_and(|known| known.is_settled && known.changed == changed) {
+            return Ok(());
+        }
+        let file = log_files(&self.logs).map_err(as_io_error)?.pop();
+        self.youngest = file.and_then(|file| {
+            Some(YoungestLog { number: log_number(&file)?, file, changed, is_settled: now_at_least > changed })
+        });
         Ok(())
     }
 }
 
-fn youngest_log(logs: &Path) -> Result<Option<u64>> {
-    let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse().ok();
-    Ok(log_files(logs)?.last().and_then(number))
+fn as_io_error(error: Error) -> std::io::Error {
+    std::io::Error::other(error.to_string())
 }
 
-fn recorded_log(folder: &Path) -> Result<Option<u64>> {
+fn youngest_log(logs: &Path) -> Result<Option<u64>> {
+    Ok(log_files(logs)?.last().and_then(|file| log_number(file)))
+}
+
+/// The content of `last-log`.
+enum RecordedLog {
+    Number(u64),
+    Missing,
+    /// The content is not a number. The log may be whole nevertheless.
+    Garbled,
+}
+
+fn recorded_log(folder: &Path) -> Result<RecordedLog> {
     let file = folder.join(LAST_LOG_FILE);
-    match fs::read_to_string(&file) {
-        Ok(text) => match text.trim().parse() {
-            Ok(number) => Ok(Some(number)),
-            Err(_) => Err(refused(&file, "the file does not contain a log number; restore a backup".into())),
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+    match fs::read(&file) {
+        Ok(bytes) => {
+            let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
+            Ok(number.map_or(RecordedLog::Garbled, RecordedLog::Number))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(RecordedLog::Missing),
         Err(error) => Err(unusable(&file, &error)),
     }
 }

@@ -1,5 +1,7 @@
 //! Tests of RocksDB where it differs from the engine in memory: files, formats, locks, damage and the log.
 
+mod log_end;
+
 use std::fs;
 
 use super::*;
@@ -300,9 +302,8 @@ fn damage_before_acknowledged_changes_is_refused() {
     let folder = folder();
     let log = fill_log(folder.path(), 100, |_| true);
     flip(&log, 50_000);
-    let error = open(folder.path()).err().expect("acknowledged changes are lost");
-    assert!(matches!(error, Error::Damaged { table: Table::Store, .. }), "{error}");
-    assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
+    let damaged = format!("{}: this log is damaged at byte ", log.display());
+    check_refused(folder.path(), &small(), &[&damaged, "acknowledged changes after it are lost"]);
     let options = StoreOptions { damaged_log: DamagedLog::DropTail, ..small() };
     let there = prefix(&RocksEngine::open(folder.path(), &options).expect("the option drops the tail"));
     assert!((40..50).contains(&there), "{there}");

@@ -3,7 +3,8 @@
 //! The test starts itself as a child process that writes from several threads and reports each batch over a pipe once
 //! it is durable. The parent kills the child with SIGKILL after a random number of reports, opens the store and checks
 //! it: the batches of each thread are present without gaps, at least as many as were reported, and attachments are
-//! complete. Then the next child continues with the same store.
+//! complete. Then the next child continues with the same store. A copy of the store whose log lacks synced bytes must
+//! be refused.
 //!
 //! The effects of a power failure (lost and torn writes) are tested with the engine in memory, where they can be
 //! arranged; SIGKILL keeps everything that was passed to the operating system. `DOUBLET_SOAK=1` runs fifty rounds
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{DbNumber, NoteId, Random, Timestamp};
-use store::{Batch, BlobId, BlobOptions, BlobOwner, Store, StoreOptions, Table, TableReader};
+use store::{Batch, BlobId, BlobOptions, BlobOwner, Error, Store, StoreOptions, Table, TableReader};
 
 const THREADS: u32 = 6;
 /// Environment variable that passes the folder to the child. Without it the child's test does nothing.
@@ -160,6 +161,41 @@ fn check(folder: &Path, acknowledged: &[u32], seed: u64) {
     assert!(store.engine().verify(&mut |_| {}).expect("it runs").is_empty(), "sound");
 }
 
+/// Returns a number in a slot of the file `synced-log`.
+fn field(slot: &[u8], index: usize) -> u64 {
+    u64::from_be_bytes(slot[4 + 8 * index..][..8].try_into().expect("eight bytes"))
+}
+
+/// Returns the number of a log and the number of its bytes that are synced (`docs/store-format.md`).
+fn sync_mark(folder: &Path) -> (u64, u64) {
+    let bytes = std::fs::read(folder.join("synced-log")).expect("a mark");
+    let slots = [0_usize, 512].into_iter().filter_map(|start| bytes.get(start..start + 32));
+    let newest = slots.filter(|slot| slot.starts_with(b"dsyn")).max_by_key(|slot| field(slot, 0)).expect("a mark");
+    (field(newest, 1), field(newest, 2))
+}
+
+/// Checks that a copy of the store is refused if its log ends before the place up to which it is synced.
+fn check_cut_log_is_refused(folder: &Path, random: &SeededRandom, seed: u64) {
+    let (log, synced) = sync_mark(folder);
+    let name = format!("{log:06}.log");
+    // The child may be killed before its first sync, or after the engine has deleted an older log.
+    if synced == 0 || !folder.join(&name).exists() {
+        return;
+    }
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("copied");
+    }
+    let kept = random.below(synced);
+    let log = std::fs::OpenOptions::new().write(true).open(copy.path().join(name)).expect("a log");
+    log.set_len(kept).expect("cut");
+    let error = Store::open(copy.path(), &options()).err();
+    let text = format!("this log ends at byte {kept}, but was synced to byte {synced}");
+    let is_refused = matches!(&error, Some(Error::Unusable { reason, .. }) if reason.contains(&text));
+    assert!(is_refused, "SEED={seed}: {error:?} after {kept} of {synced} bytes");
+}
+
 #[test]
 fn acknowledged_batches_survive_sigkill() {
     let rounds = if std::env::var_os("DOUBLET_SOAK").is_some() { 50 } else { 3 };
@@ -168,6 +204,7 @@ fn acknowledged_batches_survive_sigkill() {
     let mut before = vec![0; THREADS as usize + 1];
     for round in 0..rounds {
         let acknowledged = run_and_kill(folder.path(), 20 + random.below(400));
+        check_cut_log_is_refused(folder.path(), &random, round);
         check(folder.path(), &acknowledged, round);
         let progress = acknowledged.iter().zip(&before).any(|(now, before)| now > before);
         assert!(progress, "round {round} made no progress from {before:?} to {acknowledged:?}");
