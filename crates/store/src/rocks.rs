@@ -65,6 +65,8 @@ pub struct RocksEngine {
     space: DiskSpaceMonitor,
     /// The engine's sequence number up to which the log is synced. Every batch records it in its sync marker.
     synced: AtomicU64,
+    /// Sequence numbers that belong to no batch in the log.
+    ingested: Mutex<IngestedSequences>,
     /// Whether the log had a torn tail when it was opened.
     was_torn: bool,
     /// Lock that allows one ingestion at a time, because the sorted file being made has a fixed name.
@@ -89,6 +91,8 @@ impl RocksEngine {
         placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
         let space = DiskSpaceMonitor::new(&[folder, wal_folder], options.reserve_bytes);
+        // The last number may be that of an ingested file.
+        let ingested = IngestedSequences { before: 0, end: db.latest_sequence_number() };
         let rocks = Self {
             db,
             folder: folder.to_path_buf(),
@@ -96,6 +100,7 @@ impl RocksEngine {
             write: rocksdb::WriteOptions::default(),
             space,
             synced: AtomicU64::new(0),
+            ingested: Mutex::new(ingested),
             was_torn,
             ingestion: Mutex::new(()),
             gaps: Gaps::new(),
@@ -138,6 +143,24 @@ impl RocksEngine {
         self.db.flush_wal(false).map_err(|error| failure("write the log", &error))?;
         let end = self.last_log.lock().measure().ok();
         Ok(end.filter(|_| self.tuning.buffers_log))
+    }
+
+    /// Returns a sequence number up to which all batches are in the log's buffer. It is not greater than that of the
+    /// last batch.
+    fn logged_sequence(&self) -> u64 {
+        let ingested = self.ingested.lock();
+        ingested.last_of_batches(self.db.latest_sequence_number())
+    }
+
+    /// Runs an ingestion, and excludes the sequence numbers that it takes from sync markers.
+    fn ingest_without_log<T>(&self, ingestion: impl FnOnce() -> T) -> T {
+        let mut ingested = self.ingested.lock();
+        ingested.before = ingested.last_of_batches(self.db.latest_sequence_number());
+        ingested.end = u64::MAX;
+        drop(ingested);
+        let outcome = ingestion();
+        self.ingested.lock().end = self.db.latest_sequence_number();
+        outcome
     }
 
     /// Sets whether compactions rewrite separate values, so that the files with their garbage can be removed.
@@ -240,6 +263,24 @@ impl RocksEngine {
     }
 }
 
+/// The sequence numbers that the last ingestion took, which belong to no batch in the log.
+///
+/// A sync marker with such a number would claim that a batch was synced although none has the number. If a power
+/// failure then garbled the next batches, which are not synced, their loss would count as proved ([`log::examine`]).
+struct IngestedSequences {
+    /// Sequence number of the last batch before the ingestion, or a smaller one.
+    before: u64,
+    /// Last sequence number in use after the ingestion; `u64::MAX` while it runs.
+    end: u64,
+}
+
+impl IngestedSequences {
+    /// Returns the sequence number of the last batch, or a smaller one. `latest` is the last number in use.
+    fn last_of_batches(&self, latest: u64) -> u64 {
+        if latest > self.end { latest } else { self.before }
+    }
+}
+
 /// Returns `true` if the log has a torn tail. Returns an error if the log has lost acknowledged changes, unless
 /// `damaged_log` allows dropping the tail.
 fn examine_log(folder: &Path, state: StoreState, damaged_log: DamagedLog) -> Result<bool> {
@@ -339,8 +380,7 @@ impl Engine for RocksEngine {
     }
 
     fn sync(&self) -> Result<()> {
-        // Every batch up to this sequence number is in the log's buffer by now.
-        let sequence = self.db.latest_sequence_number();
+        let sequence = self.logged_sequence();
         let mark = self.measure_log()?;
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
         let synced = self.synced.fetch_max(sequence, Ordering::Relaxed);
@@ -376,7 +416,8 @@ impl Engine for RocksEngine {
         let mut how = rocksdb::IngestExternalFileOptions::default();
         how.set_move_files(true);
         let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
-        let outcome = if gaps::is_covered(table) { self.gaps.clear_during(take_in) } else { take_in() };
+        let outcome = self
+            .ingest_without_log(|| if gaps::is_covered(table) { self.gaps.clear_during(take_in) } else { take_in() });
         outcome.map_err(|error| failure("ingest a sorted file", &error))
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::commit::SyncMode;
+use crate::external_sort::ExternalSorter;
 
 const DROP_TAIL: &str = "set store.damaged_log = \"drop-tail\" to start without them";
 
@@ -164,4 +165,32 @@ fn nothing_is_marked_while_writes_are_not_synced() {
     put(&rocks, Table::Meta, b"a", b"1");
     rocks.sync().expect("synced");
     assert_eq!(mark(folder.path()).length, 0);
+}
+
+#[test]
+fn ingested_file_does_not_vouch_for_the_next_batches() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    put(&rocks, Table::Body, &0_u32.to_be_bytes(), &[7; 1_000]);
+    rocks.sync().expect("synced");
+    let logged = rocks.db.latest_sequence_number();
+    let mut sorter = ExternalSorter::new(folder.path(), 1 << 20);
+    sorter.push(b"ingested", b"1").expect("taken");
+    // With a snapshot, the engine gives the file a sequence number of its own.
+    let snapshot = rocks.snapshot().expect("a snapshot");
+    rocks.ingest(Table::View, &mut sorter.finish().expect("sorted")).expect("taken in");
+    drop(snapshot);
+    assert_eq!(rocks.db.latest_sequence_number(), logged + 1, "the file has the next number");
+    rocks.sync().expect("synced");
+    let log = files(folder.path(), ".log").pop().expect("a log");
+    let synced = length(&log) as usize;
+    for number in 1..100_u32 {
+        put(&rocks, Table::Body, &number.to_be_bytes(), &[7; 1_000]);
+    }
+    drop(rocks);
+    // The sync markers of the batches in the next block cover the ingested file, but not the damaged batch.
+    flip(&log, synced + 500);
+    let rocks = open(folder.path()).expect("the damaged batch was not synced");
+    assert_eq!(prefix(&rocks), 1);
+    assert_eq!(rocks.get(Table::View, b"ingested").expect("sound"), Some(b"1".to_vec()));
 }
