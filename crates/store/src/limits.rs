@@ -28,6 +28,9 @@ pub const BLOBS_NAMED_MAX: usize = 1_000;
 /// Number of bytes written between two checks of the free disk space.
 pub const SPACE_CHECK_BYTES: u64 = 4 << 20;
 
+/// Number of times that the list of the engine's files is read while files in it seem to be missing.
+pub const MANIFEST_READS_MAX: usize = 4;
+
 /// Maximum size of a backup manifest.
 pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 

@@ -11,7 +11,7 @@
 //!
 //! Before the engine opens the log, the log is read once to distinguish a torn tail, which is normal, from damage
 //! ([`DamagedLog`]). A store without its log, or without the `CURRENT` file that leads to all others, is refused and
-//! never recreated (`placement`).
+//! never recreated (`placement`). A store that lacks a file of a table is refused too (`manifest`).
 //!
 //! Described elsewhere: the effect of the options on speed and restart (see [`StoreOptions`]), and the location of a
 //! store's log (see `placement`).
@@ -27,6 +27,7 @@ mod placement;
 mod read;
 mod salvage;
 mod synced_log;
+mod version_edit;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +88,13 @@ impl RocksEngine {
         let was_torn = examine_log(wal_folder, state, options.damaged_log)?;
         let mut tuning = RocksOptions::new(options);
         tuning.database.create_if_missing(state == StoreState::New);
+        if !options.quiet {
+            manifest::check_files(folder, &placement::known_missing(folder)?)?;
+        }
         let db = open_tables(folder, &tuning)?;
+        if options.quiet {
+            placement::record_known_missing(folder, &manifest::missing_value_files(folder))?;
+        }
         placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
         let space = DiskSpaceMonitor::new(&[folder, wal_folder], options.reserve_bytes);

@@ -1,39 +1,197 @@
-//! Removal of sorted files from a closed store.
+//! The engine's list of files: the files that a closed store must have, and the removal of sorted files from it.
 //!
-//! The engine drops files of level 0 only together with the whole level, and a compaction would have to read them. The
-//! engine reads its list of files from its manifest, which is a log of edits. So the removal of a file is appended to
-//! that log as an edit, as the engine's own tool does it (`ldb unsafe_remove_sst_file`). An edit truncated by a crash
-//! is the torn tail of a log and is ignored.
+//! The engine may not notice at start that a file is missing. It reads up to sixteen files, and notices the others
+//! when they are used. So the files are checked before the engine opens them. If the list cannot be parsed, they are
+//! not checked, because the engine may understand it.
 //!
-//! The format of the manifest is RocksDB's: records as in the write-ahead log ([`super::log`]), each an edit of tagged
-//! fields. Tag 6 with level and number is a removed file, tag 200 with a number selects a table, tag 201 with a name
-//! adds that table, and tag 202 drops it. Numbers are varints.
+//! The engine drops files of level 0 only together with the whole level, and a compaction would have to read them. So
+//! the removal of a file is appended to the list, as the engine's own tool does it (`ldb unsafe_remove_sst_file`). What
+//! is truncated by a crash is the torn tail of a log and is ignored.
+//!
+//! The list is the manifest: records as in the write-ahead log ([`super::log`]), each an edit
+//! ([`super::version_edit`]). `CURRENT` names it.
 //!
 //! Not included: the content of the files. The caller has saved the readable part of a file before it removes the file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::codec::Encoder;
 
 use super::log::{self, BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use super::placement::CURRENT_FILE;
+use super::version_edit::{DELETED_FILE, TABLE, TableChange, VersionEdit};
 use crate::engine::SortedFile;
 use crate::error::{Error, Result};
+use crate::limits::MANIFEST_READS_MAX;
 
-const COMPARATOR: u64 = 1;
-const COMPACT_CURSOR: u64 = 5;
-const DELETED_FILE: u64 = 6;
-const TABLE: u64 = 200;
-const TABLE_ADDED: u64 = 201;
-const TABLE_DROPPED: u64 = 202;
-/// Tags with a single number: log and file numbers, sequence number, greatest table number, number of remaining edits
-/// in a group.
-const NUMBERS: [u64; 7] = [2, 3, 4, 9, 10, 203, 300];
-/// First of the tags that are followed by a length, so that a reader which does not know them can skip them.
-const SKIPPABLE: u64 = 1 << 13;
+/// A file that the store must have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct StoredFile {
+    /// Name of the table to which the file belongs.
+    pub(super) table: String,
+    pub(super) name: String,
+    pub(super) size_bytes: u64,
+}
+
+/// Refuses a store that lacks a file, or whose file has another size. `accepted` lists the names of files that may be
+/// missing.
+pub(super) fn check_files(folder: &Path, accepted: &[String]) -> Result<()> {
+    let mut before = None;
+    for _ in 0..MANIFEST_READS_MAX {
+        let is_accepted = |fault: &FileFault| fault.found_bytes.is_none() && accepted.contains(&fault.file.name);
+        let Some(fault) = faults(folder).into_iter().find(|fault| !is_accepted(fault)) else { break };
+        // A process that has the store open may have removed the file after the manifest was read. Then the manifest
+        // does not list it any more, and opening the store fails with a better message.
+        if before.as_ref() == Some(&fault) {
+            return Err(unusable(&folder.join(&fault.file.name), fault.reason()));
+        }
+        before = Some(fault);
+    }
+    Ok(())
+}
+
+/// Returns the names of the missing files with separate values.
+pub(super) fn missing_value_files(folder: &Path) -> Vec<String> {
+    let missing = faults(folder).into_iter().filter(|fault| fault.found_bytes.is_none());
+    missing.map(|fault| fault.file.name).filter(|name| name.ends_with(VALUE_FILE_END)).collect()
+}
+
+/// A file that is not as the manifest states.
+#[derive(PartialEq, Eq)]
+struct FileFault {
+    file: StoredFile,
+    /// Its size; `None` if it is missing.
+    found_bytes: Option<u64>,
+}
+
+impl FileFault {
+    fn reason(&self) -> String {
+        let table = &self.file.table;
+        let advice = "or stop the server and run `doublet fixup`, or restore a backup";
+        match self.found_bytes {
+            None => format!("this file of table {table} is missing; bring it back, {advice}"),
+            Some(found) => format!(
+                "this file of table {table} has {found} bytes instead of {}; bring the complete file back, {advice}",
+                self.file.size_bytes
+            ),
+        }
+    }
+}
+
+/// Returns the files that are not as the manifest states. Returns none if the manifest cannot be parsed.
+fn faults(folder: &Path) -> Vec<FileFault> {
+    let expected = live_files(folder).unwrap_or_default().into_iter();
+    let fault = |file: StoredFile| {
+        let found_bytes = match fs::metadata(folder.join(&file.name)) {
+            Ok(found) => Some(found.len()),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            // The engine reports this error when it opens the file.
+            Err(_) => return None,
+        };
+        (found_bytes != Some(file.size_bytes)).then_some(FileFault { file, found_bytes })
+    };
+    expected.filter_map(fault).collect()
+}
+
+/// Returns the files that the store in a folder must have. Returns `None` if its manifest cannot be parsed.
+pub(super) fn live_files(folder: &Path) -> Option<Vec<StoredFile>> {
+    let manifest = manifest_of(folder).ok()?;
+    files_of(&fs::read(manifest).ok()?)
+}
+
+fn files_of(manifest: &[u8]) -> Option<Vec<StoredFile>> {
+    let mut tables = BTreeMap::from([(0, TableFiles { name: "default".to_owned(), ..TableFiles::default() })]);
+    let mut group = Vec::new();
+    for bytes in edits(manifest)? {
+        let edit = VersionEdit::parse(&bytes).ok()?;
+        let remaining = edit.remaining;
+        if remaining.is_none() && !group.is_empty() {
+            return None;
+        }
+        group.push(edit);
+        if remaining.unwrap_or(0) == 0 {
+            group.drain(..).try_for_each(|edit| apply(edit, &mut tables))?;
+        }
+    }
+    // A group that is not complete has no effect.
+    Some(tables.values().flat_map(TableFiles::live).collect())
+}
+
+/// The files of a table.
+#[derive(Default)]
+struct TableFiles {
+    name: String,
+    files: BTreeMap<u64, TableFile>,
+    values: BTreeMap<u64, ValueFile>,
+}
+
+struct TableFile {
+    size_bytes: u64,
+    oldest_values: Option<u64>,
+}
+
+/// A file with separate values.
+struct ValueFile {
+    size_bytes: u64,
+    count: u64,
+    garbage_count: u64,
+}
+
+/// Ends of the names of files with separate values.
+const VALUE_FILE_END: &str = ".blob";
+
+/// Applies an edit. Returns `None` if it does not fit the files before.
+fn apply(edit: VersionEdit, tables: &mut BTreeMap<u64, TableFiles>) -> Option<()> {
+    match edit.table_change {
+        Some(TableChange::Added(name)) => {
+            let table = TableFiles { name, ..TableFiles::default() };
+            if tables.insert(edit.table, table).is_some() {
+                return None;
+            }
+        }
+        Some(TableChange::Dropped) => return tables.remove(&edit.table).map(drop),
+        None => {}
+    }
+    let table = tables.get_mut(&edit.table)?;
+    for added in edit.values_added {
+        let file = ValueFile { size_bytes: added.size_bytes, count: added.count, garbage_count: 0 };
+        table.values.insert(added.number, file);
+    }
+    for garbage in edit.garbage {
+        let file = table.values.get_mut(&garbage.number)?;
+        file.garbage_count = file.garbage_count.saturating_add(garbage.count);
+    }
+    for number in edit.deleted {
+        table.files.remove(&number)?;
+    }
+    for added in edit.added {
+        let file = TableFile { size_bytes: added.size_bytes, oldest_values: added.oldest_values };
+        table.files.insert(added.number, file);
+    }
+    Some(())
+}
+
+impl TableFiles {
+    /// Returns the files that the engine keeps.
+    ///
+    /// The manifest does not state when a file with separate values is removed. The engine keeps those from the oldest
+    /// one on to which a table file refers, except those that are all garbage (`VersionBuilder::SaveBlobFilesTo`).
+    fn live(&self) -> Vec<StoredFile> {
+        let of_table = |name: String, size_bytes| StoredFile { table: self.name.clone(), name, size_bytes };
+        let files = self.files.iter().map(|(number, file)| of_table(format!("{number:06}.sst"), file.size_bytes));
+        let referred: BTreeSet<u64> = self.files.values().filter_map(|file| file.oldest_values).collect();
+        let oldest = referred.iter().find(|number| self.values.contains_key(*number));
+        let values = oldest
+            .into_iter()
+            .flat_map(|oldest| self.values.range(*oldest..))
+            .filter(|(number, file)| referred.contains(*number) || file.garbage_count < file.count);
+        let values = values.map(|(number, file)| of_table(format!("{number:06}{VALUE_FILE_END}"), file.size_bytes));
+        files.chain(values).collect()
+    }
+}
 
 /// Removes sorted files from the store in a folder. No process may have the store open. Durable on return.
 pub fn remove_files(folder: &Path, files: &[SortedFile]) -> Result<()> {
@@ -74,13 +232,12 @@ fn manifest_of(folder: &Path) -> Result<PathBuf> {
 /// Returns the numbers of the existing tables by name, or `None` if a record is damaged.
 fn tables(manifest: &[u8]) -> Option<HashMap<String, u64>> {
     let mut tables = HashMap::new();
-    for edit in edits(manifest)? {
-        // An edit that cannot be parsed to its end adds no table, because edits that add a table contain only known
-        // fields.
-        let Ok((number, change)) = table_change(&edit) else { continue };
-        match change {
-            Some(TableChange::Added(name)) => drop(tables.insert(name, number)),
-            Some(TableChange::Dropped) => tables.retain(|_, known| *known != number),
+    for bytes in edits(manifest)? {
+        // An edit that cannot be parsed adds no table, because edits that add a table contain only known fields.
+        let Ok(edit) = VersionEdit::parse(&bytes) else { continue };
+        match edit.table_change {
+            Some(TableChange::Added(name)) => drop(tables.insert(name, edit.table)),
+            Some(TableChange::Dropped) => tables.retain(|_, known| *known != edit.table),
             None => {}
         }
     }
@@ -108,37 +265,6 @@ fn edits(manifest: &[u8]) -> Option<Vec<Vec<u8>>> {
         }
     }
     Some(edits)
-}
-
-enum TableChange {
-    Added(String),
-    Dropped,
-}
-
-/// Returns the number of the table that an edit concerns, and whether the edit adds or drops the table.
-fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), InvalidRecord> {
-    let mut input = Decoder::new(edit);
-    let mut table = 0;
-    let mut change = None;
-    while !input.rest().is_empty() {
-        match input.varint()? {
-            TABLE => table = input.varint()?,
-            TABLE_ADDED => change = Some(TableChange::Added(input.text()?.to_owned())),
-            TABLE_DROPPED => change = Some(TableChange::Dropped),
-            DELETED_FILE => {
-                input.varint()?;
-                input.varint()?;
-            }
-            COMPACT_CURSOR => {
-                input.varint()?;
-                input.bytes()?;
-            }
-            tag if NUMBERS.contains(&tag) => drop(input.varint()?),
-            tag if tag == COMPARATOR || tag >= SKIPPABLE => drop(input.bytes()?),
-            _ => return Err(InvalidRecord),
-        }
-    }
-    Ok((table, change))
 }
 
 /// Appends a record to `added`, which will follow the first `length` bytes of a log. Splits the record at block ends.
@@ -200,8 +326,76 @@ mod tests {
         add(&[1, 2, b'b', b'w', 200, 1, 5, 201, 1, 1, b'a']);
         add(&[1, 2, b'b', b'w', 200, 1, 6, 201, 1, 1, b'b', 0x81, 0x40, 1, 9]);
         add(&[200, 1, 6, 202, 1]);
-        // An edit that adds a file. It is not parsed.
+        // An edit that cannot be parsed.
         add(&[103, 1, 2, 3]);
         assert_eq!(tables(&bytes), Some(HashMap::from([("a".to_owned(), 5)])));
+    }
+
+    /// Returns the files of a manifest as table, name and size.
+    fn listed(edits: &[&[u8]]) -> Option<Vec<(String, String, u64)>> {
+        let mut bytes = Vec::new();
+        for edit in edits {
+            let mut added = Vec::new();
+            append_record(edit, bytes.len(), &mut added);
+            bytes.extend_from_slice(&added);
+        }
+        let files = files_of(&bytes)?.into_iter();
+        Some(files.map(|file| (file.table, file.name, file.size_bytes)).collect())
+    }
+
+    /// Returns an edit that adds a table file of ten bytes, with the oldest file of separate values that it refers to.
+    fn table_file(number: u8, oldest: u8) -> Vec<u8> {
+        vec![103, 0, number, 10, 0, 0, 1, 1, 4, 1, oldest, 1, 200, 1, 5]
+    }
+
+    /// Returns an edit that adds a file with three separate values.
+    fn value_file(number: u8) -> Vec<u8> {
+        vec![0x90, 3, number, 3, 38, 0, 0, 0, 200, 1, 5]
+    }
+
+    fn garbage(number: u8, count: u8) -> Vec<u8> {
+        vec![0x91, 3, number, count, 1, 0, 200, 1, 5]
+    }
+
+    const TABLE_A: &[u8] = &[200, 1, 5, 201, 1, 1, b'a'];
+
+    #[test]
+    fn files_are_followed_through_the_edits() {
+        let a = |name: &str, size| ("a".to_owned(), name.to_owned(), size);
+        let moved = [6, 0, 20, 103, 1, 20, 10, 0, 0, 1, 1, 1, 200, 1, 5];
+        let of_default = [103, 0, 30, 7, 0, 0, 1, 1, 1];
+        let found =
+            listed(&[TABLE_A, &table_file(20, 0), &moved, &table_file(21, 0), &[6, 0, 21, 200, 1, 5], &of_default]);
+        let expected = [("default".to_owned(), "000030.sst".to_owned(), 7), a("000020.sst", 10)];
+        assert_eq!(found, Some(expected.to_vec()));
+        assert_eq!(listed(&[TABLE_A, &table_file(20, 0), &[200, 1, 5, 202, 1]]), Some(Vec::new()));
+        assert_eq!(listed(&[&table_file(20, 0)]), None, "the table is unknown");
+        assert_eq!(listed(&[TABLE_A, &[6, 0, 20, 200, 1, 5]]), None, "the file is unknown");
+    }
+
+    #[test]
+    fn value_files_are_expected_while_they_have_values() {
+        let names = |edits: &[&[u8]]| -> Vec<String> {
+            let files = listed(edits).expect("sound");
+            assert!(files.iter().all(|(_, name, size)| *size == if name.ends_with(".sst") { 10 } else { 100 }));
+            files.into_iter().map(|(_, name, _)| name).filter(|name| name.ends_with(".blob")).collect()
+        };
+        let [one, two, three] = [1, 2, 3].map(value_file);
+        let oldest = table_file(20, 2);
+        assert_eq!(names(&[TABLE_A, &one, &two, &three, &oldest]), ["000002.blob", "000003.blob"]);
+        assert_eq!(names(&[TABLE_A, &one, &two, &three]), [""; 0], "no table file refers to them");
+        let emptied = [garbage(3, 1), garbage(3, 2), garbage(2, 3)];
+        let mut edits: Vec<&[u8]> = vec![TABLE_A, &one, &two, &three, &oldest];
+        edits.extend(emptied.iter().map(Vec::as_slice));
+        assert_eq!(names(&edits), ["000002.blob"], "a table file still refers to it");
+    }
+
+    #[test]
+    fn incomplete_group_of_edits_has_no_effect() {
+        let member = |number, remaining| [table_file(number, 0), vec![0xAC, 2, remaining]].concat();
+        let count = |edits: &[&[u8]]| listed(edits).map(|files| files.len());
+        assert_eq!(count(&[TABLE_A, &member(20, 1), &member(21, 0)]), Some(2));
+        assert_eq!(count(&[TABLE_A, &member(20, 1)]), Some(0));
+        assert_eq!(count(&[TABLE_A, &member(20, 1), &table_file(21, 0)]), None);
     }
 }

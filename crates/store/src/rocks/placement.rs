@@ -42,6 +42,8 @@ pub(crate) const CURRENT_FILE: &str = "CURRENT";
 const UNOPENED_FILE: &str = "unopened";
 /// Name of the file with the number of the youngest log.
 const LAST_LOG_FILE: &str = "last-log";
+/// Name of the file with the names of missing files without which the store may be opened.
+const KNOWN_MISSING_FILE: &str = "known-missing";
 /// Name of the subfolder in which a restore gathers its files.
 pub(crate) const RESTORING_FOLDER: &str = "restoring";
 
@@ -317,6 +319,25 @@ fn has_log(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     let is_log = |path: &Path| path.extension() == Some(OsStr::new("log"));
     entries.flatten().any(|entry| is_log(&entry.path()) && entry.metadata().is_ok_and(|data| data.len() > 0))
+}
+
+/// Returns the names of the missing files without which the store may be opened.
+pub(super) fn known_missing(folder: &Path) -> Result<Vec<String>> {
+    let file = folder.join(KNOWN_MISSING_FILE);
+    match fs::read(&file) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(unusable(&file, &error)),
+    }
+}
+
+/// Records the names of missing files that a repair cannot replace. It reports them, so that later starts need not
+/// refuse the store because of them.
+pub(super) fn record_known_missing(folder: &Path, names: &[String]) -> Result<()> {
+    if names.is_empty() {
+        return remove_if_there(&folder.join(KNOWN_MISSING_FILE));
+    }
+    write_small(folder, KNOWN_MISSING_FILE, names.join("\n").as_bytes())
 }
 
 fn recorded_wal_folder(folder: &Path) -> Result<Option<PathBuf>> {

@@ -1,6 +1,7 @@
 //! Tests of RocksDB where it differs from the engine in memory: files, formats, locks, damage and the log.
 
 mod log_end;
+mod missing_files;
 
 use std::fs;
 
@@ -223,22 +224,6 @@ fn new_store_with_the_log_of_another_is_refused() {
     let options = StoreOptions { wal_folder: Some(logs.path().to_path_buf()), ..small() };
     acknowledged(&folder.path().join("store"), &options);
     check_refused(&folder.path().join("other"), &options, &["check that the device of the store is mounted"]);
-}
-
-#[test]
-fn store_with_a_missing_file_is_refused() {
-    let folder = folder();
-    {
-        let rocks = open(folder.path()).expect("a new store");
-        put(&rocks, Table::Meta, b"a", b"1");
-        rocks.flush().expect("flushed");
-    }
-    for end in [".sst", ""] {
-        let manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST");
-        let victim = files(folder.path(), end).into_iter().find(|path| !end.is_empty() || manifest(path));
-        fs::remove_file(victim.expect("a file")).expect("removed");
-        check_refused(folder.path(), &small(), &["restore a backup into a new folder"]);
-    }
 }
 
 /// Creates a store whose log has the batches 0 to `count` (exclusive), syncs after the batches chosen by `sync`, and

@@ -1,0 +1,98 @@
+//! Tests of stores that lack a file of a table, or whose file has another size.
+
+use super::*;
+
+/// Creates a store whose table `meta` has more files than the engine reads when it opens the store. Returns them.
+fn with_many_files(folder: &Path) -> Vec<PathBuf> {
+    let options = StoreOptions { file_bytes: 64 << 10, ..small() };
+    let rocks = RocksEngine::open(folder, &options).expect("a new store");
+    let mut batch = Batch::new();
+    for number in 0..KEYS {
+        batch.put(Table::Meta, &number.to_be_bytes(), &noise(&number.to_be_bytes(), 100));
+    }
+    rocks.write(&batch).expect("written");
+    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    drop(rocks);
+    let mut many = files(folder, ".sst");
+    many.retain(|file| fs::metadata(file).is_ok_and(|data| data.len() > 10_000));
+    assert!(many.len() > 20, "{}", many.len());
+    many
+}
+
+fn manifest_of(folder: &Path) -> PathBuf {
+    let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST");
+    files(folder, "").into_iter().find(is_manifest).expect("a file")
+}
+
+fn quiet() -> StoreOptions {
+    StoreOptions { quiet: true, ..small() }
+}
+
+#[test]
+fn store_with_a_missing_file_is_refused() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"a", b"1");
+        rocks.flush().expect("flushed");
+    }
+    let sorted = files(folder.path(), ".sst").pop().expect("a file");
+    fs::remove_file(sorted).expect("removed");
+    check_refused(folder.path(), &small(), &[" is missing; bring it back", "`doublet fixup`"]);
+    fs::remove_file(manifest_of(folder.path())).expect("removed");
+    check_refused(folder.path(), &small(), &["restore a backup into a new folder"]);
+}
+
+#[test]
+fn any_of_many_files_must_be_there() {
+    let folder = folder();
+    let many = with_many_files(folder.path());
+    for file in &many {
+        let sound = fs::read(file).expect("read");
+        fs::remove_file(file).expect("removed");
+        let missing = format!("{}: this file of table meta is missing; bring it back", file.display());
+        check_refused(folder.path(), &small(), &[&missing, "`doublet fixup`", "restore a backup"]);
+        fs::write(file, &sound[1..]).expect("written");
+        let shorter = format!("has {} bytes instead of {}; bring", sound.len() - 1, sound.len());
+        check_refused(folder.path(), &small(), &[&file.to_string_lossy(), &shorter]);
+        fs::write(file, sound).expect("written");
+    }
+    assert!(open(folder.path()).is_ok(), "all files are back");
+}
+
+#[test]
+fn manifest_that_cannot_be_parsed_refuses_nothing() {
+    let folder = folder();
+    let many = with_many_files(folder.path());
+    fs::remove_file(&many[0]).expect("removed");
+    assert!(manifest::check_files(folder.path(), &[]).is_err());
+    let manifest = manifest_of(folder.path());
+    let sound = fs::read(&manifest).expect("read");
+    for garbled in [[&sound[..], &[0; 20]].concat(), b"no manifest".to_vec()] {
+        fs::write(&manifest, garbled).expect("written");
+        assert_eq!(manifest::live_files(folder.path()), None);
+        assert!(manifest::check_files(folder.path(), &[]).is_ok());
+    }
+}
+
+#[test]
+fn missing_value_file_is_accepted_after_a_repair() {
+    let folder = folder();
+    drop(with_separate_values(folder.path(), 40));
+    let file = files(folder.path(), ".blob").remove(2);
+    let sound = fs::read(&file).expect("read");
+    fs::remove_file(&file).expect("removed");
+    check_refused(folder.path(), &small(), &["this file of table blob is missing; bring it back", "`doublet fixup`"]);
+    let rocks = RocksEngine::open(folder.path(), &quiet()).expect("a repair opens it");
+    let damage = rocks.verify(&mut |_| {}).expect("it runs");
+    assert!(!damage.is_empty());
+    drop(rocks);
+    let rocks = open(folder.path()).expect("the loss is known");
+    let values = (0..40_u32).filter(|number| rocks.get(Table::Blob, &number.to_be_bytes()).is_ok()).count();
+    assert_eq!(values, 30, "the other files are intact");
+    drop(rocks);
+    fs::write(&file, sound).expect("brought back");
+    drop(RocksEngine::open(folder.path(), &quiet()).expect("opened"));
+    assert!(!folder.path().join("known-missing").exists());
+    assert_eq!(open(folder.path()).expect("opened").verify(&mut |_| {}).expect("it runs").len(), 0);
+}
