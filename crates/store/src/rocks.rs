@@ -18,6 +18,7 @@
 
 mod checksum;
 mod disk_space;
+mod engine_error;
 mod gaps;
 mod log;
 mod manifest;
@@ -33,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::sync::Mutex;
-use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
+use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB};
 
 pub use manifest::remove_files;
 pub use options::{DamagedLog, RestartTradeOff, StoreOptions};
@@ -44,6 +45,7 @@ use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader, next_key};
 use crate::error::{Error, Result};
 use disk_space::DiskSpaceMonitor;
+use engine_error::{damage_reason, failure, is_damage, opening_failure};
 use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
@@ -187,8 +189,8 @@ impl RocksEngine {
     /// Converts an engine error that concerns a key.
     fn read_failure(&self, table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
         let reason = error.to_string();
-        if is_damage(error.kind(), &reason, self.tuning.quiet) {
-            return Error::Damaged { table, key: key.to_vec(), reason };
+        if is_damage(&error.kind(), &reason, self.tuning.quiet) {
+            return Error::Damaged { table, key: key.to_vec(), reason: damage_reason(reason) };
         }
         Error::Failed { what: "read", reason: format!("table {}: {reason}", table.name()) }
     }
@@ -310,18 +312,8 @@ fn open_tables(folder: &Path, tuning: &RocksOptions) -> Result<DB> {
     let foreign = stored.into_iter().filter(is_foreign);
     let known = Table::ALL.iter().map(|table| ColumnFamilyDescriptor::new(table.name(), tuning.table(*table)));
     let families = known.chain(foreign.map(|name| ColumnFamilyDescriptor::new(name, rocksdb::Options::default())));
-    DB::open_cf_descriptors(&tuning.database, folder, families).map_err(|error| {
-        let text = error.to_string();
-        if text.contains("lock hold by current process") || text.contains("LOCK: Resource temporarily unavailable") {
-            Error::Locked { path: folder.to_path_buf() }
-        } else if error.kind() == ErrorKind::Corruption || text.contains("No such file or directory") {
-            let reason =
-                format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
-            Error::Unusable { path: folder.to_path_buf(), reason }
-        } else {
-            failure("open the store", &error)
-        }
-    })
+    DB::open_cf_descriptors(&tuning.database, folder, families)
+        .map_err(|error| opening_failure(folder, &error.kind(), error.as_ref()))
 }
 
 /// Adds damage unless the same place is already listed.
@@ -330,22 +322,6 @@ fn add_new(damage: &mut Vec<Error>, error: Error) {
     if !damage.iter().any(|known| place(known) == place(&error)) {
         damage.push(error);
     }
-}
-
-/// Converts an engine error that does not concern a key.
-fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
-    let reason = error.to_string();
-    if is_no_space(&reason) { Error::Full(reason) } else { Error::Failed { what, reason } }
-}
-
-/// Returns `true` if a read error means that the bytes are lost. A read refused by the disk may be temporary, so it
-/// counts as damage only during a repair (`is_quiet`).
-fn is_damage(kind: ErrorKind, text: &str, is_quiet: bool) -> bool {
-    kind == ErrorKind::Corruption || is_quiet && kind == ErrorKind::IOError && !is_no_space(text)
-}
-
-fn is_no_space(text: &str) -> bool {
-    text.contains("No space left on device") || text.contains("NoSpace") || text.contains("Disk quota exceeded")
 }
 
 impl TableReader for RocksEngine {

@@ -424,17 +424,6 @@ fn quiet_store_does_not_compact_damaged_files() {
     assert!(is_writable(&quiet), "the failed merge is not repeated");
 }
 
-#[test]
-fn disk_read_errors_count_as_damage_in_quiet_mode() {
-    let check = |kind: ErrorKind, text, expected: [bool; 2]| {
-        assert_eq!([false, true].map(|is_quiet| is_damage(kind.clone(), text, is_quiet)), expected, "{text}");
-    };
-    check(ErrorKind::Corruption, "Corruption: block checksum mismatch", [true, true]);
-    check(ErrorKind::IOError, "IO error: While pread offset 0 len 8192: 000012.sst: Input/output error", [false, true]);
-    check(ErrorKind::IOError, "IO error: No space left on device", [false, false]);
-    check(ErrorKind::Busy, "Resource busy: ", [false, false]);
-}
-
 /// Repairs a table until no more files have to be removed. Returns the number of removed files.
 fn salvage_all(folder: &Path, table: Table, options: &StoreOptions) -> usize {
     let mut taken = 0;
@@ -632,17 +621,6 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
     assert!(matches!(store.commit(&batch), Err(Error::Full(_))));
     assert_eq!(store.committer().poison_reason(), None);
     assert!(store.get(Table::Meta, b"a").expect("sound").is_none());
-}
-
-#[test]
-fn full_disk_is_distinguished_from_other_failures() {
-    for (text, full) in [
-        ("IO error: No space left on device: While appending to file: x", true),
-        ("IO error: Disk quota exceeded: x", true),
-        ("IO error: Input/output error: x", false),
-    ] {
-        assert_eq!(is_no_space(text), full, "{text}");
-    }
 }
 
 #[test]

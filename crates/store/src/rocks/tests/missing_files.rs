@@ -76,6 +76,49 @@ fn manifest_that_cannot_be_parsed_refuses_nothing() {
 }
 
 #[test]
+fn files_that_go_while_the_store_is_open_are_findings() {
+    let folder = folder();
+    let many = with_many_files(folder.path());
+    let rocks = open(folder.path()).expect("opened");
+    many.iter().for_each(|file| fs::remove_file(file).expect("removed"));
+    let damage = rocks.verify(&mut |_| {}).expect("the check goes on");
+    // The engine still has some of the files open.
+    assert!(!damage.is_empty());
+    for error in damage {
+        assert!(matches!(error, Error::Damaged { table: Table::Meta, .. }), "{error}");
+        assert!(error.to_string().contains(".sst is missing ("), "{error}");
+    }
+    drop(rocks);
+    check_refused(
+        folder.path(),
+        &quiet(),
+        &["of table meta is missing or damaged", "restore a backup into a new folder"],
+    );
+}
+
+#[test]
+fn missing_table_file_is_removed_by_a_repair() {
+    let folder = folder();
+    let many = with_many_files(folder.path());
+    // The engine refuses to open if the file is among those that it reads then.
+    let repaired = many.iter().find(|file| {
+        let sound = fs::read(file).expect("read");
+        fs::remove_file(file).expect("removed");
+        let is_opened = RocksEngine::open(folder.path(), &quiet()).is_ok();
+        if !is_opened {
+            fs::write(file, sound).expect("written");
+        }
+        is_opened
+    });
+    assert!(repaired.is_some(), "the engine reads few files when it opens the store");
+    assert_eq!(salvage_all(folder.path(), Table::Meta, &quiet()), 1);
+    let rocks = open(folder.path()).expect("the file is not expected any more");
+    assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
+    let found = all_values(&rocks).into_iter().filter(|value| matches!(value, Ok(Some(_)))).count();
+    assert!(found > KEYS as usize * 9 / 10 && found < KEYS as usize, "{found}");
+}
+
+#[test]
 fn missing_value_file_is_accepted_after_a_repair() {
     let folder = folder();
     drop(with_separate_values(folder.path(), 40));
@@ -85,7 +128,7 @@ fn missing_value_file_is_accepted_after_a_repair() {
     check_refused(folder.path(), &small(), &["this file of table blob is missing; bring it back", "`doublet fixup`"]);
     let rocks = RocksEngine::open(folder.path(), &quiet()).expect("a repair opens it");
     let damage = rocks.verify(&mut |_| {}).expect("it runs");
-    assert!(!damage.is_empty());
+    assert!(!damage.is_empty() && damage.iter().all(|error| error.to_string().contains(".blob is missing (")));
     drop(rocks);
     let rocks = open(folder.path()).expect("the loss is known");
     let values = (0..40_u32).filter(|number| rocks.get(Table::Blob, &number.to_be_bytes()).is_ok()).count();
