@@ -25,7 +25,7 @@ pub const PRESENT_BLOBS_CACHED_MAX: usize = 65_536;
 /// Maximum number of attachments that a report lists individually.
 pub const BLOBS_NAMED_MAX: usize = 1_000;
 
-/// Number of bytes written between two checks of the free disk space.
+/// Number of bytes written to a file that is being ingested between two checks of the free disk space.
 pub const SPACE_CHECK_BYTES: u64 = 4 << 20;
 
 /// Number of times that the list of the engine's files is read while files in it seem to be missing.

@@ -44,6 +44,7 @@ pub use read::tombstones_passed;
 use crate::batch::{Batch, BatchOperation};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Table, TableReader, next_key};
 use crate::error::{Error, Result};
+use crate::limits;
 use disk_space::DiskSpaceMonitor;
 use engine_error::{damage_reason, failure, is_damage, opening_failure};
 use gaps::Gaps;
@@ -99,7 +100,7 @@ impl RocksEngine {
         }
         placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
-        let space = DiskSpaceMonitor::new(&[folder, wal_folder], options.reserve_bytes);
+        let space = DiskSpaceMonitor::new(folder, wal_folder, options.reserve_bytes);
         // The last number may be that of an ingested file.
         let ingested = IngestedSequences { before: 0, end: db.latest_sequence_number() };
         let rocks = Self {
@@ -170,6 +171,43 @@ impl RocksEngine {
         let outcome = ingestion();
         self.ingested.lock().end = self.db.latest_sequence_number();
         outcome
+    }
+
+    /// Writes sorted pairs to a file and makes it part of a table.
+    fn ingest_through(&self, file: &Path, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
+        self.space.check_space(0)?;
+        let options = self.tuning.sorted_file(table);
+        let mut writer = rocksdb::SstFileWriter::create(&options);
+        writer.open(file).map_err(|error| failure("create a sorted file", &error))?;
+        let mut count = 0_u64;
+        let mut unchecked_bytes = 0;
+        while let Some((key, value)) = pairs.next()? {
+            writer.put(key, value).map_err(|error| failure("write to a sorted file", &error))?;
+            count += 1;
+            unchecked_bytes += (key.len() + value.len()) as u64;
+            if unchecked_bytes >= limits::SPACE_CHECK_BYTES {
+                self.space.check_space(0)?;
+                unchecked_bytes = 0;
+            }
+        }
+        if count == 0 {
+            return placement::remove_if_there(file);
+        }
+        writer.finish().map_err(|error| failure("finish a sorted file", &error))?;
+        // Earlier writes must be durable before the ingested file is.
+        self.sync()?;
+        let mut how = rocksdb::IngestExternalFileOptions::default();
+        how.set_move_files(true);
+        let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![file]);
+        let outcome = self
+            .ingest_without_log(|| if gaps::is_covered(table) { self.gaps.clear_during(take_in) } else { take_in() });
+        outcome.map_err(|error| failure("ingest a sorted file", &error))
+    }
+
+    /// Checks whether the memtables can be flushed. A flush that meets a full disk makes the engine refuse writes.
+    fn check_flush(&self) -> Result<()> {
+        let (memtable_bytes, _) = self.tuning.memory();
+        self.space.check_flush(memtable_bytes as u64)
     }
 
     /// Sets whether compactions rewrite separate values, so that the files with their garbage can be removed.
@@ -340,7 +378,7 @@ impl TableReader for RocksEngine {
 
 impl Engine for RocksEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
-        self.space.check_write(batch.byte_count())?;
+        self.space.check_space(batch.byte_count() as u64)?;
         let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);
         changes.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {
@@ -382,29 +420,17 @@ impl Engine for RocksEngine {
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
         let _turn = self.ingestion.lock();
         let file = self.folder.join(placement::INGEST_FILE);
-        let options = self.tuning.sorted_file(table);
-        let mut writer = rocksdb::SstFileWriter::create(&options);
-        writer.open(&file).map_err(|error| failure("create a sorted file", &error))?;
-        let mut count = 0_u64;
-        while let Some((key, value)) = pairs.next()? {
-            writer.put(key, value).map_err(|error| failure("write to a sorted file", &error))?;
-            count += 1;
+        let outcome = self.ingest_through(&file, table, pairs);
+        if outcome.is_err() {
+            // It may be this file that fills the disk.
+            let _ = placement::remove_if_there(&file);
         }
-        if count == 0 {
-            return placement::remove_if_there(&file);
-        }
-        writer.finish().map_err(|error| failure("finish a sorted file", &error))?;
-        // Earlier writes must be durable before the ingested file is.
-        self.sync()?;
-        let mut how = rocksdb::IngestExternalFileOptions::default();
-        how.set_move_files(true);
-        let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
-        let outcome = self
-            .ingest_without_log(|| if gaps::is_covered(table) { self.gaps.clear_during(take_in) } else { take_in() });
-        outcome.map_err(|error| failure("ingest a sorted file", &error))
+        outcome
     }
 
     fn flush(&self) -> Result<()> {
+        // The free space is not checked: a flush takes less than the memtables, by how much is unknown, and an attempt
+        // before the store is closed does no harm.
         let families: Vec<&ColumnFamily> = Table::ALL.iter().map(|table| self.family(*table)).collect();
         let outcome = self.db.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
         outcome.map_err(|error| failure("flush", &error))
@@ -426,6 +452,7 @@ impl Engine for RocksEngine {
         how.set_exclusive_manual_compaction(false);
         how.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         let family = self.family(table);
+        self.check_flush()?;
         self.db.flush_cf(family).map_err(|error| failure("flush before compacting", &error))?;
         if table == Table::Blob {
             self.rewrite_separate_values(true)?;
@@ -435,6 +462,7 @@ impl Engine for RocksEngine {
     }
 
     fn checkpoint(&self, target: &Path) -> Result<()> {
+        self.check_flush()?;
         let checkpoint =
             rocksdb::checkpoint::Checkpoint::new(&self.db).map_err(|error| failure("prepare a checkpoint", &error))?;
         checkpoint.create_checkpoint(target).map_err(|error| failure("create a checkpoint", &error))

@@ -623,6 +623,36 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
     assert!(store.get(Table::Meta, b"a").expect("sound").is_none());
 }
 
+/// Pairs of which only the first can be read.
+struct BrokenPairs {
+    is_first_read: bool,
+}
+
+impl Cursor for BrokenPairs {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.is_first_read {
+            return Err(Error::Full("there is no second pair".into()));
+        }
+        self.is_first_read = true;
+        Ok(Some((&b"key"[..], &b"value"[..])))
+    }
+}
+
+#[test]
+fn failed_ingestion_leaves_no_file() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    let outcome = rocks.ingest(Table::View, &mut BrokenPairs { is_first_read: false });
+    assert!(matches!(outcome, Err(Error::Full(_))), "{outcome:?}");
+    assert!(!folder.path().join(placement::INGEST_FILE).exists());
+    drop(rocks);
+    let options = StoreOptions { reserve_bytes: u64::MAX, ..small() };
+    let rocks = RocksEngine::open(folder.path(), &options).expect("reading needs no space");
+    let outcome = rocks.ingest(Table::View, &mut BrokenPairs { is_first_read: false });
+    let text = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(text.contains("kept in reserve"), "nothing is written while the disk is nearly full: {text}");
+}
+
 #[test]
 fn compaction_frees_the_space_of_a_deleted_range() {
     let folder = folder();
