@@ -203,15 +203,17 @@ impl Instance {
         if let Some(reason) = self.store.committer().poison_reason() {
             return Some(reason);
         }
-        let free = self.store.engine().metrics().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
+        let engine = self.store.engine();
+        let free = engine.metrics().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
         let reserve = self.config.store.disk_reserve.0;
-        (free < reserve).then(|| {
-            format!(
+        if free < reserve {
+            return Some(format!(
                 "the disk is full: {} MiB are free, {} MiB are kept in reserve (store.disk_reserve)",
                 free >> 20,
                 reserve >> 20
-            )
-        })
+            ));
+        }
+        engine.write_refusal()
     }
 
     /// Returns the resources that the build of a view index may use.

@@ -231,6 +231,12 @@ pub trait Engine: TableReader + Send + Sync {
         Ok(())
     }
 
+    /// Returns the reason if the engine refuses writes by itself because the disk was full, although there may be space
+    /// by now. Finds this out without changing anything, if the last write was refused for this reason.
+    fn write_refusal(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the folder in which the engine keeps its files, or `None` if it has none.
     fn folder(&self) -> Option<&Path> {
         None

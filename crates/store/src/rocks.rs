@@ -31,10 +31,10 @@ mod synced_log;
 mod version_edit;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::sync::Mutex;
-use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB};
+use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use manifest::remove_files;
 pub use options::{DamagedLog, RestartTradeOff, StoreOptions};
@@ -46,7 +46,7 @@ use crate::engine::{Cursor, Direction, Engine, KeyRange, Metrics, SortedFile, Ta
 use crate::error::{Error, Result};
 use crate::limits;
 use disk_space::DiskSpaceMonitor;
-use engine_error::{damage_reason, failure, is_damage, opening_failure};
+use engine_error::{damage_reason, failure, is_damage, is_log_full, is_no_space, opening_failure};
 use gaps::Gaps;
 use options::RocksOptions;
 use placement::{LastLog, StoreState};
@@ -67,6 +67,8 @@ pub struct RocksEngine {
     /// Write options for log writes without a sync, reused for every write.
     write: rocksdb::WriteOptions,
     space: DiskSpaceMonitor,
+    /// Whether the engine refused the last write because the disk was full.
+    was_refused: AtomicBool,
     /// The engine's sequence number up to which the log is synced. Every batch records it in its sync marker.
     synced: AtomicU64,
     /// Sequence numbers that belong to no batch in the log.
@@ -109,6 +111,7 @@ impl RocksEngine {
             tuning,
             write: rocksdb::WriteOptions::default(),
             space,
+            was_refused: AtomicBool::new(false),
             synced: AtomicU64::new(0),
             ingested: Mutex::new(ingested),
             was_torn,
@@ -231,6 +234,30 @@ impl RocksEngine {
             return Error::Damaged { table, key: key.to_vec(), reason: damage_reason(reason) };
         }
         Error::Failed { what: "read", reason: format!("table {}: {reason}", table.name()) }
+    }
+
+    /// Converts the outcome of a write, and remembers whether the engine refused it because the disk was full.
+    fn note_write(&self, outcome: std::result::Result<(), rocksdb::Error>) -> Result<()> {
+        if let Err(error) = outcome {
+            return Err(self.write_failure(error.to_string()));
+        }
+        if self.was_refused.load(Ordering::Relaxed) {
+            self.was_refused.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn write_failure(&self, reason: String) -> Error {
+        if !is_no_space(&reason) || self.tuning.buffers_log && is_log_full(&reason) {
+            return Error::Failed { what: "write", reason };
+        }
+        self.was_refused.store(true, Ordering::Relaxed);
+        match self.space.check_space(0) {
+            Err(error) => error,
+            Ok(()) => {
+                Error::Full(format!("there is space again, and the engine resumes by itself within seconds ({reason})"))
+            }
+        }
     }
 
     fn family(&self, table: Table) -> &ColumnFamily {
@@ -393,11 +420,28 @@ impl Engine for RocksEngine {
         let turn = self.gaps.begin(batch);
         let outcome = self.db.write_opt(changes, &self.write);
         self.gaps.end(batch, &turn, outcome.is_ok());
-        outcome.map_err(|error| failure("write", &error))
+        self.note_write(outcome)
     }
 
     fn check_space(&self, bytes: u64) -> Result<()> {
         self.space.check_space(bytes)
+    }
+
+    fn write_refusal(&self) -> Option<String> {
+        if !self.was_refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        // If clients wait until writes are accepted, none of them finds out. A batch without changes does.
+        let mut nothing = rocksdb::WriteBatch::default();
+        nothing.put_log_data(log::sync_marker(self.synced.load(Ordering::Relaxed)));
+        let mut at_once = rocksdb::WriteOptions::default();
+        at_once.set_no_slowdown(true);
+        let outcome = match self.db.write_opt(nothing, &at_once) {
+            // The engine accepts writes again, but delays them.
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok(()),
+            outcome => outcome,
+        };
+        self.note_write(outcome).err().map(|refusal| refusal.to_string())
     }
 
     fn sync(&self) -> Result<()> {

@@ -314,6 +314,10 @@ impl Engine for WriteCache {
         self.inner.check_space(bytes)
     }
 
+    fn write_refusal(&self) -> Option<String> {
+        self.inner.write_refusal()
+    }
+
     fn folder(&self) -> Option<&Path> {
         self.inner.folder()
     }

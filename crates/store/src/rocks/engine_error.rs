@@ -96,6 +96,14 @@ pub(super) fn is_no_space(text: &str) -> bool {
     text.contains("No space left on device") || text.contains("NoSpace") || text.contains("Disk quota exceeded")
 }
 
+/// Returns `true` if the disk was full during a write to the log.
+///
+/// The engine has then lost its buffer of the log, or cannot begin a new log, and does not resume by itself. After a
+/// full disk anywhere else it does.
+pub(super) fn is_log_full(text: &str) -> bool {
+    is_no_space(text) && numbered_file(text, &[".log"]).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,12 +180,14 @@ mod tests {
 
     #[test]
     fn full_disk_is_distinguished_from_other_failures() {
-        for (text, full) in [
-            ("IO error: No space left on device: While appending to file: x", true),
-            ("IO error: Disk quota exceeded: x", true),
-            ("IO error: Input/output error: x", false),
+        for (text, is_full, is_final) in [
+            ("IO error: No space left on device: While appending to file: /a.log/000012.sst: x", true, false),
+            ("IO error: No space left on device: While appending to file: /a/000012.log: x", true, true),
+            ("IO error: No space left on device: While open a file for appending: /a/000012.log: x", true, true),
+            ("IO error: Disk quota exceeded: x", true, false),
+            ("IO error: Input/output error: /a/000012.log", false, false),
         ] {
-            assert_eq!(is_no_space(text), full, "{text}");
+            assert_eq!((is_no_space(text), is_log_full(text)), (is_full, is_final), "{text}");
         }
     }
 }

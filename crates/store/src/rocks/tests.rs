@@ -623,6 +623,28 @@ fn nothing_is_written_when_the_disk_is_nearly_full() {
     assert!(store.get(Table::Meta, b"a").expect("sound").is_none());
 }
 
+#[test]
+fn full_disk_is_reported_until_a_write_succeeds() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    put(&rocks, Table::Meta, b"a", b"1");
+    assert_eq!(rocks.write_refusal(), None);
+    let full = "IO error: No space left on device: While appending to file: ";
+    let error = rocks.write_failure(format!("{full}{}/000012.sst: x", folder.path().display()));
+    assert!(matches!(&error, Error::Full(reason) if reason.contains("resumes by itself within seconds")), "{error}");
+    assert!(rocks.was_refused.load(Ordering::Relaxed));
+    assert_eq!(rocks.write_refusal(), None, "a write without changes succeeds");
+    assert!(!rocks.was_refused.load(Ordering::Relaxed));
+    let error = rocks.write_failure(format!("{full}{}/000012.log: x", folder.path().display()));
+    assert!(matches!(error, Error::Failed { what: "write", .. }), "the engine does not resume: {error}");
+    put(&rocks, Table::Meta, b"b", b"2");
+    rocks.sync().expect("synced");
+    drop(rocks);
+    let rocks = open(folder.path()).expect("the log with the write without changes is sound");
+    assert!(!rocks.was_torn);
+    assert_eq!(scan_all(&rocks, Table::Meta, &KeyRange::all(), Direction::Forward).len(), 2);
+}
+
 /// Pairs of which only the first can be read.
 struct BrokenPairs {
     is_first_read: bool,
