@@ -98,7 +98,8 @@ impl RocksEngine {
         }
         let db = open_tables(folder, &tuning)?;
         if options.quiet {
-            placement::record_known_missing(folder, &manifest::missing_value_files(folder))?;
+            // A repair reports the missing files of attachments, but cannot replace them.
+            placement::record_known_missing(folder, &manifest::missing_files(folder, Table::Blob))?;
         }
         placement::record_wal_folder_and_clean(folder, options.wal_folder.as_deref())?;
         let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;

@@ -23,7 +23,7 @@ use base::codec::Encoder;
 use super::log::{self, BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use super::placement::CURRENT_FILE;
 use super::version_edit::{DELETED_FILE, TABLE, TableChange, VersionEdit};
-use crate::engine::SortedFile;
+use crate::engine::{SortedFile, Table};
 use crate::error::{Error, Result};
 use crate::limits::MANIFEST_READS_MAX;
 
@@ -53,10 +53,10 @@ pub(super) fn check_files(folder: &Path, accepted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the missing files with separate values.
-pub(super) fn missing_value_files(folder: &Path) -> Vec<String> {
-    let missing = faults(folder).into_iter().filter(|fault| fault.found_bytes.is_none());
-    missing.map(|fault| fault.file.name).filter(|name| name.ends_with(VALUE_FILE_END)).collect()
+/// Returns the names of the missing files of a table.
+pub(super) fn missing_files(folder: &Path, table: Table) -> Vec<String> {
+    let is_missing = |fault: &FileFault| fault.found_bytes.is_none() && fault.file.table == table.name();
+    faults(folder).into_iter().filter(is_missing).map(|fault| fault.file.name).collect()
 }
 
 /// A file that is not as the manifest states.

@@ -331,8 +331,8 @@ pub(super) fn known_missing(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Records the names of missing files that a repair cannot replace. It reports them, so that later starts need not
-/// refuse the store because of them.
+/// Records the names of missing files that a repair has reported and cannot replace. Later starts do not refuse the
+/// store because of them.
 pub(super) fn record_known_missing(folder: &Path, names: &[String]) -> Result<()> {
     if names.is_empty() {
         return remove_if_there(&folder.join(KNOWN_MISSING_FILE));

@@ -2,21 +2,37 @@
 
 use super::*;
 
-/// Creates a store whose table `meta` has more files than the engine reads when it opens the store. Returns them.
-fn with_many_files(folder: &Path) -> Vec<PathBuf> {
+/// Creates a store with a table that has more files than the engine reads when it opens the store. Returns them.
+fn with_many_files(folder: &Path, table: Table) -> Vec<PathBuf> {
     let options = StoreOptions { file_bytes: 64 << 10, ..small() };
     let rocks = RocksEngine::open(folder, &options).expect("a new store");
     let mut batch = Batch::new();
     for number in 0..KEYS {
-        batch.put(Table::Meta, &number.to_be_bytes(), &noise(&number.to_be_bytes(), 100));
+        batch.put(table, &number.to_be_bytes(), &noise(&number.to_be_bytes(), 100));
     }
     rocks.write(&batch).expect("written");
-    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    rocks.compact(table, &KeyRange::all()).expect("compacted");
     drop(rocks);
+    // The engine rewrites its list of files, so that all later starts read the same files.
+    drop(RocksEngine::open(folder, &quiet()).expect("opened"));
     let mut many = files(folder, ".sst");
     many.retain(|file| fs::metadata(file).is_ok_and(|data| data.len() > 10_000));
     assert!(many.len() > 20, "{}", many.len());
     many
+}
+
+/// Removes a file without which the engine opens the store, which is one that it does not read then. Returns the file.
+fn remove_unread(folder: &Path, many: &[PathBuf]) -> PathBuf {
+    let is_unread = |file: &&PathBuf| {
+        let sound = fs::read(file).expect("read");
+        fs::remove_file(file).expect("removed");
+        let is_opened = RocksEngine::open(folder, &quiet()).is_ok();
+        if !is_opened {
+            fs::write(file, sound).expect("written");
+        }
+        is_opened
+    };
+    many.iter().find(is_unread).expect("the engine reads few files when it opens the store").clone()
 }
 
 fn manifest_of(folder: &Path) -> PathBuf {
@@ -46,7 +62,7 @@ fn store_with_a_missing_file_is_refused() {
 #[test]
 fn any_of_many_files_must_be_there() {
     let folder = folder();
-    let many = with_many_files(folder.path());
+    let many = with_many_files(folder.path(), Table::Meta);
     for file in &many {
         let sound = fs::read(file).expect("read");
         fs::remove_file(file).expect("removed");
@@ -63,7 +79,7 @@ fn any_of_many_files_must_be_there() {
 #[test]
 fn manifest_that_cannot_be_parsed_refuses_nothing() {
     let folder = folder();
-    let many = with_many_files(folder.path());
+    let many = with_many_files(folder.path(), Table::Meta);
     fs::remove_file(&many[0]).expect("removed");
     assert!(manifest::check_files(folder.path(), &[]).is_err());
     let manifest = manifest_of(folder.path());
@@ -78,7 +94,7 @@ fn manifest_that_cannot_be_parsed_refuses_nothing() {
 #[test]
 fn files_that_go_while_the_store_is_open_are_findings() {
     let folder = folder();
-    let many = with_many_files(folder.path());
+    let many = with_many_files(folder.path(), Table::Meta);
     let rocks = open(folder.path()).expect("opened");
     many.iter().for_each(|file| fs::remove_file(file).expect("removed"));
     let damage = rocks.verify(&mut |_| {}).expect("the check goes on");
@@ -99,18 +115,8 @@ fn files_that_go_while_the_store_is_open_are_findings() {
 #[test]
 fn missing_table_file_is_removed_by_a_repair() {
     let folder = folder();
-    let many = with_many_files(folder.path());
-    // The engine refuses to open if the file is among those that it reads then.
-    let repaired = many.iter().find(|file| {
-        let sound = fs::read(file).expect("read");
-        fs::remove_file(file).expect("removed");
-        let is_opened = RocksEngine::open(folder.path(), &quiet()).is_ok();
-        if !is_opened {
-            fs::write(file, sound).expect("written");
-        }
-        is_opened
-    });
-    assert!(repaired.is_some(), "the engine reads few files when it opens the store");
+    let many = with_many_files(folder.path(), Table::Meta);
+    remove_unread(folder.path(), &many);
     assert_eq!(salvage_all(folder.path(), Table::Meta, &quiet()), 1);
     let rocks = open(folder.path()).expect("the file is not expected any more");
     assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
@@ -138,4 +144,16 @@ fn missing_value_file_is_accepted_after_a_repair() {
     drop(RocksEngine::open(folder.path(), &quiet()).expect("opened"));
     assert!(!folder.path().join("known-missing").exists());
     assert_eq!(open(folder.path()).expect("opened").verify(&mut |_| {}).expect("it runs").len(), 0);
+}
+
+#[test]
+fn missing_sorted_file_of_attachments_is_accepted_after_a_repair() {
+    let folder = folder();
+    let many = with_many_files(folder.path(), Table::Blob);
+    let removed = remove_unread(folder.path(), &many);
+    let name = removed.file_name().expect("a name").to_string_lossy().into_owned();
+    assert_eq!(fs::read_to_string(folder.path().join("known-missing")).expect("written"), name);
+    assert!(open(folder.path()).is_ok(), "the loss is known");
+    fs::remove_file(folder.path().join("known-missing")).expect("removed");
+    check_refused(folder.path(), &small(), &[&name, "this file of table blob is missing"]);
 }
