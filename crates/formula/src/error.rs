@@ -231,6 +231,9 @@ pub enum BudgetExceeded {
     /// The budget of bytes is spent, or a text or list is too long.
     #[error("Formula or value requires too much memory")]
     Memory,
+    /// The host's time for the evaluation is over.
+    #[error("the formula took too much time")]
+    Time,
     /// `@Eval` is nested too deep.
     #[error("@Eval formulas are nested too deeply")]
     Depth,

@@ -5,7 +5,7 @@ use base::Timestamp;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::host::{Document, Host, HostText};
-use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX};
+use crate::limits::{EFFECTS_MAX, LIST_ELEMENTS_MAX, Limits, TEXT_BYTES_MAX, TIME_CHECK_STEPS};
 use crate::options::FormulaOptions;
 use crate::outcome::{DeletionRequest, FieldChange, SideEffect};
 use crate::text::Text;
@@ -33,7 +33,11 @@ pub struct Evaluation<'d> {
     pub effects: Vec<SideEffect>,
     names: &'d [String],
     slots: Vec<Slot<'d>>,
+    /// The remaining budgets.
     limits: Limits,
+    /// The number of remaining steps below which the time is checked: a multiple of [`TIME_CHECK_STEPS`], so that
+    /// evaluations that share a budget also share the interval of the checks.
+    time_check_below: u64,
 }
 
 /// The state of a name.
@@ -64,13 +68,41 @@ impl<'d> Evaluation<'d> {
         let slots = vec![Slot::Unread; names.len()];
         let changes = Vec::new();
         let effects = Vec::new();
-        Self { options, document, host, depth: 0, deletion: None, changes, effects, names, slots, limits }
+        let time_check_below = limits.steps / TIME_CHECK_STEPS * TIME_CHECK_STEPS;
+        Self {
+            options,
+            document,
+            host,
+            depth: 0,
+            deletion: None,
+            changes,
+            effects,
+            names,
+            slots,
+            limits,
+            time_check_below,
+        }
     }
 
-    /// Charges steps to the budget.
+    /// Charges steps to the budget. If they exceed it, nothing is left of it.
     pub fn charge(&mut self, steps: usize) -> Result<(), BudgetExceeded> {
-        self.limits.steps = self.limits.steps.checked_sub(steps as u64).ok_or(BudgetExceeded::Steps)?;
-        Ok(())
+        let left = self.limits.steps.checked_sub(steps as u64);
+        self.limits.steps = left.unwrap_or(0);
+        if left.is_none() {
+            return Err(BudgetExceeded::Steps);
+        }
+        if self.limits.steps < self.time_check_below { self.check_time() } else { Ok(()) }
+    }
+
+    /// Fails if the host's time is over.
+    fn check_time(&mut self) -> Result<(), BudgetExceeded> {
+        self.time_check_below = self.limits.steps / TIME_CHECK_STEPS * TIME_CHECK_STEPS;
+        if self.host.is_out_of_time() { Err(BudgetExceeded::Time) } else { Ok(()) }
+    }
+
+    /// Subtracts steps from the budget without failing. If they exceed it, the next charge fails.
+    pub fn subtract_steps(&mut self, steps: usize) {
+        self.limits.steps = self.limits.steps.saturating_sub(steps as u64);
     }
 
     /// Charges the steps of visiting every combination of the elements of two lists.
@@ -78,10 +110,11 @@ impl<'d> Evaluation<'d> {
         self.charge(one.saturating_mul(other))
     }
 
-    /// Charges bytes to the budget.
+    /// Charges bytes to the budget. If they exceed it, nothing is left of it.
     pub fn charge_bytes(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
-        self.limits.bytes = self.limits.bytes.checked_sub(bytes as u64).ok_or(BudgetExceeded::Memory)?;
-        Ok(())
+        let left = self.limits.bytes.checked_sub(bytes as u64);
+        self.limits.bytes = left.unwrap_or(0);
+        if left.is_some() { Ok(()) } else { Err(BudgetExceeded::Memory) }
     }
 
     /// Checks the length of a list that is about to be created, and charges its bytes.
@@ -92,12 +125,13 @@ impl<'d> Evaluation<'d> {
         self.charge_bytes(elements * size_of::<Text<'_>>())
     }
 
-    /// Checks the length of a text that is about to be created, and charges its bytes.
+    /// Checks the length of a text that is about to be created, and charges its bytes and the steps of writing them.
     pub fn charge_text(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         if bytes > TEXT_BYTES_MAX {
             return Err(BudgetExceeded::Memory);
         }
-        self.charge_bytes(bytes)
+        self.charge_bytes(bytes)?;
+        self.charge(bytes / 64)
     }
 
     /// Returns the remaining budgets.
@@ -149,8 +183,11 @@ impl<'d> Evaluation<'d> {
         }
     }
 
-    fn read(&self, slot: usize) -> Slot<'d> {
-        let item = self.document.item(Some(slot), &self.names[slot]);
+    fn read(&mut self, slot: usize) -> Slot<'d> {
+        let document = self.document;
+        let item = document.item(Some(slot), &self.names[slot]);
+        let elements = item.as_ref().map_or(0, |value| value.cost_steps(0));
+        self.subtract_steps(document.search_steps() + elements);
         item.map_or(Slot::Missing, |value| Slot::Item(value.normalized()))
     }
 
@@ -181,7 +218,7 @@ impl<'d> Evaluation<'d> {
 
     /// Charges the steps of searching for a computed name.
     pub fn charge_search(&mut self) -> Result<(), BudgetExceeded> {
-        self.charge((self.changes.len() + self.names.len()) / 8)
+        self.charge((self.changes.len() + self.names.len()) / 8 + self.document.search_steps())
     }
 
     /// Returns the slot of a name.

@@ -129,7 +129,11 @@ fn fold_call<'d>(
     run: &mut Evaluation<'d>,
 ) -> Option<Result<Value<'d>, EvaluationError>> {
     let Implementation::Plain(body) = function.implementation else { return None };
-    (function.attributes == Attributes::PURE).then(|| body(run, arguments))
+    if function.attributes != Attributes::PURE {
+        return None;
+    }
+    let charged = run.charge(function.cost_steps(arguments)).map_err(EvaluationError::from);
+    Some(charged.and_then(|()| body(run, arguments)))
 }
 
 fn constants(expressions: &[Expression]) -> Option<Vec<Value<'_>>> {

@@ -63,8 +63,19 @@ impl Formula {
         &'d self,
         document: &'d dyn Document,
         host: &'d dyn Host,
-        limits: Limits,
+        mut limits: Limits,
     ) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
-        machine::evaluate(self, document, host, limits)
+        machine::evaluate(self, document, host, &mut limits)
+    }
+
+    /// Evaluates the formula over a document with a budget that several evaluations share. It is reduced even if the
+    /// evaluation is stopped.
+    pub fn evaluate_from<'d>(
+        &'d self,
+        document: &'d dyn Document,
+        host: &'d dyn Host,
+        budget: &mut Limits,
+    ) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
+        machine::evaluate(self, document, host, budget)
     }
 }

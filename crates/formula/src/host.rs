@@ -19,6 +19,11 @@ pub trait Document {
     /// Names are compared case-insensitively.
     fn item(&self, slot: Option<usize>, name: &str) -> Option<Value<'_>>;
 
+    /// Returns the number of steps charged for finding an item by its name.
+    fn search_steps(&self) -> usize {
+        0
+    }
+
     /// Returns the names of all items.
     fn item_names(&self) -> Vec<&str> {
         Vec::new()
@@ -176,6 +181,13 @@ pub enum LookupColumn<'a> {
 pub trait Host {
     /// Returns the current time. It is constant during one evaluation.
     fn now(&self) -> Timestamp;
+
+    /// Returns `true` if the time for this evaluation is over. The evaluation asks about every
+    /// [`TIME_CHECK_STEPS`](crate::limits::TIME_CHECK_STEPS) steps and then ends with
+    /// [`BudgetExceeded::Time`](crate::BudgetExceeded::Time).
+    fn is_out_of_time(&self) -> bool {
+        false
+    }
 
     /// Returns a random number.
     fn random(&self) -> Option<u64> {

@@ -26,7 +26,7 @@ pub const NAME_BYTES_MAX: usize = base::limits::ITEM_NAME_BYTES_MAX;
 pub const FOLDED_BYTES_MAX: usize = 4 * 1024;
 
 /// Maximum number of steps spent on folding one expression.
-pub const FOLDING_STEPS_MAX: u64 = 10_000;
+pub const FOLDING_STEPS_MAX: u64 = 1_000;
 
 /// Maximum length of a text that an evaluation creates, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -52,10 +52,30 @@ pub const PATTERN_CHARS_MAX: usize = 4_096;
 /// Cost of one password hash in steps. With the default budget, one evaluation can create or verify four hashes.
 pub const PASSWORD_STEPS: usize = 2_400_000;
 
-/// The budgets of one evaluation.
+/// Number of steps between two checks whether the host's time is over.
+pub const TIME_CHECK_STEPS: u64 = 4_096;
+
+/// Number of bytes that cost as many steps as the byte cost of a function says.
+pub const BYTE_COST_UNIT: usize = 8;
+
+/// Cost in steps of reading a date or a time of day in a time zone.
+pub const ZONED_TIME_STEPS: usize = 16;
+
+/// Cost in steps of formatting a number or a time.
+pub const FORMAT_STEPS: usize = 64;
+
+/// Cost of compiling one byte of a formula during an evaluation, in steps.
+pub const COMPILE_STEPS_PER_BYTE: usize = 16;
+
+/// Number of bytes of two texts together above which comparing their order costs more, because they may be equal up to
+/// their end.
+pub const COMPARED_BYTES_USUAL: usize = 512;
+
+/// The budgets of one evaluation, or of several that share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of instructions executed and elements examined.
+    /// Number of instructions executed, and of steps charged for the elements and bytes examined. A step stands for
+    /// about ten nanoseconds of work.
     pub steps: u64,
     /// Number of bytes of all texts and lists created, including those that are no longer needed.
     pub bytes: u64,

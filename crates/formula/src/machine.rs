@@ -18,15 +18,17 @@ use crate::program::{Instruction, Program};
 use crate::source::Span;
 use crate::value::Value;
 
-/// Runs a formula over a document.
+/// Runs a formula over a document, and reduces `budget` by the cost even if the evaluation is stopped.
 pub fn evaluate<'d>(
     formula: &'d Formula,
     document: &'d dyn Document,
     host: &'d dyn Host,
-    limits: Limits,
+    budget: &mut Limits,
 ) -> Result<EvaluationOutcome<'d>, BudgetExceeded> {
-    let mut run = Evaluation::new(&formula.analysis().names, formula.options(), document, host, limits);
-    evaluate_within(formula, &mut run)
+    let mut run = Evaluation::new(&formula.analysis().names, formula.options(), document, host, *budget);
+    let outcome = evaluate_within(formula, &mut run);
+    *budget = run.remaining();
+    outcome
 }
 
 /// Runs a formula in an [`Evaluation`] that was prepared for it.
@@ -139,11 +141,12 @@ impl<'d> Machine<'_, 'd> {
             }
             Instruction::Negate => {
                 let value = self.pop();
-                self.run.charge(value.cost_steps())?;
+                self.run.charge(value.cost_steps(1))?;
                 self.push(negate(value), position)?;
             }
             Instruction::Not => {
                 let value = self.pop();
+                self.run.charge(value.cost_steps(0))?;
                 self.push(not(value), position)?;
             }
             Instruction::Join(count) => {
@@ -212,7 +215,7 @@ impl<'d> Machine<'_, 'd> {
         let done = match error {
             Some(error) if !function.takes_errors() => Ok(error.clone()),
             _ => {
-                self.run.charge(arguments.iter().map(Value::cost_steps).sum())?;
+                self.run.charge(function.cost_steps(arguments))?;
                 body(self.run, arguments)
             }
         };
@@ -222,6 +225,7 @@ impl<'d> Machine<'_, 'd> {
 
     fn test(&mut self, next: usize, otherwise: usize, failed: usize) -> usize {
         let condition = self.pop();
+        self.run.subtract_steps(condition.cost_steps(0));
         match condition.is_true() {
             Ok(true) => next,
             Ok(false) => otherwise,

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::limits::LIST_ELEMENTS_MAX;
-use crate::text::{Sensitivity, Text, equal_ignore_case};
+use crate::limits::{LIST_ELEMENTS_MAX, ZONED_TIME_STEPS};
+use crate::text::{Sensitivity, Text, equal_ignore_case, equality_steps, order_steps};
 use crate::token::{Operation, Operator};
 use crate::value::Value;
 
@@ -98,6 +98,7 @@ fn arithmetic<'d>(
         (Operation::Subtract, Value::Time(_) | Value::Times(_)) => {
             let left = left.times()?;
             let right = right.times()?;
+            run.charge_product(pairs.count(), ZONED_TIME_STEPS)?;
             let zone = &run.options.zone;
             let seconds = pairs.iter().map(|(one, other)| left[one].seconds_since(right[other], zone));
             let seconds: Option<Vec<f64>> = seconds.collect();
@@ -182,6 +183,7 @@ fn compare<'d>(
         (Value::Time(_) | Value::Times(_), Value::Time(_) | Value::Times(_)) => {
             let left = left.times()?;
             let right = right.times()?;
+            run.charge_product(pairs.count(), ZONED_TIME_STEPS)?;
             let zone = &run.options.zone;
             Ok(pairs.iter().any(|(one, other)| holds(act, Some(left[one].compare(right[other], zone)))))
         }
@@ -196,7 +198,8 @@ fn compare<'d>(
 }
 
 fn compare_texts(run: &mut Evaluation<'_>, act: Operation, left: &str, right: &str) -> Result<bool, EvaluationError> {
-    run.charge((left.len() + right.len()) / 64)?;
+    let is_equality = matches!(act, Operation::Equal | Operation::NotEqual);
+    run.charge(if is_equality { equality_steps(left, right) } else { order_steps(left, right) })?;
     Ok(match act {
         Operation::Equal => equal_ignore_case(left, right),
         Operation::NotEqual => !equal_ignore_case(left, right),

@@ -54,6 +54,14 @@ impl CharMatcher {
             Self::Set { negated, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&c)) != *negated,
         }
     }
+
+    /// Returns the maximum number of comparisons for one character.
+    fn size(&self) -> usize {
+        match self {
+            Self::Any | Self::Exactly(_) | Self::Letter(_) => 1,
+            Self::Set { ranges, .. } => 1 + ranges.len(),
+        }
+    }
 }
 
 /// Returns the lower-case letter if it is a single character, else the character itself.
@@ -110,10 +118,12 @@ impl TextPattern {
         self.alternatives.iter().any(|parts| parts.iter().all(|part| part.matches(text) != part.negated))
     }
 
-    /// Returns the maximum cost of matching one character: the number of pieces, plus one for each part.
+    /// Returns the maximum cost of matching one character: the number of pieces and of their ranges, plus one for each
+    /// part.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.alternatives.iter().flatten().map(|part| part.pieces.len() + 1).sum()
+        let pieces = |part: &Conjunct| part.pieces.iter().map(|piece| piece.takes.size()).sum::<usize>();
+        self.alternatives.iter().flatten().map(|part| pieces(part) + 1).sum()
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+use crate::limits::COMPARED_BYTES_USUAL;
+
 /// A text that is cheap to clone.
 #[derive(Clone)]
 pub enum Text<'d> {
@@ -91,6 +93,22 @@ pub fn equal_ignore_case(one: &str, other: &str) -> bool {
         return one.eq_ignore_ascii_case(other);
     }
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
+}
+
+/// Returns the number of steps charged for [`equal_ignore_case`], which ends at the end of the shorter text.
+#[must_use]
+pub fn equality_steps(one: &str, other: &str) -> usize {
+    2 * one.len().min(other.len()) + one.len().max(other.len()) / 64
+}
+
+/// Returns the number of steps charged for comparing the order of two texts.
+///
+/// Most texts differ in their first characters. Long ones may be equal up to their end, or have many accents that the
+/// comparison skips.
+#[must_use]
+pub fn order_steps(one: &str, other: &str) -> usize {
+    let bytes = one.len() + other.len();
+    bytes / 2 + 4 * bytes.saturating_sub(COMPARED_BYTES_USUAL)
 }
 
 /// The differences that a comparison of texts respects.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::error::{ErrorValue, ErrorValueKind};
+use crate::limits::BYTE_COST_UNIT;
 use crate::source::Span;
 use crate::text::Text;
 use crate::time::Moment;
@@ -268,14 +269,22 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Returns the number of steps charged for examining every byte of the value.
+    /// Returns the number of steps charged for examining the value.
+    ///
+    /// An element of a list costs a step, and [`BYTE_COST_UNIT`] bytes of text cost `byte_cost` steps. A number or time
+    /// of a list counts as that many bytes.
     #[must_use]
-    pub fn cost_steps(&self) -> usize {
+    pub fn cost_steps(&self, byte_cost: u8) -> usize {
+        let byte_cost = usize::from(byte_cost);
+        let bytes_cost = |bytes: usize| bytes.saturating_mul(byte_cost) / BYTE_COST_UNIT;
         match self {
-            Self::Text(text) => text.len() / 64,
-            Self::Texts(texts) => texts.len() + texts.iter().map(|text| text.len()).sum::<usize>() / 64,
-            Self::Numbers(numbers) => numbers.len(),
-            Self::Times(times) => times.len(),
+            Self::Text(text) => bytes_cost(text.len()),
+            Self::Texts(texts) => {
+                let bytes: usize = texts.iter().map(|text| text.len()).sum();
+                bytes_cost(bytes).saturating_add(texts.len())
+            }
+            Self::Numbers(numbers) => numbers.len().saturating_mul(byte_cost.max(1)),
+            Self::Times(times) => times.len().saturating_mul(byte_cost.max(1)),
             _ => 0,
         }
     }

@@ -1,6 +1,9 @@
 //! Tests of messages and positions of errors, refused formulas and limits.
 
-use formula::{BudgetExceeded, Formula, FormulaOptions, Limits, Permissions};
+use std::cell::Cell;
+
+use base::Timestamp;
+use formula::{BudgetExceeded, Formula, FormulaOptions, Host, Limits, Permissions};
 
 use crate::fixture::{LineDocument, Server, evaluate};
 
@@ -116,7 +119,7 @@ fn stopped(source: &str, limits: Limits) -> Option<BudgetExceeded> {
 
 #[test]
 fn evaluation_stops_at_its_limits() {
-    let few = Limits { steps: 100_000, bytes: 1 << 20 };
+    let few = Limits { steps: 200_000, bytes: 1 << 20 };
     let endless = [
         ("@While(1; 1)", BudgetExceeded::Steps),
         ("@For(n := 1; n > 0; n := n + 1; 1)", BudgetExceeded::Steps),
@@ -136,6 +139,15 @@ fn evaluation_stops_at_its_limits() {
         ("@Sort(1:2:3; [CUSTOMSORT]; @While(1; 1))", BudgetExceeded::Steps),
         ("x := @Repeat(\"a\"; 100000); @While(1; x = x + \"\")", BudgetExceeded::Steps),
         ("x := @Repeat(\"a,\"; 100000); @While(1; y := @Explode(x; \",\"))", BudgetExceeded::Memory),
+        ("@ProperCase(@Repeat(\"a\"; 200000))", BudgetExceeded::Steps),
+        ("@UpperCase(@Repeat(\"a\"; 200000))", BudgetExceeded::Steps),
+        ("@Ascii(@Repeat(\"a\"; 200000))", BudgetExceeded::Steps),
+        ("@Name([CN]; @Repeat(\"a\"; 200000))", BudgetExceeded::Steps),
+        ("x := @Repeat(\"a\"; 100000); x < x + \"b\"", BudgetExceeded::Steps),
+        ("x := @Repeat(\"a\"; 100000); @Sort(x : (x + \"b\"))", BudgetExceeded::Steps),
+        ("x := @Repeat(\"ab\"; 50000); @While(1; @Left(x; \"c\"))", BudgetExceeded::Steps),
+        ("@Matches(@Repeat(\"a\"; 100000); \"{abcdefghijklmnopqrst}\")", BudgetExceeded::Steps),
+        ("@Keywords(@Repeat(\"a \"; 50000); \"a\"; @Repeat(\",\"; 2000))", BudgetExceeded::Steps),
     ];
     for (source, expected) in endless {
         assert_eq!(stopped(source, few), Some(expected), "{source}");
@@ -146,6 +158,52 @@ fn evaluation_stops_at_its_limits() {
             assert_eq!(stopped(&source, Limits::default()), expected, "{source}");
         }
     }
+}
+
+/// A host whose time is over after a number of checks.
+struct HurriedHost {
+    checks_left: Cell<u32>,
+}
+
+impl Host for HurriedHost {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(0)
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        let left = self.checks_left.get();
+        self.checks_left.set(left.saturating_sub(1));
+        left == 0
+    }
+}
+
+#[test]
+fn evaluation_ends_with_the_time_of_its_host() {
+    let stop = |source: &str, checks: u32| {
+        let formula = Formula::compile(source, &FormulaOptions::default()).expect("it compiles");
+        let paper = LineDocument::new("");
+        let host = HurriedHost { checks_left: Cell::new(checks) };
+        formula.evaluate(&paper, &host).err()
+    };
+    for source in ["@While(1; 1)", "@IfError(@Eval(\"@While(1; 1)\"); 2)", "@ProperCase(@Repeat(\"ab \"; 100000))"] {
+        assert_eq!(stop(source, 0), Some(BudgetExceeded::Time), "{source}");
+        assert_ne!(stop(source, 10_000), Some(BudgetExceeded::Time), "{source}");
+    }
+    assert_eq!(stop("x := 1; x + 1", 0), None, "a short evaluation ends before the first check");
+}
+
+#[test]
+fn evaluations_share_a_budget() {
+    let compile = |source: &str| Formula::compile(source, &FormulaOptions::default()).expect("it compiles");
+    let paper = LineDocument::new("");
+    let mut budget = Limits { steps: 10_000, bytes: 1 << 20 };
+    let short = compile("x := 1; x + 1");
+    assert_eq!(short.evaluate_from(&paper, &Server, &mut budget).err(), None);
+    assert!((9_900..10_000).contains(&budget.steps), "{} steps left", budget.steps);
+    let endless = compile("@Eval(\"@While(1; 1)\")");
+    assert_eq!(endless.evaluate_from(&paper, &Server, &mut budget).err(), Some(BudgetExceeded::Steps));
+    assert_eq!(budget.steps, 0);
+    assert_eq!(short.evaluate_from(&paper, &Server, &mut budget).err(), Some(BudgetExceeded::Steps));
 }
 
 #[test]

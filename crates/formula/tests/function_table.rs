@@ -1,7 +1,7 @@
 //! Tests of the function table: it agrees with `docs/formula.md`, and every function checks its arguments.
 
 use formula::functions::{Function, Implementation, all, find, markdown, nearest};
-use formula::{BudgetExceeded, Formula, FormulaOptions};
+use formula::{BudgetExceeded, Formula, FormulaOptions, Limits};
 
 use crate::fixture::{LineDocument, Server, write};
 
@@ -112,6 +112,22 @@ fn an_error_in_an_argument_is_the_result() {
             let expected = if function.takes_errors() { "1" } else { "error: ERROR specified in formula" };
             assert_eq!(outcome(&source).as_deref(), Ok(expected), "{source}");
         }
+    }
+}
+
+#[test]
+fn calls_are_charged_by_the_length_of_their_arguments() {
+    let document = LineDocument::new(&format!("Long={}", "a".repeat(80_000)));
+    for function in plain_functions().filter(|function| function.argument_counts().0 > 0) {
+        let (least, _) = function.argument_counts();
+        let source = call(function, &vec!["Long"; least]);
+        let formula = Formula::compile(&source, &FormulaOptions::default())
+            .unwrap_or_else(|error| panic!("{}", error.render(&source)));
+        let mut budget = Limits { steps: 100_000_000, ..Limits::default() };
+        let _ = formula.evaluate_from(&document, &Server, &mut budget);
+        let charged = 100_000_000 - budget.steps;
+        let expected = least as u64 * 10_000 * u64::from(function.byte_cost);
+        assert!(charged >= expected, "{source}: {charged} steps instead of {expected}");
     }
 }
 

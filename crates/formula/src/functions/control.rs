@@ -4,7 +4,7 @@ use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::formula::Formula;
-use crate::limits::EVAL_DEPTH_MAX;
+use crate::limits::{COMPILE_STEPS_PER_BYTE, EVAL_DEPTH_MAX, FORMAT_STEPS};
 use crate::number_text::{self, NumberFormat};
 use crate::text::Text;
 use crate::time_text::{self, TimeFormat};
@@ -113,12 +113,15 @@ pub const FUNCTIONS: &[Function] = &[
         text,
     )
     .with_attributes(Attributes::NOT_FOLDABLE),
-    function("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number),
-    function("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number),
+    function("@TextToNumber", 1, "text", "The text converted to a number.", text_to_number).with_byte_cost(8),
+    function("@ToNumber", 2, "value", "The value converted to a number; 0 for the empty text.", to_number)
+        .with_byte_cost(8),
     function("@TextToTime", 1, "text", "The text converted to a time.", text_to_time)
-        .with_attributes(Attributes::NOT_FOLDABLE),
+        .with_attributes(Attributes::NOT_FOLDABLE)
+        .with_byte_cost(16),
     function("@ToTime", 2, "value", "The value converted to a time.", to_time)
-        .with_attributes(Attributes::NOT_FOLDABLE),
+        .with_attributes(Attributes::NOT_FOLDABLE)
+        .with_byte_cost(16),
 ];
 
 /// The function that evaluates a time literal that needs the current date, such as a date without a year.
@@ -187,7 +190,7 @@ fn eval<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
 }
 
 fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
-    run.charge(1 + source.len())?;
+    run.charge(1 + source.len() * COMPILE_STEPS_PER_BYTE)?;
     let formula = Formula::compile(source, run.options).map_err(|error| ErrorValueKind::Formula(error.to_string()))?;
     let names = &formula.analysis().names;
     let temporaries = run.temporaries(names)?;
@@ -199,13 +202,13 @@ fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
     for (slot, value) in temporaries {
         inner.store_temporary(slot, value);
     }
-    let outcome = crate::machine::evaluate_within(&formula, &mut inner)?;
-    let limits = inner.remaining();
+    let outcome = crate::machine::evaluate_within(&formula, &mut inner);
+    run.set_remaining(inner.remaining());
+    let outcome = outcome?;
     let value = outcome.value.into_owned();
     let deletion = outcome.deletion;
     let changes = outcome.changes;
     let effects = outcome.effects;
-    run.set_remaining(limits);
     run.deletion = deletion;
     run.effects = effects;
     run.adopt_changes(changes);
@@ -216,7 +219,7 @@ fn eval_one<'d>(run: &mut Evaluation<'d>, source: &str) -> FunctionResult<'d> {
 /// characters, and the affected piece.
 fn check_syntax<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     let source = arguments[0].text()?;
-    run.charge(source.len())?;
+    run.charge(source.len() * COMPILE_STEPS_PER_BYTE)?;
     let Err(error) = Formula::compile(source, run.options) else { return Ok(Value::from("1")) };
     let start = error.span.start as usize;
     let end = error.span.end as usize;
@@ -243,11 +246,13 @@ fn text<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let texts = match value {
         Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
         Value::Number(_) | Value::Numbers(_) => {
+            run.charge_product(value.count(), FORMAT_STEPS)?;
             let format = NumberFormat::parse(format());
             let numbers = value.numbers()?.iter();
             numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
         }
         Value::Time(_) | Value::Times(_) => {
+            run.charge_product(value.count(), FORMAT_STEPS)?;
             let format = TimeFormat::parse(format());
             let now = run.now();
             value.times()?.iter().map(|time| time_text::format(*time, &format, run.options, now)).collect()

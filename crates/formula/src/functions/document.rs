@@ -134,6 +134,7 @@ pub const FUNCTIONS: &[Function] = &[
 ];
 
 fn is_response<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(Value::from_bool(run.document.parent().is_some() || run.field("$REF").is_some()))
 }
 
@@ -143,6 +144,7 @@ fn moment<'d>(run: &mut Evaluation<'d>, history: DocumentTime) -> FunctionResult
 }
 
 fn author<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(run.field("From").or_else(|| run.field("$UpdatedBy")).unwrap_or(Value::EMPTY))
 }
 
@@ -152,6 +154,7 @@ fn doc_length<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'
 }
 
 fn doc_fields<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     let names = run.document.item_names();
     run.charge_list(names.len())?;
     Ok(Value::from_texts(names.into_iter().map(Text::from).collect()))
@@ -171,18 +174,22 @@ fn note_id<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> 
 }
 
 fn attachments<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(Value::from_count(run.document.attachments().len()))
 }
 
 fn attachment_names<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(Value::from_texts(run.document.attachments().into_iter().map(|file| Text::from(file.name)).collect()))
 }
 
 fn attachment_lengths<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(Value::from_numbers(run.document.attachments().into_iter().map(|file| file.size_bytes as f64).collect()))
 }
 
 fn attachment_times<'d>(run: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d> {
+    run.charge_search()?;
     Ok(Value::from_times(run.document.attachments().into_iter().map(|file| Moment::at(file.modified)).collect()))
 }
 
@@ -264,7 +271,9 @@ fn unavailable<'d>(_: &mut Evaluation<'d>, _: &[Value<'d>]) -> FunctionResult<'d
 
 fn get_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
     run.charge_search()?;
-    Ok(run.field(arguments[0].text()?).unwrap_or(Value::EMPTY))
+    let value = run.field(arguments[0].text()?).unwrap_or(Value::EMPTY);
+    run.charge(value.cost_steps(0))?;
+    Ok(value)
 }
 
 fn set_field<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {

@@ -19,6 +19,9 @@ pub struct Function {
     pub attributes: Attributes,
     /// Items that the function reads regardless of its arguments.
     pub reads: &'static [&'static str],
+    /// Number of steps charged for each [`BYTE_COST_UNIT`](crate::limits::BYTE_COST_UNIT) bytes of the arguments before
+    /// the function runs. 1 stands for about one nanosecond a byte.
+    pub byte_cost: u8,
     /// The implementation.
     pub implementation: Implementation,
 }
@@ -118,7 +121,7 @@ pub(super) const fn function(
     body: FunctionBody,
 ) -> Function {
     let implementation = Implementation::Plain(body);
-    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
+    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], byte_cost: 1, implementation }
 }
 
 /// Creates a table entry for a function that the compiler turns into instructions.
@@ -130,7 +133,7 @@ pub(super) const fn special_form(
     form: SpecialForm,
 ) -> Function {
     let implementation = Implementation::Form(form);
-    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
+    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], byte_cost: 1, implementation }
 }
 
 impl Function {
@@ -144,6 +147,19 @@ impl Function {
     pub(super) const fn with_reads(mut self, items: &'static [&'static str]) -> Self {
         self.reads = items;
         self
+    }
+
+    /// Returns the entry with another cost of each byte of the arguments.
+    pub(super) const fn with_byte_cost(mut self, byte_cost: u8) -> Self {
+        self.byte_cost = byte_cost;
+        self
+    }
+
+    /// Returns the number of steps charged for a call with these arguments.
+    #[must_use]
+    pub fn cost_steps(&self, arguments: &[Value<'_>]) -> usize {
+        let costs = arguments.iter().map(|argument| argument.cost_steps(self.byte_cost));
+        costs.fold(0, usize::saturating_add)
     }
 
     /// Returns `true` if the function is called even if an argument is an error.

@@ -7,15 +7,16 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    function("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
-    function("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
+    function("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements).with_byte_cost(0),
+    function("@Count", 1, "list", "The number of elements; 1 for the empty text.", count).with_byte_cost(0),
     function(
         "@Subset",
         1,
         "list; number",
         "The first elements, or the last elements if the number is negative.",
         subset,
-    ),
+    )
+    .with_byte_cost(0),
     special_form(
         "@Nothing",
         3,

@@ -4,6 +4,7 @@
 use super::{Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
+use crate::limits::ZONED_TIME_STEPS;
 use crate::pattern::TextPattern;
 use crate::text::Text;
 use crate::value::Value;
@@ -19,14 +20,16 @@ pub const FUNCTIONS: &[Function] = &[
         "text; pattern",
         "1 if any of the texts matches any of the patterns, otherwise 0.",
         matches,
-    ),
+    )
+    .with_byte_cost(8),
     function(
         "@Like",
         1,
         "text; pattern; escape?",
         "1 if any of the texts matches any of the SQL patterns, otherwise 0.",
         like,
-    ),
+    )
+    .with_byte_cost(8),
     function("@IsMember", 1, "text; list", "1 if all of the texts are in the list, otherwise 0.", is_member),
     function("@IsNotMember", 1, "text; list", "1 if none of the texts is in the list, otherwise 0.", is_not_member),
     function(
@@ -45,12 +48,15 @@ fn any_pair<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>], test: fn(&str
     let texts = arguments[0].texts()?;
     let parts = arguments[1].texts()?;
     charge_pairs(run, texts, parts)?;
+    // A search also reads the part, whatever the length of the text.
+    charge_pairs(run, parts, texts)?;
     Ok(Value::from_bool(texts.iter().any(|text| parts.iter().any(|part| test(text, part)))))
 }
 
-fn charge_pairs(run: &mut Evaluation<'_>, texts: &[Text<'_>], parts: &[Text<'_>]) -> Result<(), EvaluationError> {
+/// Charges the steps of comparing or searching each of the texts once for each of the parts.
+pub fn charge_pairs(run: &mut Evaluation<'_>, texts: &[Text<'_>], parts: &[Text<'_>]) -> Result<(), EvaluationError> {
     let bytes: usize = texts.iter().map(|text| text.len()).sum();
-    Ok(run.charge_product(texts.len() + bytes / 64, parts.len())?)
+    Ok(run.charge_product(texts.len() + bytes / 8, parts.len())?)
 }
 
 fn contains<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult<'d> {
@@ -87,7 +93,7 @@ fn any_matches<'d>(
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     for pattern in patterns {
         let pattern = read(pattern).ok_or(ErrorValueKind::Argument("Invalid pattern"))?;
-        run.charge(1 + pattern.size().saturating_mul(bytes) / 8)?;
+        run.charge(1 + pattern.size().saturating_mul(bytes) / 4)?;
         if texts.iter().any(|text| pattern.matches(text)) {
             return Ok(Value::TRUE);
         }
@@ -115,6 +121,7 @@ fn member<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let place = match value {
         Value::Number(wanted) => list.numbers()?.iter().position(|number| number == wanted),
         Value::Time(wanted) => {
+            run.charge_product(list.count(), ZONED_TIME_STEPS)?;
             let zone = &run.options.zone;
             list.times()?.iter().position(|time| time.compare(*wanted, zone).is_eq())
         }

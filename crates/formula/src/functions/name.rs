@@ -17,14 +17,16 @@ pub const FUNCTIONS: &[Function] = &[
         "keyword; name",
         "A part or form of the name: `[CN]`, `[O]`, `[OU1]`, `[Abbreviate]`, `[Canonicalize]`, `[ToKeyword]`, `[Address821]` and others.",
         name,
-    ),
+    )
+    .with_byte_cost(16),
     function(
         "@ValidateInternetAddress",
         2,
         "keyword; address",
         "The empty text if the address is valid, otherwise the reason why it is not.",
         validate,
-    ),
+    )
+    .with_byte_cost(8),
     function("@NameLookup", 2, "options; name; item", "An item of the person's directory entry.", lookup)
         .with_attributes(Attributes::HOST),
 ];

@@ -3,6 +3,7 @@
 use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
+use crate::limits::ZONED_TIME_STEPS;
 use crate::operators::IndexPairs;
 use crate::time::Moment;
 use crate::value::Value;
@@ -126,6 +127,8 @@ fn extreme_time<'d>(
     others: Option<&Value<'d>>,
     wanted: std::cmp::Ordering,
 ) -> FunctionResult<'d> {
+    let others_count = others.map_or(0, Value::count);
+    run.charge_product(times.len().max(others_count), ZONED_TIME_STEPS)?;
     let zone = &run.options.zone;
     let better = |best: Moment, time: Moment| if time.compare(best, zone) == wanted { time } else { best };
     let Some(others) = others else {

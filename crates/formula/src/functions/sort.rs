@@ -8,8 +8,9 @@ use std::cmp::Ordering;
 use super::{Attributes, Function, SpecialForm, function, special_form};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
+use crate::limits::ZONED_TIME_STEPS;
 use crate::operators::IndexPairs;
-use crate::text::Sensitivity;
+use crate::text::{Sensitivity, order_steps};
 use crate::value::Value;
 
 /// The functions of this module.
@@ -115,11 +116,14 @@ fn compare_elements<'d>(
     run.charge(1)?;
     match list {
         Value::Texts(texts) => {
-            run.charge((texts[one].len() + texts[other].len()) / 64)?;
+            run.charge(order_steps(&texts[one], &texts[other]))?;
             Ok(run.host.compare(&texts[one], &texts[other], sensitivity))
         }
         Value::Numbers(numbers) => Ok(numbers[one].total_cmp(&numbers[other])),
-        Value::Times(times) => Ok(times[one].compare(times[other], &run.options.zone)),
+        Value::Times(times) => {
+            run.charge(ZONED_TIME_STEPS)?;
+            Ok(times[one].compare(times[other], &run.options.zone))
+        }
         _ => Ok(Ordering::Equal),
     }
 }
@@ -132,7 +136,7 @@ fn compare<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
     run.charge_list(pairs.count())?;
     let mut orders = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
-        run.charge(1 + (left[one].len() + right[other].len()) / 64)?;
+        run.charge(1 + order_steps(&left[one], &right[other]))?;
         let order = run.host.compare(&left[one], &right[other], options.sensitivity);
         orders.push(f64::from(order as i8));
     }

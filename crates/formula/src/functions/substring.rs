@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::text::each;
 use super::{Function, function};
-use crate::error::ErrorValueKind;
+use crate::error::{BudgetExceeded, ErrorValueKind};
 use crate::evaluation::{Evaluation, FunctionResult};
 use crate::text::Text;
 use crate::value::Value;
@@ -85,6 +85,11 @@ fn part<'d>(text: &Text<'d>, start: usize, end: usize) -> Text<'d> {
     }
 }
 
+/// Charges the steps of preparing a search for a text. The text that is searched was charged with the arguments.
+fn charge_search(run: &mut Evaluation<'_>, wanted: &str) -> Result<(), BudgetExceeded> {
+    run.charge(wanted.len() / 8)
+}
+
 fn left_or_right<'d>(
     run: &mut Evaluation<'d>,
     arguments: &[Value<'d>],
@@ -96,7 +101,10 @@ fn left_or_right<'d>(
         let range = match cut {
             Boundary::Count(count) => Some(by_count(text, count)),
             Boundary::Negative => Some((0, text.len())),
-            Boundary::Text(wanted) => by_text(text, wanted),
+            Boundary::Text(wanted) => {
+                charge_search(run, wanted)?;
+                by_text(text, wanted)
+            }
         };
         let Some((start, end)) = range else { return Ok(Text::EMPTY) };
         run.charge_bytes(end - start)?;
@@ -164,15 +172,18 @@ fn between<'d>(
             Boundary::Negative => {
                 return Err(ErrorValueKind::Argument("The number of characters to skip must not be negative").into());
             }
-            Boundary::Text(wanted) => match found(text, wanted) {
-                Some(at) => (at, at + wanted.len()),
-                None => return Ok(Text::EMPTY),
-            },
+            Boundary::Text(wanted) => {
+                charge_search(run, wanted)?;
+                let Some(at) = found(text, wanted) else { return Ok(Text::EMPTY) };
+                (at, at + wanted.len())
+            }
         };
         let (from, to) = match end.number() {
             Ok(_) => by_count(text, at, skipped, end.integer()?),
             Err(_) => {
-                let part = to_text(text, at..skipped, end.text().map_err(|_| ErrorValueKind::Type)?.as_str());
+                let end = end.text().map_err(|_| ErrorValueKind::Type)?.as_str();
+                charge_search(run, end)?;
+                let part = to_text(text, at..skipped, end);
                 (part.start, part.end)
             }
         };
@@ -214,6 +225,7 @@ fn word<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
     let number = arguments[2].integer()?;
     each(run, &arguments[0], |run, text| {
         run.charge_bytes(text.len())?;
+        charge_search(run, separator)?;
         let index = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX).saturating_sub(1);
         let found = match number {
             _ if separator.is_empty() => Some(text.as_str()).filter(|_| index == 0),

@@ -14,16 +14,18 @@ use crate::value::Value;
 
 /// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
-    function("@LowerCase", 1, "text", "The text in lower case.", lower_case),
-    function("@UpperCase", 1, "text", "The text in upper case.", upper_case),
-    function("@ProperCase", 1, "text", "The text with a capital letter at the beginning of each word.", proper_case),
+    function("@LowerCase", 1, "text", "The text in lower case.", lower_case).with_byte_cost(16),
+    function("@UpperCase", 1, "text", "The text in upper case.", upper_case).with_byte_cost(16),
+    function("@ProperCase", 1, "text", "The text with a capital letter at the beginning of each word.", proper_case)
+        .with_byte_cost(32),
     function(
         "@Trim",
         1,
         "text",
         "The text without spaces at both ends and with one space between words. Empty elements are omitted.",
         trim,
-    ),
+    )
+    .with_byte_cost(8),
     function("@Length", 1, "text", "The number of characters.", length),
     function(
         "@Repeat",
@@ -34,12 +36,16 @@ pub const FUNCTIONS: &[Function] = &[
     ),
     function("@NewLine", 1, "", "A newline character.", new_line),
     function("@Char", 1, "code", "The character with this code, from 0 to 255.", character),
-    function("@Ascii", 3, "text; keyword?", "The text without accents. Other non-ASCII characters become `?`.", ascii),
-    function("@Soundex", 3, "text", "The text's Soundex code.", soundex),
-    function("@URLEncode", 3, "charset; text", "The text encoded for use in a URL, in UTF-8.", url_encode),
-    function("@URLDecode", 3, "charset; text", "The text decoded from its encoded form in a URL.", url_decode),
+    function("@Ascii", 3, "text; keyword?", "The text without accents. Other non-ASCII characters become `?`.", ascii)
+        .with_byte_cost(32),
+    function("@Soundex", 3, "text", "The text's Soundex code.", soundex).with_byte_cost(8),
+    function("@URLEncode", 3, "charset; text", "The text encoded for use in a URL, in UTF-8.", url_encode)
+        .with_byte_cost(16),
+    function("@URLDecode", 3, "charset; text", "The text decoded from its encoded form in a URL.", url_decode)
+        .with_byte_cost(8),
     function("@Unique", 1, "list?", "The list without duplicates. Without a list, a text that is unique.", unique)
-        .with_attributes(Attributes::NOT_FOLDABLE),
+        .with_attributes(Attributes::NOT_FOLDABLE)
+        .with_byte_cost(32),
 ];
 
 /// Applies a function to each text.
@@ -119,12 +125,14 @@ fn repeat<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let times = usize::try_from(arguments[1].integer()?)
         .map_err(|_| ErrorValueKind::Argument("@Repeat: the number must not be negative"))?;
     let max = match arguments.get(2) {
-        Some(max) => usize::try_from(max.integer()?).unwrap_or(0),
-        None => usize::MAX,
+        Some(max) => Some(usize::try_from(max.integer()?).unwrap_or(0)),
+        None => None,
     };
     each(run, &arguments[0], |run, text| {
         run.charge_text(text.len().saturating_mul(times))?;
         let repeated = text.repeat(times);
+        let Some(max) = max else { return Ok(Text::from(repeated)) };
+        run.charge(repeated.len() / 8)?;
         let end = repeated.char_indices().nth(max).map_or(repeated.len(), |(end, _)| end);
         Ok(Text::from(repeated[..end].to_owned()))
     })

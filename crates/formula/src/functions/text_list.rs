@@ -1,10 +1,11 @@
 //! Functions that split texts into lists, join lists into texts, and replace or find texts of lists.
 
+use super::matching::charge_pairs;
 use super::text::{charge_new_text, each};
 use super::{Function, function};
 use crate::error::{BudgetExceeded, ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::limits::RANGE_DAYS_MAX;
+use crate::limits::{FORMAT_STEPS, RANGE_DAYS_MAX};
 use crate::text::Text;
 use crate::time::{Moment, add_days, days_between};
 use crate::time_text::{self, TimeFormat};
@@ -139,6 +140,7 @@ fn explode_times<'d>(run: &mut Evaluation<'d>, times: &[Moment]) -> FunctionResu
         }
         for day in 0..=days {
             let Some(date) = add_days(from, day) else { break };
+            collector.run.charge(FORMAT_STEPS)?;
             let text = time_text::format(Moment::Date(date), &format, options, now);
             collector.run.charge_bytes(text.len())?;
             collector.add(Text::from(text))?;
@@ -166,7 +168,7 @@ fn replace<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRes
     let list = arguments[0].texts()?;
     let old = arguments[1].texts()?;
     let new = arguments[2].texts()?;
-    run.charge_product(list.len(), old.len())?;
+    charge_pairs(run, list, old)?;
     run.charge_list(list.len())?;
     let replaced = list.iter().map(|text| match old.iter().position(|wanted| wanted == text) {
         Some(index) => new.get(index).cloned().unwrap_or(Text::EMPTY),
@@ -181,10 +183,11 @@ fn replace_substring<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> F
     each(run, &arguments[0], |run, text| {
         let mut text = text.clone();
         for (index, old) in old.iter().enumerate().filter(|(_, old)| !old.is_empty()) {
-            run.charge(1 + text.len() / 64)?;
+            run.charge(1 + (text.len() + old.len()) / 8)?;
             if memchr::memmem::find(text.as_bytes(), old.as_bytes()).is_some() {
                 let new = &new[index.min(new.len() - 1)];
                 check_growth(run, &text, old, new)?;
+                run.charge(text.len() / old.len())?;
                 text = charge_new_text(run, text.replace(old.as_str(), new))?;
             }
         }
@@ -211,8 +214,14 @@ fn keywords<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionRe
         Some(separators) => separators.text()?.as_str(),
         None => KEYWORD_SEPARATORS,
     };
-    let bytes: usize = texts.iter().map(|text| text.len()).sum();
-    run.charge_product(1 + bytes / 8, keywords.len())?;
+    if separators.is_empty() {
+        charge_pairs(run, texts, keywords)?;
+        charge_pairs(run, keywords, texts)?;
+    } else {
+        let bytes: usize = texts.iter().map(|text| text.len()).sum();
+        let word_steps = bytes.saturating_mul(1 + separators.len() / 32);
+        run.charge_product(1 + word_steps, keywords.len())?;
+    }
     run.charge_list(keywords.len())?;
     let mut found: Vec<(usize, usize)> = Vec::new();
     for (index, keyword) in keywords.iter().enumerate() {

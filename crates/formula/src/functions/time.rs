@@ -3,6 +3,7 @@
 use super::{Attributes, Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
+use crate::limits::{FORMAT_STEPS, ZONED_TIME_STEPS};
 use crate::text::Text;
 use crate::time::{Moment, Offset, Zone, add_days};
 use crate::time_text::{self, TimeFormat};
@@ -69,6 +70,7 @@ fn part<'d>(
 ) -> FunctionResult<'d> {
     let times = arguments[0].times()?;
     run.charge_list(times.len())?;
+    run.charge_product(times.len(), ZONED_TIME_STEPS)?;
     let zone = &run.options.zone;
     let parts = times.iter().map(|time| part(MomentInZone { time: *time, zone }).unwrap_or(-1) as f64);
     Ok(Value::from_numbers(parts.collect()))
@@ -80,7 +82,11 @@ fn zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResult
         _ => time.instant().and_then(|at| run.options.zone.offset(at)).map_or(0.0, Offset::number),
     };
     match arguments.first() {
-        Some(times) => Ok(Value::from_numbers(times.times()?.iter().map(number).collect())),
+        Some(times) => {
+            let times = times.times()?;
+            run.charge_product(times.len(), ZONED_TIME_STEPS)?;
+            Ok(Value::from_numbers(times.iter().map(number).collect()))
+        }
         None => Ok(Value::Number(number(&Moment::at(run.now())))),
     }
 }
@@ -111,6 +117,7 @@ fn time_in_zone<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Functi
     let times = arguments[0].times()?;
     run.charge_list(times.len())?;
     run.charge_bytes(32 * times.len())?;
+    run.charge_product(times.len(), FORMAT_STEPS)?;
     let options = crate::options::FormulaOptions { zone, ..run.options.clone() };
     let now = run.now();
     let texts = times.iter().map(|time| Text::from(time_text::format(*time, &format, &options, now)));

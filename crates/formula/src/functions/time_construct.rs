@@ -6,7 +6,7 @@ use jiff::civil;
 use super::{Function, function};
 use crate::error::{ErrorValueKind, EvaluationError};
 use crate::evaluation::{Evaluation, FunctionResult};
-use crate::limits::RANGE_DAYS_MAX;
+use crate::limits::{RANGE_DAYS_MAX, ZONED_TIME_STEPS};
 use crate::operators::IndexPairs;
 use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
 use crate::value::Value;
@@ -89,6 +89,7 @@ fn map_times<'d>(
 ) -> FunctionResult<'d> {
     let times = times.times()?;
     run.charge_list(times.len())?;
+    run.charge_product(times.len(), ZONED_TIME_STEPS)?;
     let parts: Option<Vec<Moment>> = times.iter().map(|time| part(*time, &run.options.zone)).collect();
     Ok(Value::from_times(parts.ok_or(ErrorValueKind::TimeExpected)?))
 }
@@ -102,6 +103,7 @@ fn merge<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResul
     };
     let pairs = IndexPairs::new(dates.len(), times.len(), false);
     run.charge_list(pairs.count())?;
+    run.charge_product(pairs.count(), 2 * ZONED_TIME_STEPS)?;
     let local = &run.options.zone;
     let merged = |(date, time): (usize, usize)| {
         let date = dates[date].date(local)?;
@@ -144,6 +146,7 @@ fn adjust<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> FunctionResu
     let adjustment =
         Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, keeps_local_time: local };
     run.charge_list(times.len())?;
+    run.charge_product(times.len(), 2 * ZONED_TIME_STEPS)?;
     let moved: Option<Vec<Moment>> =
         times.iter().map(|time| shift_moment(*time, &adjustment, &run.options.zone)).collect();
     Ok(Value::from_times(moved.ok_or(ErrorValueKind::ToTime)?))
@@ -196,12 +199,14 @@ fn business_days<'d>(run: &mut Evaluation<'d>, arguments: &[Value<'d>]) -> Funct
     let to = arguments[1].times()?;
     let weekdays = arguments.get(2).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::numbers)?;
     let holidays = arguments.get(3).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::times)?;
+    run.charge_product(holidays.len(), 2 * ZONED_TIME_STEPS)?;
     let zone = &run.options.zone;
     let mut free: Vec<civil::Date> = holidays.iter().filter_map(|day| day.date(zone)).collect();
     free.sort_unstable();
     free.dedup();
     let pairs = IndexPairs::new(from.len(), to.len(), false);
     run.charge_list(pairs.count())?;
+    run.charge_product(pairs.count(), 2 * ZONED_TIME_STEPS)?;
     let mut counts = Vec::with_capacity(pairs.count());
     for (one, other) in pairs.iter() {
         let from = from[one].date(&run.options.zone);
@@ -225,7 +230,7 @@ fn count_days(
     if days > RANGE_DAYS_MAX {
         return Err(ErrorValueKind::Argument("@BusinessDays: the range has too many days").into());
     }
-    run.charge_product(usize::try_from(days).unwrap_or(0), 1 + weekdays.len())?;
+    run.charge_product(usize::try_from(days).unwrap_or(0), 4 + weekdays.len())?;
     let counts = |day: &civil::Date| {
         let weekday = f64::from(day.weekday().to_sunday_one_offset());
         !weekdays.iter().any(|excluded| excluded.round() == weekday) && free.binary_search(day).is_err()
