@@ -18,20 +18,31 @@ use crate::time::{Clock, Timestamp};
 #[derive(Debug)]
 pub struct SimClock {
     now_us: AtomicI64,
+    /// The time by which each measurement moves the clock.
+    tick_us: AtomicI64,
 }
 
 impl SimClock {
     /// Creates a clock that starts at 2026-01-01T00:00:00Z.
     #[must_use]
     pub fn new() -> Self {
-        Self { now_us: AtomicI64::new(Timestamp::from_seconds(1_767_225_600).0) }
+        Self { now_us: AtomicI64::new(Timestamp::from_seconds(1_767_225_600).0), tick_us: AtomicI64::new(0) }
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-        self.now_us.fetch_add(micros, Ordering::SeqCst);
+        self.now_us.fetch_add(microseconds(by), Ordering::SeqCst);
     }
+
+    /// Sets the time by which each call of [`Clock::monotonic`] moves the clock forward. So work that measures its time
+    /// takes a known time, however fast it is.
+    pub fn set_tick(&self, tick: Duration) {
+        self.tick_us.store(microseconds(tick), Ordering::SeqCst);
+    }
+}
+
+fn microseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Default for SimClock {
@@ -46,7 +57,9 @@ impl Clock for SimClock {
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_micros(u64::try_from(self.now().0).unwrap_or(0))
+        let tick = self.tick_us.load(Ordering::SeqCst);
+        let before = self.now_us.fetch_add(tick, Ordering::SeqCst);
+        Duration::from_micros(u64::try_from(before + tick).unwrap_or(0))
     }
 }
 
@@ -104,5 +117,10 @@ mod tests {
         assert_eq!(clock.now(), start);
         clock.advance(Duration::from_secs(3));
         assert_eq!(clock.now().since(start), Duration::from_secs(3));
+        let measured = clock.monotonic();
+        assert_eq!(clock.monotonic(), measured);
+        clock.set_tick(Duration::from_millis(2));
+        assert_eq!(clock.monotonic() - measured, Duration::from_millis(2));
+        assert_eq!(clock.now().since(start), Duration::from_millis(3_002));
     }
 }

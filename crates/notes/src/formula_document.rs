@@ -17,6 +17,9 @@ pub const REF_ITEM: &str = "$REF";
 /// The item that only conflict documents have, which are the losing versions of a conflict.
 pub const CONFLICT_ITEM: &str = "$Conflict";
 
+/// Number of items whose names are compared in one step.
+const ITEMS_PER_STEP: usize = 4;
+
 /// Returns the canonical spelling of a reserved item name, or `None` if the name is not reserved.
 ///
 /// Formulas see reserved items, but these are derived from the header. A stored item of such a name would contradict
@@ -61,6 +64,10 @@ impl Document for FormulaDocument<'_> {
         }
         let is_conflict = name.eq_ignore_ascii_case(CONFLICT_ITEM) && self.header.flags.contains(NoteFlags::CONFLICT);
         is_conflict.then_some(formula::Value::EMPTY)
+    }
+
+    fn search_steps(&self) -> usize {
+        self.items.len() / ITEMS_PER_STEP
     }
 
     fn item_names(&self) -> Vec<&str> {

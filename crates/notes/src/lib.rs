@@ -67,6 +67,7 @@ mod keys;
 mod private_design;
 mod recent_changes;
 mod records;
+mod timed_host;
 
 pub use access::{Access, AtLeast, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, AuthenticationMethod, Identity};

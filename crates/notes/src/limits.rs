@@ -216,6 +216,13 @@ pub const LOOKUP_COST_MAX: u64 = 100_000;
 /// Maximum size of the lookup results that are memoized for further documents, in bytes.
 pub const LOOKUP_CACHE_BYTES_MAX: usize = 4 << 20;
 
-/// Limits for the evaluation of a formula over one of many documents: a tenth of the steps that a single document may
-/// take.
-pub const DOCUMENT_LIMITS: formula::limits::Limits = formula::limits::Limits { steps: 1_000_000, bytes: 64 << 20 };
+/// Limits for the evaluation of formulas over one of many documents: of the selection and all columns of a view
+/// together, or of the selection of a search. They have a fifth of the steps that a single evaluation may take.
+pub const DOCUMENT_LIMITS: formula::limits::Limits = formula::limits::Limits { steps: 2_000_000, bytes: 64 << 20 };
+
+/// Time after which the evaluation of formulas over one of many documents is stopped.
+pub const DOCUMENT_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// Number of checks after which this time begins. Until then about 131,000 steps are spent, which take a millisecond or
+/// two. So the result of most formulas never depends on the time, even if the machine is busy.
+pub const DOCUMENT_UNTIMED_CHECKS: u32 = 32;

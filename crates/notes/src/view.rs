@@ -8,7 +8,7 @@
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`], `row_change` | rows and their keys; changes and weights of rows |
 //! | [`category`] | counts and totals of a category |
-//! | [`index`], [`index_update`] | the index, and how it follows the documents |
+//! | [`index`], `index_state`, [`index_update`] | the index, and how it follows the documents |
 //! | `cycle` | detection of response cycles |
 //! | [`build`] | bulk build of an index over many documents |
 //! | [`reader`] | rows and their positions |
@@ -32,6 +32,7 @@ pub mod folder_entries;
 mod hidden_rows;
 pub mod index;
 pub mod index_record;
+mod index_state;
 pub mod index_update;
 pub mod limits;
 pub mod navigate;

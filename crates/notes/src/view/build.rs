@@ -30,8 +30,9 @@ use crate::note::NoteHeader;
 use crate::records;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
-use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, encode_state, is_document};
+use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, is_document};
 use crate::view::index_record::{self, IndexRecord};
+use crate::view::index_state::IndexState;
 use crate::view::row::{CATEGORY_ROW, RowKeys, StoredRow, mark};
 use crate::view::row_change::RowWeights;
 use crate::view::selection::CompiledView;
@@ -234,6 +235,8 @@ struct BuildPass<'s> {
     placed: HashMap<Unid, ViewBackRecord>,
     /// The responses whose parents were not placed yet.
     waiting: Vec<WaitingResponse>,
+    /// `true` if the time stopped the formulas of any document.
+    time_limited: bool,
     built: BuildReport,
 }
 
@@ -267,6 +270,7 @@ impl<'s> BuildPass<'s> {
             parents,
             placed: HashMap::new(),
             waiting: Vec::new(),
+            time_limited: false,
             built: BuildReport::default(),
         })
     }
@@ -307,7 +311,8 @@ impl<'s> BuildPass<'s> {
             },
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.compute_rows(self.formulas, &stored_document(header, summary, self.database)?, above);
+        let document = stored_document(header, summary, self.database)?;
+        let placed = self.index.compute_rows(self.formulas, &document, above, &*self.database.clock);
         self.push_rows(header, placed)
     }
 
@@ -321,6 +326,7 @@ impl<'s> BuildPass<'s> {
         if placed.must_be_stored() {
             self.backs.push(&header.note.to_key(), &placed.encode_view_back_record())?;
         }
+        self.time_limited |= placed.is_time_limited();
         if self.parents.contains(&header.unid) {
             self.placed.insert(header.unid, placed.view_back_record());
         }
@@ -363,20 +369,22 @@ impl<'s> BuildPass<'s> {
             Some(back) => ParentPosition::Document(back),
             None => ParentPosition::Nothing,
         };
-        let placed = self.index.compute_rows(self.formulas, &stored_document(&header, &summary, self.database)?, above);
+        let document = stored_document(&header, &summary, self.database)?;
+        let placed = self.index.compute_rows(self.formulas, &document, above, &*self.database.clock);
         self.push_rows(&header, placed)
     }
 
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<BuildReport> {
-        let Self { database, index, options, rows, backs, mut built, .. } = self;
+        let Self { database, index, options, rows, backs, time_limited, mut built, .. } = self;
+        let state = IndexState { applied, time_limited }.encode();
         built.spilled_bytes = rows.iter().chain([&backs]).map(ExternalSorter::spilled_bytes).sum();
         let mut batch = Batch::new();
         let engine = database.store.engine();
         for (order, rows) in rows.into_iter().enumerate() {
             let mut stream = RowStream::new(index, order, rows.finish()?, options, &mut batch);
             engine.ingest(Table::View, &mut stream)?;
-            let categories = stream.finish(&encode_state(applied))?;
+            let categories = stream.finish(&state)?;
             let id = index.categories(order);
             let mut stream = CountingCursor::new(id, &CountOnly, categories.finish()?, &mut batch);
             engine.ingest(Table::View, &mut stream)?;

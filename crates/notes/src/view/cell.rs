@@ -76,7 +76,13 @@ impl Cell {
     /// Creates the cell that shows the result of a formula.
     #[must_use]
     pub fn of_formula_value(value: &formula::Value<'_>, zone: &Zone) -> Self {
-        match formula_document::to_item_value(value, zone) {
+        // The values that a cell does not show are not converted, however many there are.
+        let is_longer = value.count() > CELL_VALUES_MAX;
+        let value = if is_longer { value.slice(0..CELL_VALUES_MAX) } else { value.clone() };
+        if let Ok(texts) = value.texts() {
+            return Self::of_item(&ItemValueRef::TextList(texts.iter().map(|text| text.as_str()).collect()));
+        }
+        match formula_document::to_item_value(&value, zone) {
             Ok(value) => Self::of_item(&value.as_borrowed()),
             Err(failure) => Self::of_failure(&failure),
         }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
-use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use base::{Clock, DbNumber, Modseq, NoteId, Unid, ViewId};
 use collection::{CollectionId, CollectionReader};
+use formula::BudgetExceeded;
 use formula::outcome::SelectedResponses;
 use store::{Table, TableReader};
 
@@ -22,6 +23,7 @@ use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{NoteClass, NoteFlags, NoteHeader};
 use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
+use crate::view::index_state::IndexState;
 use crate::view::row::{DocumentRow, RowKeys};
 use crate::view::selection::{CompiledView, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
@@ -90,9 +92,12 @@ impl ViewIndex {
         &self.collations[collation]
     }
 
-    /// Reads the modseq up to which documents are in an index from the state of its rows.
-    pub(crate) fn applied(&self, state: &[u8]) -> Result<Modseq> {
-        if state.is_empty() { Ok(Modseq(0)) } else { decode_state(state, self) }
+    /// Decodes the state of the rows. A new index has none.
+    pub(crate) fn state(&self, stored: &[u8]) -> Result<IndexState> {
+        if stored.is_empty() {
+            return Ok(IndexState::default());
+        }
+        IndexState::decode(stored).map_err(|_| damaged(Table::Tree, &self.rows(0).prefix()))
     }
 
     /// Returns the collection of the rows in one order.
@@ -131,7 +136,7 @@ impl ViewIndex {
 
     /// Reads the modseq up to which documents are in the stored index.
     pub(crate) fn stored_modseq(&self, reader: &dyn TableReader) -> Result<Modseq> {
-        self.applied(CollectionReader::open(reader, self.rows(0))?.state())
+        Ok(self.state(CollectionReader::open(reader, self.rows(0))?.state())?.applied)
     }
 }
 
@@ -143,7 +148,7 @@ pub(crate) fn is_document(header: &NoteHeader) -> bool {
 /// Offset from the number of an order to the collection of its categories.
 const CATEGORY_COLLATION_OFFSET: u8 = 128;
 
-/// Version of the records in `viewback` and of the state.
+/// Version of the records in `viewback`.
 const VERSION: u8 = 1;
 
 /// Flags of the records in `viewback`.
@@ -257,11 +262,18 @@ pub(crate) struct DocumentRows {
     pub(crate) selected: bool,
     /// The document's UNID if it is a member of a response cycle.
     cycle: Option<Unid>,
+    /// The limit that stopped a formula, if any.
+    stopped: Option<BudgetExceeded>,
     /// The rows, for each order.
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
 
 impl DocumentRows {
+    /// Returns `true` if the time stopped a formula, so that another evaluation may give other rows.
+    pub(crate) fn is_time_limited(&self) -> bool {
+        self.stopped == Some(BudgetExceeded::Time)
+    }
+
     /// Returns `true` if a `viewback` record must be stored.
     pub(crate) fn must_be_stored(&self) -> bool {
         self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
@@ -298,7 +310,7 @@ impl ViewIndex {
     }
 
     pub(crate) fn no_rows(&self) -> DocumentRows {
-        DocumentRows { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
+        DocumentRows { selected: false, cycle: None, stopped: None, rows: vec![Vec::new(); self.collations.len()] }
     }
 
     /// Computes the rows of a document from the position above it.
@@ -307,6 +319,7 @@ impl ViewIndex {
         formulas: &CompiledView,
         document: &FormulaDocument<'_>,
         above: ParentPosition<'_>,
+        clock: &dyn Clock,
     ) -> DocumentRows {
         let header = document.header;
         let cycle = matches!(above, ParentPosition::CycleMember).then_some(header.unid);
@@ -317,14 +330,14 @@ impl ViewIndex {
         if self.design.no_conflicts && header.flags.contains(NoteFlags::CONFLICT) {
             return DocumentRows { cycle, ..self.no_rows() };
         }
-        let ViewRowValues { selected, cells } = formulas.evaluate(document);
+        let ViewRowValues { selected, cells, stopped } = formulas.evaluate(document, clock);
         let comes_along = parent.is_some_and(|parent| match formulas.responses() {
             SelectedResponses::None => false,
             SelectedResponses::Children => parent.selected,
             SelectedResponses::Descendants => parent.has_rows(),
         });
         if !selected && !comes_along {
-            return DocumentRows { cycle, ..self.no_rows() };
+            return DocumentRows { cycle, stopped, ..self.no_rows() };
         }
         assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
         let head = DocumentRow {
@@ -343,7 +356,7 @@ impl ViewIndex {
             _ => shown.main_rows(keys, header.note),
         };
         let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
-        DocumentRows { selected, cycle, rows }
+        DocumentRows { selected, cycle, stopped, rows }
     }
 }
 
@@ -398,18 +411,6 @@ impl<'d> ShownDocument<'d> {
         });
         numbered.collect()
     }
-}
-
-pub(crate) fn encode_state(applied: Modseq) -> Vec<u8> {
-    let mut out = Encoder::with_capacity(9);
-    out.u8(VERSION).u64(applied.0);
-    out.finish()
-}
-
-fn decode_state(state: &[u8], index: &ViewIndex) -> Result<Modseq> {
-    let mut input = Decoder::new(state);
-    let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(InvalidRecord) });
-    decoded.map(Modseq).map_err(|_| damaged(Table::Tree, &index.rows(0).prefix()))
 }
 
 #[cfg(test)]

@@ -19,13 +19,15 @@ use crate::change_log;
 use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::evaluate::stored_document;
+use crate::formula_document::FormulaDocument;
 use crate::keys;
 use crate::note::NoteHeader;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
 use crate::view::cycle::Cycles;
 use crate::view::hidden_rows::cache::{HiddenCache, RowChangeStep};
-use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, encode_state, is_document};
+use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, is_document};
+use crate::view::index_state::IndexState;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::row::decode_document_row;
 use crate::view::row_change::RowState;
@@ -62,18 +64,21 @@ impl ViewIndex {
         }
         let watched = watched.filter(|watched| watched.is_watched());
         let mut update = IndexUpdate::open(self, database, formulas, watched.is_some())?;
-        let changes = changes_since(database, update.applied, limit)?;
+        let from = update.state.applied;
+        let changes = changes_since(database, from, limit)?;
         let complete = changes.len() < limit;
-        let last = changes.last().map_or(update.applied, |last| last.modseq);
+        let last = changes.last().map_or(from, |last| last.modseq);
         let applied = if complete { lock.modseq } else { last };
         // Only the step that passes the purged modseq searches for notes whose stubs were purged.
-        let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
+        let passes_purge = from < lock.purged_modseq && lock.purged_modseq <= applied;
         let vanished = if passes_purge { update.notes_without_stub(limit)? } else { Vec::new() };
-        update.rows_are_derivable =
-            !passes_purge && self.followed_modseq() == update.applied && self.rows_follow_from_documents(formulas);
+        update.rows_are_derivable = !passes_purge
+            && self.followed_modseq() == from
+            && !update.state.time_limited
+            && self.rows_follow_from_documents(formulas);
         vanished.iter().try_for_each(|note| update.apply(*note))?;
         let progress = if vanished.len() >= limit {
-            IndexUpdateProgress { applied: update.applied, complete: false, changes: vanished.len() }
+            IndexUpdateProgress { applied: from, complete: false, changes: vanished.len() }
         } else {
             let followed = update.apply_changes(&changes)?;
             match changes.get(followed) {
@@ -83,7 +88,6 @@ impl ViewIndex {
                 }
             }
         };
-        let from = update.applied;
         let to = progress.applied;
         if to > from || progress.changes > 0 {
             let mut batch = Batch::new();
@@ -136,9 +140,9 @@ struct IndexUpdate<'u> {
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
     /// The detector of response cycles.
     cycles: Cycles,
-    /// The modseq that was applied before.
-    applied: Modseq,
-    /// `true` if the stored rows match the documents as of `applied`, and can be computed from these documents.
+    /// The state before the update, with the flag of documents whose time was over meanwhile.
+    state: IndexState,
+    /// `true` if the stored rows match the documents as of `state.applied`, and can be computed from these documents.
     rows_are_derivable: bool,
 }
 
@@ -152,10 +156,10 @@ impl<'u> IndexUpdate<'u> {
         let store: &dyn TableReader = database.store.as_ref();
         let open = |collation| CollationUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.orders()).map(open).collect::<Result<Vec<_>>>()?;
-        let applied = index.applied(orders[0].rows.state())?;
+        let state = index.state(orders[0].rows.state())?;
         let backs = HashMap::new();
         let cycles = Cycles::default();
-        Ok(Self { index, database, store, formulas, orders, backs, cycles, applied, rows_are_derivable: false })
+        Ok(Self { index, database, store, formulas, orders, backs, cycles, state, rows_are_derivable: false })
     }
 
     /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
@@ -210,10 +214,12 @@ impl<'u> IndexUpdate<'u> {
     fn apply_known(&mut self, note: NoteId, before: &PreviousState) -> Result<()> {
         let had = match before {
             PreviousState::New => self.index.no_rows(),
-            PreviousState::Version(version) => {
-                self.index.compute_rows(self.formulas, &version.formula_document(), ParentPosition::Nothing)
-            }
+            PreviousState::Version(version) => self.compute_rows(&version.formula_document(), ParentPosition::Nothing),
         };
+        if had.is_time_limited() {
+            // This time the formulas took longer, so these are not the rows that the note has.
+            return self.apply(note);
+        }
         let back = had.view_back_record();
         if note.0.is_multiple_of(KNOWN_ROWS_CHECK_INTERVAL) {
             self.check_known(note, &had)?;
@@ -306,20 +312,22 @@ impl<'u> IndexUpdate<'u> {
         let document = stored_document(header, &bytes, self.database)?;
         let parent = header.parent.filter(|_| self.index.follows_parents(self.formulas));
         let placed = match parent {
-            None => self.index.compute_rows(self.formulas, &document, ParentPosition::Nothing),
+            None => self.compute_rows(&document, ParentPosition::Nothing),
             Some(parent) if self.is_in_cycle(header.unid, parent)? => {
-                self.index.compute_rows(self.formulas, &document, ParentPosition::CycleMember)
+                self.compute_rows(&document, ParentPosition::CycleMember)
             }
             Some(parent) => {
                 let back = self.parent(parent)?;
-                self.index.compute_rows(
-                    self.formulas,
-                    &document,
-                    back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document),
-                )
+                let above = back.as_ref().map_or(ParentPosition::Nothing, ParentPosition::Document);
+                self.compute_rows(&document, above)
             }
         };
+        self.state.time_limited |= placed.is_time_limited();
         Ok(placed)
+    }
+
+    fn compute_rows(&self, document: &FormulaDocument<'_>, above: ParentPosition<'_>) -> DocumentRows {
+        self.index.compute_rows(self.formulas, document, above, &*self.database.clock)
     }
 
     /// Returns `true` if a document with the parent `parent` is a member of a cycle.
@@ -361,7 +369,7 @@ impl<'u> IndexUpdate<'u> {
     /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that
     /// lack spellings.
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
-        assert!(applied >= self.applied, "an index applies changes in modseq order");
+        assert!(applied >= self.state.applied, "an index applies changes in modseq order");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_key(self.database.number, self.index.id(), *note);
             if back.must_be_stored() {
@@ -370,7 +378,7 @@ impl<'u> IndexUpdate<'u> {
                 batch.delete(Table::ViewBack, &key);
             }
         }
-        let state = encode_state(applied);
+        let state = IndexState { applied, ..self.state }.encode();
         let finish = |mut order: CollationUpdate<'_>| {
             order.rows.set_state(&state);
             order.finish(batch)

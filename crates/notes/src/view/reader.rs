@@ -101,7 +101,7 @@ impl<'r> ViewReader<'r> {
 
     /// Returns the modseq up to which documents are in the index.
     pub fn applied(&self) -> Result<Modseq> {
-        self.index.applied(self.rows.rows.state())
+        Ok(self.index.state(self.rows.rows.state())?.applied)
     }
 
     /// Returns `true` if any row has Readers items.

@@ -5,22 +5,26 @@
 //! error in the evaluation of one document concerns only that document. If the selection formula fails, the document is
 //! not selected; if a column formula fails, its cell shows the error.
 //!
+//! The selection and all columns share the limits of a document ([`DOCUMENT_LIMITS`] and a time). If they are exceeded,
+//! the remaining column formulas fail.
+//!
 //! A view's formulas cannot change documents. A formula that reads the clock makes the whole view *time-relative*
 //! ([`CompiledView::is_time_relative`]): its results hold for the moment that was passed to [`CompiledView::at`].
 
 use std::sync::Arc;
 
 use base::codec::Encoder;
-use base::{Timestamp, ViewId};
+use base::{Clock, Timestamp, ViewId};
 use formula::outcome::SelectedResponses;
 use formula::program::Instruction;
-use formula::{CompileError, Formula, FormulaOptions, Permissions};
+use formula::{BudgetExceeded, CompileError, Document, Formula, FormulaOptions, Limits, Permissions};
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::evaluation_context::EvaluationContext;
 use crate::formula_document::FormulaDocument;
 use crate::limits::DOCUMENT_LIMITS;
+use crate::timed_host::TimedHost;
 use crate::view::cell::Cell;
 use crate::view::view_format::{Column, ViewDesign};
 
@@ -31,6 +35,9 @@ pub struct ViewRowValues {
     pub selected: bool,
     /// The value of each column. They may be absent if the document is not selected.
     pub cells: Vec<Cell>,
+    /// The limit that stopped a formula, if any. [`BudgetExceeded::Time`] takes precedence: only then may the same
+    /// document give other values next time.
+    pub stopped: Option<BudgetExceeded>,
 }
 
 /// The inputs of a view's formulas that can change without any document. If one changes, all results may change.
@@ -111,6 +118,9 @@ const POSITION_FUNCTIONS: [&str; 9] = [
 /// Functions that read data outside of the document. An index does not follow changes of that data.
 const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "@GetProfileField"];
 
+/// Number of bytes of an item that are copied to a cell in one step.
+const ITEM_BYTES_PER_STEP: usize = 64;
+
 /// The compiled formulas of a design.
 #[derive(Clone, Debug)]
 pub struct CompiledView {
@@ -156,14 +166,17 @@ impl CompiledView {
         Self { context, ..self.clone() }
     }
 
-    /// Evaluates the selection and the columns for a document.
+    /// Evaluates the selection and the columns for a document, within the limits of a document.
     #[must_use]
-    pub fn evaluate(&self, document: &FormulaDocument<'_>) -> ViewRowValues {
-        let selected = self.is_selected(document);
+    pub fn evaluate(&self, document: &FormulaDocument<'_>, clock: &dyn Clock) -> ViewRowValues {
+        let host = TimedHost::new(&self.context, clock);
+        let mut run = DocumentEvaluation { document, host: &host, budget: DOCUMENT_LIMITS, stopped: None };
+        let selected = run.is_selected(&self.selection);
         if !selected && (document.header.parent.is_none() || self.responses() == SelectedResponses::None) {
-            return ViewRowValues { selected, cells: Vec::new() };
+            return ViewRowValues { selected, cells: Vec::new(), stopped: run.stopped };
         }
-        ViewRowValues { selected, cells: self.columns.iter().map(|source| self.cell(source, document)).collect() }
+        let cells = self.columns.iter().map(|source| run.cell(source)).collect();
+        ViewRowValues { selected, cells, stopped: run.stopped }
     }
 
     /// Returns which responses are included with the selected documents.
@@ -240,23 +253,60 @@ impl CompiledView {
         });
         selection.into_iter().chain(columns)
     }
+}
 
-    fn is_selected(&self, document: &FormulaDocument<'_>) -> bool {
-        match &self.selection {
-            Selection::Formula(formula) => {
-                formula.evaluate_within(document, &self.context, DOCUMENT_LIMITS).is_ok_and(|outcome| outcome.selected)
-            }
-            Selection::Folder(folder) => document.header.uid_in(*folder).is_some(),
+/// The evaluation of the formulas of a view over one document.
+struct DocumentEvaluation<'e> {
+    document: &'e FormulaDocument<'e>,
+    host: &'e TimedHost<'e>,
+    /// The budget that is left for the remaining formulas.
+    budget: Limits,
+    /// The value of [`ViewRowValues::stopped`].
+    stopped: Option<BudgetExceeded>,
+}
+
+impl DocumentEvaluation<'_> {
+    fn is_selected(&mut self, selection: &Selection) -> bool {
+        match selection {
+            Selection::Formula(formula) => match formula.evaluate_from(self.document, self.host, &mut self.budget) {
+                Ok(outcome) => outcome.selected,
+                Err(stop) => {
+                    self.record_stop(stop);
+                    false
+                }
+            },
+            Selection::Folder(folder) => self.document.header.uid_in(*folder).is_some(),
         }
     }
 
-    fn cell(&self, source: &Source, document: &FormulaDocument<'_>) -> Cell {
+    fn cell(&mut self, source: &Source) -> Cell {
         match source {
-            Source::Item(name) => document.value(name).map_or(Cell::None, Cell::of_item),
-            Source::Formula(formula) => match formula.evaluate_within(document, &self.context, DOCUMENT_LIMITS) {
+            Source::Item(name) => self.item_cell(name),
+            // A short formula ends before it checks the time.
+            Source::Formula(_) if self.stopped == Some(BudgetExceeded::Time) => {
+                Cell::of_failure(&BudgetExceeded::Time.to_string())
+            }
+            Source::Formula(formula) => match formula.evaluate_from(self.document, self.host, &mut self.budget) {
                 Ok(outcome) => Cell::of_formula_value(&outcome.value, &formula.options().zone),
-                Err(stop) => Cell::of_failure(&stop.to_string()),
+                Err(stop) => {
+                    self.record_stop(stop);
+                    Cell::of_failure(&stop.to_string())
+                }
             },
+        }
+    }
+
+    /// Returns the cell that shows an item. It is shown whatever is left of the budget, because its cost is bounded.
+    fn item_cell(&mut self, name: &str) -> Cell {
+        let cell = self.document.value(name).map_or(Cell::None, Cell::of_item);
+        let steps = self.document.search_steps() + cell.byte_count() / ITEM_BYTES_PER_STEP;
+        self.budget.steps = self.budget.steps.saturating_sub(steps as u64);
+        cell
+    }
+
+    fn record_stop(&mut self, stop: BudgetExceeded) {
+        if self.stopped.is_none() || stop == BudgetExceeded::Time {
+            self.stopped = Some(stop);
         }
     }
 }

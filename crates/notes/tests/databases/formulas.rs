@@ -1,13 +1,15 @@
 //! Formulas over stored notes: the items that they see, and searches by formula.
 
-use base::sim::SeededRandom;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
 use base::{Modseq, NoteId, Random};
-use formula::{Formula, FormulaOptions};
+use formula::{BudgetExceeded, Formula, FormulaOptions};
 use notes::change_log::ChangeCursor;
 use notes::view::cell::Cell;
 use notes::view::selection::CompiledView;
 use notes::view::view_format::{Column, ViewDesign};
-use notes::{AclLevel, Item, ItemValue, NewNote, NoteClass};
+use notes::{AclLevel, Item, ItemValue, NewNote, NoteClass, NoteHeader};
 
 use crate::fixture::{TestServer, reader};
 
@@ -100,7 +102,7 @@ fn columns_are_evaluated_from_items_and_formulas() {
     let all = Formula::compile("SELECT @All", &FormulaOptions::default()).expect("a formula");
     reading
         .search(&all, Modseq(0), &mut |document| {
-            let values = compiled.evaluate(document);
+            let values = compiled.evaluate(document, &*world.clock);
             rows.extend(values.selected.then_some(values.cells));
             Ok(true)
         })
@@ -112,6 +114,63 @@ fn columns_are_evaluated_from_items_and_formulas() {
     assert_eq!(rows[0][3], Cell::None);
     assert!(CompiledView::of_view("SELECT @Today > Date", &design).expect("the design is valid").is_time_relative());
     assert!(!compiled.is_time_relative());
+}
+
+/// Evaluates columns over a document with a subject. Returns the cells, and the limit that stopped a formula.
+fn evaluated(clock: &SimClock, columns: &[&str]) -> (Vec<Cell>, Option<BudgetExceeded>) {
+    let column = |formula: &&str| Column {
+        title: (*formula).into(),
+        item: "Subject".into(),
+        formula: (!formula.is_empty()).then(|| (*formula).to_owned()),
+        ..Column::default()
+    };
+    let design = ViewDesign { columns: columns.iter().map(column).collect(), ..ViewDesign::default() };
+    let compiled = CompiledView::of_view("SELECT @All", &design).expect("the design is valid");
+    let world = world();
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
+    let access = reader(&database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let first = Formula::compile("SELECT Subject = \"one\"", &FormulaOptions::default()).expect("a formula");
+    let mut found = Vec::new();
+    let mut take = |document: &notes::formula_document::FormulaDocument<'_>| {
+        let values = compiled.evaluate(document, clock);
+        found.push((values.cells, values.stopped));
+        Ok(true)
+    };
+    reading.search(&first, Modseq(0), &mut take).expect("sound");
+    found.remove(0)
+}
+
+#[test]
+fn columns_share_the_limits_of_a_document() {
+    let clock = SimClock::new();
+    let text = |text: &str| Cell::Texts(vec![text.to_owned()]);
+    let steps = Cell::Error(BudgetExceeded::Steps.to_string());
+    let (cells, stopped) = evaluated(&clock, &["@LowerCase(Subject)", "@While(1; 1)", "Subject + \"!\"", ""]);
+    assert_eq!(cells, [text("one"), steps.clone(), steps.clone(), text("one")]);
+    assert_eq!(stopped, Some(BudgetExceeded::Steps));
+    let loops = vec!["@For(n := 1; n < 20000; n := n + 1; 1); \"done\""; 40];
+    let (cells, stopped) = evaluated(&clock, &loops);
+    assert_eq!((&cells[0], &cells[39]), (&text("done"), &steps), "each column is cheap, and all of them are not");
+    assert_eq!(stopped, Some(BudgetExceeded::Steps));
+    let (cells, stopped) = evaluated(&clock, &["@Repeat(\"a\"; 1E9)", "Subject"]);
+    assert_eq!((&cells[1], stopped), (&text("one"), Some(BudgetExceeded::Memory)), "the text is too long, not more");
+}
+
+#[test]
+fn document_is_evaluated_for_a_limited_time() {
+    let clock = SimClock::new();
+    clock.set_tick(Duration::from_millis(10));
+    let text = |text: &str| Cell::Texts(vec![text.to_owned()]);
+    let time = Cell::Error(BudgetExceeded::Time.to_string());
+    let long = "@For(n := 1; n < 40000; n := n + 1; 1); \"done\"";
+    let (cells, stopped) = evaluated(&clock, &["Subject", long, "Subject", ""]);
+    assert_eq!(cells, [text("one"), time.clone(), time, text("one")]);
+    assert_eq!(stopped, Some(BudgetExceeded::Time));
+    let cheap = vec!["@Repeat(Subject; 2)"; 100];
+    assert_eq!(evaluated(&clock, &cheap), (vec![text("oneone"); 100], None), "cheap formulas take no time");
+    clock.set_tick(Duration::from_micros(1));
+    assert_eq!(evaluated(&clock, &[long]), (vec![text("done")], None));
 }
 
 #[test]
@@ -128,7 +187,7 @@ fn times_of_day_are_stored_as_texts_in_order() {
         let mut cells = Vec::new();
         let first = Formula::compile("SELECT Subject = \"one\"", &FormulaOptions::default()).expect("a formula");
         let mut take = |document: &notes::formula_document::FormulaDocument<'_>| {
-            cells.extend(compiled.evaluate(document).cells);
+            cells.extend(compiled.evaluate(document, &*world.clock).cells);
             Ok(true)
         };
         reading.search(&first, Modseq(0), &mut take).expect("sound");
@@ -153,6 +212,29 @@ fn design_errors_are_reported_with_their_location() {
     check("SELECT (", "1", &["selection", "^"]);
     check("SELECT @All", "1 +", &["column \"Total\"", "^"]);
     check("SELECT @All; FIELD x := 1", "1", &["selection"]);
+}
+
+#[test]
+fn selection_ends_with_its_time() {
+    let world = world();
+    let database = world.databases.database_open("docs.nsf").expect("the database exists");
+    let access = reader(&database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let all = Formula::compile("SELECT @All", &FormulaOptions::default()).expect("a formula");
+    let select = |time_max: Duration| {
+        let notes = (0..100).map(NoteId);
+        let context = reading.evaluation_context();
+        let is_document = |header: &NoteHeader| header.class == NoteClass::DOCUMENT;
+        let found = reading.select_notes(Some(&all), &context, notes, &is_document, time_max).expect("sound");
+        (found.notes.len(), found.is_out_of_time)
+    };
+    assert_eq!(select(Duration::from_millis(1)), (4, false));
+    world.clock.set_tick(Duration::from_millis(1));
+    assert_eq!(select(Duration::MAX), (4, false));
+    let (found, is_out_of_time) = select(Duration::from_millis(2));
+    assert!(found < 4 && is_out_of_time, "{found} notes");
+    let first = reading.select_notes(Some(&all), &reading.evaluation_context(), [NoteId(3)], &|_| true, Duration::ZERO);
+    assert!(!first.expect("sound").is_out_of_time, "one note is always examined");
 }
 
 /// Checks that both ways of reading give the same results as single reads: notes are read by a scan where their numbers
@@ -188,10 +270,9 @@ fn selection_over_many_notes_equals_single_reads() {
             let requested: Vec<NoteId> =
                 (0..900).map(NoteId).filter(|_| random.below(density) == 0).chain([NoteId(7), NoteId(7)]).collect();
             for (selection, takes) in [(Some(&selection), 1), (None, 0)] {
-                let taken =
-                    reading.select_notes(selection, &reading.evaluation_context(), requested.clone(), &|header| {
-                        header.class == NoteClass::DOCUMENT
-                    });
+                let context = reading.evaluation_context();
+                let is_document = |header: &NoteHeader| header.class == NoteClass::DOCUMENT;
+                let taken = reading.select_notes(selection, &context, requested.clone(), &is_document, Duration::MAX);
                 let mut taken: Vec<NoteId> = taken
                     .unwrap()
                     .notes

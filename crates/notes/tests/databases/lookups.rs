@@ -1,6 +1,7 @@
 //! Lookups of formulas outside of their document: only in data that the user may read, and within limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{NoteId, Timestamp, Unid};
 use formula::{Formula, FormulaOptions};
@@ -134,7 +135,7 @@ fn large_views_are_looked_up_by_category_and_by_key() {
     let selection = r#"SELECT @DbLookup(""; ""; "Numbers"; Number; 2; [FailSilent]) = Color & Number != """#;
     let selection = Formula::compile(selection, &FormulaOptions::default()).expect("a formula");
     let notes = (0..1_500).map(NoteId);
-    let found = reading.select_notes(Some(&selection), &lookups, notes, &|_| true).expect("sound");
+    let found = reading.select_notes(Some(&selection), &lookups, notes, &|_| true, Duration::MAX).expect("sound");
     assert!(found.notes.len() > 1_400 && found.failed == 0 && !lookups.is_exhausted(), "{}", found.notes.len());
 }
 
@@ -189,7 +190,8 @@ fn lookups_are_bounded() {
     let lookups = LookupContext::new(&reading);
     let select = |formula: &str| {
         let selection = Formula::compile(formula, &FormulaOptions::default()).expect("a formula");
-        reading.select_notes(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound")
+        let notes = (0..300).map(NoteId);
+        reading.select_notes(Some(&selection), &lookups, notes, &|_| true, Duration::MAX).expect("sound")
     };
     let found = select(r#"SELECT @Contains(@DbColumn(""; ""; "Long"; 1); Name) & Name != """#);
     assert_eq!((found.notes.len(), found.failed, lookups.is_exhausted()), (204, 0, false));

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
@@ -395,7 +396,7 @@ const READING: &[Row] = &[
         let selection =
             formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
         c.read(|r| {
-            Ok(r.select_notes(Some(&selection), &r.evaluation_context(), [c.note], &|_| true)?
+            Ok(r.select_notes(Some(&selection), &r.evaluation_context(), [c.note], &|_| true, Duration::MAX)?
                 .notes
                 .contains_key(&c.note))
         })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Clock, NoteId, Timestamp};
+use formula::BudgetExceeded;
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::navigate::{Navigator, RowExpansion};
@@ -536,6 +537,46 @@ fn rows_of_a_large_document_have_bounded_size() {
         (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5]))
     );
     assert!(matches!(&row.cells[1], Cell::Texts(texts) if texts[0].starts_with("long long") && texts[0].len() < 1_024));
+}
+
+#[test]
+fn rows_of_stopped_formulas_are_read_and_not_computed() {
+    let world = TestServer::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let loops = "@For(n := 1; n <= Price; n := n + 1; 1); @Text(n)";
+    let columns = vec![Column { formula: Some(loops.into()), ..sorted("Loops") }, column("Article")];
+    world.write(&database, ANN, |writer| writer.view_create(&view("Slow", columns))).expect("created");
+    let mut notes = Vec::new();
+    for _ in 0..20 {
+        let new = NewNote::document(order("", "boat", 20_000.0));
+        notes.push(world.write(&database, ANN, |writer| writer.note_create(new)).expect("created"));
+    }
+    let cells = || {
+        refresh(&database, BOB, "Slow").expect("a view");
+        let access = reader(&database, BOB).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(reading.view_find("Slow").expect("there").note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
+        let cell = |row: &notes::view::reader::ViewRow| match &row.contents {
+            ViewRowContents::Document { row, .. } => row.cells[0].clone(),
+            ViewRowContents::Category { .. } => panic!("no categories"),
+        };
+        rows.iter().map(cell).collect::<Vec<_>>()
+    };
+    let computed = vec![Cell::Texts(vec!["20001".into()]); notes.len()];
+    let stopped = vec![Cell::Error(BudgetExceeded::Time.to_string()); notes.len()];
+    assert_eq!(cells(), computed);
+    // A tick of 10 ms ends each evaluation early. In the rounds after it, the formulas would compute other old rows.
+    for (sequence, tick_ms, expected) in [(1, 10, &stopped), (2, 0, &computed), (3, 0, &computed)] {
+        world.clock.set_tick(Duration::from_millis(tick_ms));
+        for note in &notes {
+            let changed = order("", &format!("boat {sequence}"), 20_000.0);
+            world.write(&database, ANN, |writer| writer.note_update(*note, sequence, &changed, &[])).expect("changed");
+        }
+        assert_eq!(&cells(), expected, "with a tick of {tick_ms} ms");
+        assert_sound(&database);
+    }
+    assert_rebuild_is_equal(&database, "Slow");
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl Search {
         let mut taken = HashMap::new();
         let clock = &context.services.clock;
         let began = clock.monotonic();
+        let until = began.saturating_add(STEP_TIME_MAX);
         // Number of entries examined so far.
         let mut looked = 0;
         for (index, entry) in some.entries.iter().enumerate() {
@@ -133,7 +134,7 @@ impl Search {
             let is_begun = before.map_or(self.at.is_partly_read(entry.modseq), |before| before.modseq == entry.modseq);
             // A client can resume only between two transactions, so all notes of a transaction are returned, whatever
             // the limits say.
-            let is_late = index == looked && index > 0 && clock.monotonic() - began > STEP_TIME_MAX;
+            let is_late = index == looked && index > 0 && clock.monotonic() >= until;
             if bytes > STEP_BYTES || is_late || (self.left == 0 && !is_begun) {
                 next = match before {
                     Some(before) if is_begun => ChangeCursor::after_entry(before),
@@ -143,9 +144,10 @@ impl Search {
                 break;
             }
             if index == looked {
-                let next = &some.entries[index..][..self.at_once.min(some.entries.len() - index)];
-                looked += next.len();
-                taken = self.select(context, &reading, &lookups, next)?;
+                let next = &some.entries[index..];
+                let (selected, examined) = self.select(context, &reading, &lookups, next, until)?;
+                looked += examined;
+                taken = selected;
             }
             match &entry.change {
                 NoteChange::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
@@ -172,20 +174,26 @@ impl Search {
         Ok(CallOutcome::when_durable(SearchStep { reply, rest }, ticket))
     }
 
-    /// Examines the next changes and returns the headers of the notes that the search selects.
+    /// Examines the next of the changes: at most `at_once`, or the first if the time is over before all of these are
+    /// examined. Returns the headers of the notes that the search selects, and the number of examined changes.
     fn select(
         &mut self,
         context: &CallContext,
         reading: &DatabaseSnapshot<'_>,
         lookups: &LookupContext<'_>,
         entries: &[ChangeEntry],
-    ) -> Result<HashMap<NoteId, NoteHeader>> {
-        let began = context.services.clock.monotonic();
-        let changed = entries.iter().filter(|entry| matches!(entry.change, NoteChange::Changed { .. }));
-        let selection = self.selection.as_ref();
-        let notes = changed.map(|entry| entry.note);
-        let SelectedNotes { notes, failed, failure } =
-            reading.select_notes(selection, lookups, notes, &|header| self.is_in_range(header))?;
+        until: Duration,
+    ) -> Result<(HashMap<NoteId, NoteHeader>, usize)> {
+        let clock = &context.services.clock;
+        let began = clock.monotonic();
+        let mut examined = self.at_once.min(entries.len());
+        let mut selected = self.select_among(reading, lookups, &entries[..examined], until.saturating_sub(began))?;
+        if selected.is_out_of_time {
+            // The notes were examined in another order than that of the changes, so a part of them is of no use.
+            examined = 1;
+            selected = self.select_among(reading, lookups, &entries[..examined], Duration::ZERO)?;
+        }
+        let SelectedNotes { notes, failed, failure, .. } = selected;
         if let Some(error) = lookups.take_error() {
             return Err(error.into());
         }
@@ -198,9 +206,23 @@ impl Search {
             self.failure = failure.unwrap_or_default();
         }
         // A slow formula is evaluated over few notes at a time, so that the step does not take too long.
-        let is_slow = context.services.clock.monotonic() - began > STEP_TIME_MAX / 4;
+        let is_slow = clock.monotonic() - began > STEP_TIME_MAX / 4;
         self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(NOTES_PER_EVALUATION_MAX) };
-        Ok(notes)
+        Ok((notes, examined))
+    }
+
+    /// Selects among the notes of some changes.
+    fn select_among(
+        &self,
+        reading: &DatabaseSnapshot<'_>,
+        lookups: &LookupContext<'_>,
+        entries: &[ChangeEntry],
+        time_max: Duration,
+    ) -> Result<SelectedNotes> {
+        let changed = entries.iter().filter(|entry| matches!(entry.change, NoteChange::Changed { .. }));
+        let notes = changed.map(|entry| entry.note);
+        let selection = self.selection.as_ref();
+        Ok(reading.select_notes(selection, lookups, notes, &|header| self.is_in_range(header), time_max)?)
     }
 
     fn is_in_range(&self, header: &NoteHeader) -> bool {

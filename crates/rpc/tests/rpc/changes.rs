@@ -1,6 +1,8 @@
 //! Searches and change streams: large transactions, modseqs beyond the database's own, and changes and deletions of
 //! documents that the reader cannot see.
 
+use std::time::Duration;
+
 use notes::AclLevel;
 use proto::v1;
 use rpc::limits::{HEARTBEAT_INTERVAL, STEP_CHANGES};
@@ -98,6 +100,23 @@ async fn large_transaction_is_sent_in_several_messages() {
         changed.extend(batch.changes.into_iter().map(|change| change.note_id));
     }
     assert_eq!(changed, created);
+}
+
+#[tokio::test]
+async fn slow_search_is_divided_into_short_steps() {
+    let server = TestServer::new();
+    let client = server.log_in("ann").await;
+    let mut created = Vec::new();
+    for number in 0..40 {
+        created.push(create(&client, vec![text("A", &number.to_string())]).await);
+    }
+    // The formula takes about 16 ms of this clock over each document.
+    server.clock.set_tick(Duration::from_millis(1));
+    let formula = "@For(n := 1; n < 16000; n := n + 1; 1); SELECT A != \"\"".to_owned();
+    let request = v1::SearchNotesRequest { database: plan(), formula, items: all_items(), ..Default::default() };
+    let (found, largest) = search(&client, request).await;
+    assert_eq!(found, created);
+    assert!(largest <= 5, "{largest} notes in one step of 50 ms");
 }
 
 #[tokio::test]
