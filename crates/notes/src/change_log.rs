@@ -50,6 +50,12 @@ impl ChangeCursor {
         Self { modseq: before, within: Some((entry.modseq, entry.note, entry.kind)) }
     }
 
+    /// Creates the position after all entries of a note in a transaction that may have more entries.
+    pub(crate) fn after_note(modseq: Modseq, note: NoteId) -> Self {
+        let before = Modseq(modseq.0.saturating_sub(1));
+        Self { modseq: before, within: Some((modseq, note, u8::MAX)) }
+    }
+
     /// Returns `true` if the transaction with this modseq was read only in part.
     #[must_use]
     pub fn is_partly_read(&self, modseq: Modseq) -> bool {
@@ -166,16 +172,6 @@ pub(crate) fn scan(
     each: &mut dyn FnMut(ChangeEntry) -> Result<()>,
 ) -> Result<()> {
     scan_while(reader, database, since, &mut |entry| each(entry).map(|()| true))
-}
-
-/// Returns about `limit` changes after `since`, in order. Each transaction is returned completely or not at all.
-pub(crate) fn scan_transactions(
-    reader: &dyn TableReader,
-    database: DbNumber,
-    since: Modseq,
-    limit: usize,
-) -> Result<Vec<ChangeEntry>> {
-    take_transactions(limit, |each| scan_while(reader, database, since, each))
 }
 
 /// Returns about `limit` of the changes that `scan` passes to a function until it returns `false`, in order. Each

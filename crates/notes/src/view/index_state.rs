@@ -1,20 +1,25 @@
 //! The state of an index: how far it has followed the documents. It is stored with the rows of each order, so that it
 //! changes in the same batch as they do (`docs/views.md`, "Following the documents").
 
-use base::Modseq;
 use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::{Modseq, NoteId};
+
+use crate::change_log::ChangeCursor;
 
 /// Version of the stored form. Indexes with version 1 follow older rules of rows and are built anew.
 const VERSION: u8 = 2;
 
 /// Flags of the stored form.
 const TIME_LIMITED: u8 = 1;
+const WITHIN: u8 = 2;
 
 /// The state of an index.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct IndexState {
     /// The modseq up to which the documents are in the index.
     pub(crate) applied: Modseq,
+    /// The next transaction and the last of its notes that is in the index, if only a part of the transaction is.
+    pub(crate) within: Option<(Modseq, NoteId)>,
     /// `true` if the time stopped the formulas of any document since the index was built.
     ///
     /// Another evaluation of such a document may have another result. So the rows that the index has cannot be computed
@@ -23,10 +28,28 @@ pub(crate) struct IndexState {
 }
 
 impl IndexState {
+    /// Returns the position in the change log after the changes that are in the index.
+    pub(crate) fn cursor(&self) -> ChangeCursor {
+        match self.within {
+            Some((modseq, note)) => ChangeCursor::after_note(modseq, note),
+            None => ChangeCursor::after(self.applied),
+        }
+    }
+
+    /// Returns `true` if the change of a note in a transaction is in the index.
+    pub(crate) fn contains(&self, modseq: Modseq, note: NoteId) -> bool {
+        modseq <= self.applied || self.within.is_some_and(|(begun, last)| modseq == begun && note <= last)
+    }
+
     /// Encodes the state.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(16);
-        out.u8(VERSION).u64(self.applied.0).u8(if self.time_limited { TIME_LIMITED } else { 0 });
+        let flags = [(self.time_limited, TIME_LIMITED), (self.within.is_some(), WITHIN)];
+        let mut out = Encoder::with_capacity(24);
+        out.u8(VERSION).u64(self.applied.0);
+        out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
+        if let Some((modseq, note)) = self.within {
+            out.u64(modseq.0).u32(note.0);
+        }
         out.finish()
     }
 
@@ -38,7 +61,14 @@ impl IndexState {
         }
         let applied = Modseq(input.u64()?);
         let flags = input.u8()?;
-        Ok(Self { applied, time_limited: flags & TIME_LIMITED != 0 })
+        let within = match flags & WITHIN {
+            0 => None,
+            _ => Some((Modseq(input.u64()?), NoteId(input.u32()?))),
+        };
+        if within.is_some_and(|(modseq, _)| modseq <= applied) {
+            return Err(InvalidRecord);
+        }
+        Ok(Self { applied, within, time_limited: flags & TIME_LIMITED != 0 })
     }
 }
 
@@ -48,8 +78,8 @@ mod tests {
 
     #[test]
     fn stored_form_reads_back() {
-        for time_limited in [false, true] {
-            let state = IndexState { applied: Modseq(7), time_limited };
+        for (time_limited, within) in [(false, None), (true, None), (false, Some((Modseq(9), NoteId(4))))] {
+            let state = IndexState { applied: Modseq(7), within, time_limited };
             let bytes = state.encode();
             assert_eq!(IndexState::decode(&bytes), Ok(state));
             for length in 0..bytes.len() {
@@ -57,5 +87,15 @@ mod tests {
             }
         }
         assert!(IndexState::decode(&[1, 0, 0, 0, 0, 0, 0, 0, 7]).is_err());
+        let wrong = IndexState { applied: Modseq(7), within: Some((Modseq(7), NoteId(1))), time_limited: false };
+        assert!(IndexState::decode(&wrong.encode()).is_err());
+    }
+
+    #[test]
+    fn part_of_a_transaction_is_contained() {
+        let state = IndexState { applied: Modseq(7), within: Some((Modseq(9), NoteId(4))), time_limited: false };
+        let changes = [(7, 5), (8, 1), (9, 4), (9, 5), (10, 1)];
+        let contained = changes.map(|(modseq, note)| state.contains(Modseq(modseq), NoteId(note)));
+        assert_eq!(contained, [true, false, true, false, false]);
     }
 }

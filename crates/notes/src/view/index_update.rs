@@ -16,6 +16,7 @@ use store::{Batch, Direction, Table, TableReader};
 
 use self::order::{CollationUpdate, OrderChanges};
 use crate::change_log;
+use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::evaluate::stored_document;
@@ -64,45 +65,20 @@ impl ViewIndex {
         }
         let watched = watched.filter(|watched| watched.is_watched());
         let mut update = IndexUpdate::open(self, database, formulas, watched.is_some())?;
-        let from = update.state.applied;
-        let changes = changes_since(database, from, limit)?;
-        let complete = changes.len() < limit;
-        let last = changes.last().map_or(from, |last| last.modseq);
-        let applied = if complete { lock.modseq } else { last };
-        // Only the step that passes the purged modseq searches for notes whose stubs were purged.
-        let passes_purge = from < lock.purged_modseq && lock.purged_modseq <= applied;
-        let vanished = if passes_purge { update.notes_without_stub(limit)? } else { Vec::new() };
-        update.rows_are_derivable = !passes_purge
-            && self.followed_modseq() == from
-            && !update.state.time_limited
-            && self.rows_follow_from_documents(formulas);
-        vanished.iter().try_for_each(|note| update.apply(*note))?;
-        let progress = if vanished.len() >= limit {
-            IndexUpdateProgress { applied: from, complete: false, changes: vanished.len() }
-        } else {
-            let followed = update.apply_changes(&changes)?;
-            match changes.get(followed) {
-                None => IndexUpdateProgress { applied, complete, changes: followed },
-                Some(_) => {
-                    IndexUpdateProgress { applied: changes[followed - 1].modseq, complete: false, changes: followed }
-                }
-            }
-        };
-        let to = progress.applied;
-        if to > from || progress.changes > 0 {
+        let from = update.state;
+        let progress = update.follow(&lock, limit.max(1))?;
+        let to = update.state;
+        assert!(to.applied >= from.applied, "an index applies changes in modseq order");
+        if to != from || progress.changes > 0 {
             let mut batch = Batch::new();
-            let changes = update.finish(to, &mut batch)?;
+            let changes = update.finish(&mut batch)?;
             database.store.commit(&batch)?;
             self.find_spellings(database, &changes)?;
-            let orders = changes.into_iter().map(|order| order.rows).collect();
-            match watched {
-                Some(watched) if to > from => watched.log(RowChangeStep { from, to, orders }),
-                // The cached hidden rows are dropped, because the new state of the rows has no modseq of its own.
-                Some(watched) => watched.clear(),
-                None => {}
+            if let Some(watched) = watched {
+                log_row_changes(watched, &from, &to, changes);
             }
         }
-        self.set_followed_modseq(if progress.complete { to } else { Modseq(0) });
+        self.set_followed_modseq(if progress.complete { to.applied } else { Modseq(0) });
         if progress.complete {
             database.drop_old_versions();
         }
@@ -125,6 +101,80 @@ impl ViewIndex {
     }
 }
 
+/// Records the changes of the rows from one state of the index to the next for the cached hidden rows. If one of the
+/// states has no modseq of its own, all hidden rows are dropped instead.
+fn log_row_changes(watched: &HiddenCache, from: &IndexState, to: &IndexState, changes: Vec<OrderChanges>) {
+    let are_numbered = from.within.is_none() && to.within.is_none() && to.applied > from.applied;
+    if !are_numbered {
+        watched.clear();
+        return;
+    }
+    let orders = changes.into_iter().map(|order| order.rows).collect();
+    watched.log(RowChangeStep { from: from.applied, to: to.applied, orders });
+}
+
+/// The next changes that an index applies.
+struct NextChanges {
+    /// Some of the changes, in their order.
+    changes: Vec<RecentChange>,
+    /// The modseq up to which the index has followed after them, or `None` if the last transaction continues.
+    end: Option<Modseq>,
+    /// `true` if no changes are left behind them.
+    complete: bool,
+}
+
+impl NextChanges {
+    /// Loads about `limit` changes after a state of an index. Recent changes come from memory. `modseq` is that of the
+    /// last transaction.
+    fn load(
+        database: &Database,
+        store: &dyn TableReader,
+        state: &IndexState,
+        modseq: Modseq,
+        limit: usize,
+    ) -> Result<Self> {
+        let Some(mut changes) = database.recent_changes(state.applied, limit) else {
+            return Self::load_from_log(store, database.number(), state, modseq, limit);
+        };
+        let complete = changes.len() < limit;
+        let last = changes.last().map_or(state.applied, |last| last.modseq);
+        changes.retain(|change| !state.contains(change.modseq, change.note));
+        Ok(Self { changes, end: Some(if complete { modseq } else { last }), complete })
+    }
+
+    /// Loads changes from the change log. A transaction is loaded whole unless it has more than twice as many notes.
+    fn load_from_log(
+        store: &dyn TableReader,
+        database: DbNumber,
+        state: &IndexState,
+        modseq: Modseq,
+        limit: usize,
+    ) -> Result<Self> {
+        let mut changes: Vec<RecentChange> = Vec::new();
+        // `true` if the next change belongs to the last of these transactions; `None` if there is none.
+        let mut continues = None;
+        change_log::scan_from(store, database, state.cursor(), &mut |entry| {
+            let last = changes.last().map(|last| (last.modseq, last.note));
+            if last == Some((entry.modseq, entry.note)) {
+                return Ok(true);
+            }
+            let is_same = last.is_some_and(|(last, _)| last == entry.modseq);
+            if changes.len() >= limit && (!is_same || changes.len() >= limit.saturating_mul(2)) {
+                continues = Some(is_same);
+                return Ok(false);
+            }
+            changes.push(RecentChange { modseq: entry.modseq, note: entry.note, before: None });
+            Ok(true)
+        })?;
+        let end = match continues {
+            None => Some(modseq),
+            Some(true) => None,
+            Some(false) => changes.last().map(|last| last.modseq),
+        };
+        Ok(Self { changes, end, complete: continues.is_none() })
+    }
+}
+
 /// Sampling rate of a check: for one note in so many, the rows computed from its last version are compared with the
 /// stored ones.
 const KNOWN_ROWS_CHECK_INTERVAL: u32 = 16;
@@ -140,7 +190,7 @@ struct IndexUpdate<'u> {
     backs: HashMap<NoteId, (ViewBackRecord, bool)>,
     /// The detector of response cycles.
     cycles: Cycles,
-    /// The state before the update, with the flag of documents whose time was over meanwhile.
+    /// The state of the index. It includes the changes of the update when they have been applied.
     state: IndexState,
     /// `true` if the stored rows match the documents as of `state.applied`, and can be computed from these documents.
     rows_are_derivable: bool,
@@ -162,6 +212,43 @@ impl<'u> IndexUpdate<'u> {
         Ok(Self { index, database, store, formulas, orders, backs, cycles, state, rows_are_derivable: false })
     }
 
+    /// Applies about `limit` changes, and updates the state. `counters` are those of the last transaction.
+    fn follow(&mut self, counters: &Counters, limit: usize) -> Result<IndexUpdateProgress> {
+        let from = self.state.applied;
+        let next = NextChanges::load(self.database, self.store, &self.state, counters.modseq, limit)?;
+        let last = next.changes.last().map_or(from, |last| last.modseq);
+        // Only the step that passes the purged modseq searches for notes whose stubs were purged.
+        let passes_purge = from < counters.purged_modseq && counters.purged_modseq <= next.end.unwrap_or(last);
+        let vanished = if passes_purge { self.notes_without_stub(limit)? } else { Vec::new() };
+        self.rows_are_derivable = !passes_purge
+            && self.state.within.is_none()
+            && !self.state.time_limited
+            && self.index.followed_modseq() == from
+            && self.index.rows_follow_from_documents(self.formulas);
+        vanished.iter().try_for_each(|note| self.apply(*note))?;
+        if vanished.len() >= limit {
+            return Ok(IndexUpdateProgress { applied: from, complete: false, changes: vanished.len() });
+        }
+        let applied_count = self.apply_changes(&next.changes)?;
+        let complete = self.advance(&next, applied_count);
+        Ok(IndexUpdateProgress { applied: self.state.applied, complete, changes: applied_count })
+    }
+
+    /// Updates the state after some of the changes were applied. Returns `true` if no changes are left.
+    fn advance(&mut self, next: &NextChanges, applied_count: usize) -> bool {
+        let following = next.changes.get(applied_count);
+        if let Some(end) = next.end.filter(|_| following.is_none()) {
+            self.state.applied = end;
+            self.state.within = None;
+            return next.complete;
+        }
+        let Some(last) = applied_count.checked_sub(1).and_then(|last| next.changes.get(last)) else { return false };
+        let continues = following.is_none_or(|following| following.modseq == last.modseq);
+        self.state.applied = if continues { Modseq(last.modseq.0.saturating_sub(1)) } else { last.modseq };
+        self.state.within = continues.then_some((last.modseq, last.note));
+        false
+    }
+
     /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
     /// followed.
     fn notes_without_stub(&self, limit: usize) -> Result<Vec<NoteId>> {
@@ -181,17 +268,13 @@ impl<'u> IndexUpdate<'u> {
     }
 
     /// Applies changes in their order until their rows exceed [`REFRESH_BYTES_MAX`] or the time exceeds
-    /// [`REFRESH_TIME_MAX`]. Returns the number of applied changes. A transaction is applied completely.
+    /// [`REFRESH_TIME_MAX`]. Returns the number of applied changes, of which the last may lie within a transaction.
     fn apply_changes(&mut self, changes: &[RecentChange]) -> Result<usize> {
         let clock = &self.database.clock;
-        let began = clock.monotonic();
+        let until = clock.monotonic().saturating_add(REFRESH_TIME_MAX);
         for (number, change) in changes.iter().enumerate() {
-            let is_next = number > 0 && changes[number - 1].modseq < change.modseq;
-            let is_enough = || {
-                let bytes = self.orders.iter().map(CollationUpdate::bytes).sum::<usize>();
-                bytes > REFRESH_BYTES_MAX || clock.monotonic() - began > REFRESH_TIME_MAX
-            };
-            if is_next && is_enough() {
+            let bytes: usize = self.orders.iter().map(CollationUpdate::bytes).sum();
+            if number > 0 && (bytes > REFRESH_BYTES_MAX || clock.monotonic() >= until) {
                 return Ok(number);
             }
             self.apply_change(change)?;
@@ -368,8 +451,7 @@ impl<'u> IndexUpdate<'u> {
 
     /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that
     /// lack spellings.
-    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
-        assert!(applied >= self.state.applied, "an index applies changes in modseq order");
+    fn finish(self, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_key(self.database.number, self.index.id(), *note);
             if back.must_be_stored() {
@@ -378,7 +460,7 @@ impl<'u> IndexUpdate<'u> {
                 batch.delete(Table::ViewBack, &key);
             }
         }
-        let state = IndexState { applied, ..self.state }.encode();
+        let state = self.state.encode();
         let finish = |mut order: CollationUpdate<'_>| {
             order.rows.set_state(&state);
             order.finish(batch)
@@ -391,15 +473,4 @@ impl<'u> IndexUpdate<'u> {
 fn has_responses(reader: &dyn TableReader, database: DbNumber, unid: Unid) -> Result<bool> {
     let mut cursor = reader.scan(Table::Children, &keys::children_of(database, unid), Direction::Forward)?;
     Ok(cursor.next()?.is_some())
-}
-
-/// Returns about `limit` changes after a modseq, in their order. Recent changes come from memory.
-fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<RecentChange>> {
-    if let Some(recent) = database.recent_changes(since, limit) {
-        return Ok(recent);
-    }
-    let changes = change_log::scan_transactions(database.store.as_ref(), database.number(), since, limit)?;
-    let convert =
-        |change: change_log::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
-    Ok(changes.into_iter().map(convert).collect())
 }

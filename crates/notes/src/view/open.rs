@@ -112,10 +112,15 @@ impl DatabaseSnapshot<'_> {
             return Ok(rows);
         }
         let seen = HiddenKey { collation, applied: rows.applied()?, names: self.grant().names_digest() };
+        let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
+        // A state within a transaction has the modseq of an earlier one, whose hidden rows may be cached.
+        if rows.is_within_transaction()? {
+            let hidden = Arc::new(HiddenRows::find(&rows.order(), may_read)?);
+            return Ok(rows.with_hidden_rows(hidden));
+        }
         if let Some(hidden) = view.hidden.get(&seen) {
             return Ok(rows.with_hidden_rows(hidden));
         }
-        let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
         let hidden = match view.hidden.take_older(&seen) {
             Some((mut hidden, changes)) => {
                 Arc::make_mut(&mut hidden).apply_changes(&rows.order(), &changes, may_read)?;

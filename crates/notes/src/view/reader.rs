@@ -104,6 +104,11 @@ impl<'r> ViewReader<'r> {
         Ok(self.index.state(self.rows.rows.state())?.applied)
     }
 
+    /// Returns `true` if only a part of a transaction is in the index. Such a state has no modseq of its own.
+    pub(crate) fn is_within_transaction(&self) -> Result<bool> {
+        Ok(self.index.state(self.rows.rows.state())?.within.is_some())
+    }
+
     /// Returns `true` if any row has Readers items.
     pub(crate) fn has_restricted(&self) -> Result<bool> {
         Ok(self.rows.rows.totals()?.sums.value(crate::view::row_change::RESTRICTED_SUM) > 0)

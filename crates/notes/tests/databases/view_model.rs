@@ -11,7 +11,7 @@ use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
 use notes::view::navigate::{Navigator, RowExpansion};
 use notes::view::note::ViewNote;
-use notes::view::read_entries::{EntriesRequest, EntryReader, HierarchyCounts, ReadMask, StartPosition};
+use notes::view::read_entries::{EntriesRequest, EntryContents, EntryReader, HierarchyCounts, ReadMask, StartPosition};
 use notes::view::reader::{Tumbler, ViewReader, ViewRow, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_cache::OpenView;
@@ -141,7 +141,8 @@ impl ViewFixture {
             (0..=1, Some(note)) => {
                 self.delete(note);
             }
-            (2..=5, Some(note)) => {
+            (2, Some(_)) => self.change_several(),
+            (3..=5, Some(note)) => {
                 let mut document = self.documents[&note].clone();
                 self.draw(&mut document);
                 let items = document.items();
@@ -186,6 +187,31 @@ impl ViewFixture {
         bob.level = level;
         bob.roles = self.is_staff.then(|| STAFF.to_owned()).into_iter().collect();
         self.write(|writer| writer.acl_set(acl.clone()));
+    }
+
+    /// Changes some of the documents in one transaction.
+    fn change_several(&mut self) {
+        let notes = self.documents.keys().copied().filter(|_| self.random.below(3) == 0);
+        let notes: Vec<NoteId> = notes.collect();
+        if notes.is_empty() {
+            return;
+        }
+        for note in &notes {
+            let mut document = self.documents[note].clone();
+            self.draw(&mut document);
+            self.documents.insert(*note, document);
+        }
+        let documents = &self.documents;
+        let sequences = self.write(|writer| {
+            let mut sequences = Vec::new();
+            for document in notes.iter().map(|note| &documents[note]) {
+                sequences.push(writer.note_update(document.note, document.sequence, &document.items(), &[])?);
+            }
+            Ok(sequences)
+        });
+        for (note, sequence) in notes.iter().zip(sequences) {
+            self.documents.get_mut(note).expect("the document exists").sequence = sequence;
+        }
     }
 
     fn delete(&mut self, note: NoteId) {
@@ -249,13 +275,46 @@ impl ViewFixture {
         self.documents.insert(document.note, document);
     }
 
-    /// Applies all changes or some of them. The latter leaves the index ahead in the notes that changed again.
+    /// Applies all changes or some of them. The latter leaves the index ahead in the notes that changed again. From now
+    /// on, batches of changes may end after each document.
     fn follow(&self) {
+        self.world.clock.set_tick(Duration::from_millis(self.pick(&[0, 20, 60])));
         let access = reader(&self.database, BOB).expect("a reader");
         let limit = 1 + self.random.below(3) as usize;
-        while !access.view_refresh(self.view, limit).expect("the index is sound").complete && self.random.below(2) == 0
-        {
+        loop {
+            let is_complete = access.view_refresh(self.view, limit).expect("the index is sound").complete;
+            self.check_visibility();
+            if is_complete || self.random.below(2) > 0 {
+                return;
+            }
         }
+    }
+
+    /// Checks that Bob sees no document that is hidden from him, whatever the index has followed.
+    fn check_visibility(&self) {
+        let request = EntriesRequest {
+            start: StartPosition::Beginning,
+            skip: (Navigator::Current, 0),
+            navigator: Navigator::Next,
+            limit: 1_000,
+            expansion: Arc::default(),
+            mask: ReadMask::default(),
+        };
+        self.look(Some(BOB), |reading, view| {
+            let entries = EntryReader::open(reading, view, 0).expect("rows");
+            for entry in entries.read(&request).expect("sound").rows {
+                let EntryContents::Row(ViewRowContents::Document { note, .. }) = entry.content else { continue };
+                let document = self.documents.get(&note);
+                assert!(document.is_none_or(|document| self.may_see(Some(BOB), document)), "{document:?}");
+            }
+        });
+    }
+
+    /// Returns `true` if the readers of a document include a user, or if the user is the server itself.
+    fn may_see(&self, who: Option<&str>, document: &Document) -> bool {
+        let has_role = who == Some(BOB) && self.is_staff;
+        let is_named = document.readers == who || document.readers == Some(STAFF) && has_role;
+        who.is_none() || document.readers.is_none() || is_named
     }
 
     /// Applies all changes, a few at a time.
@@ -422,9 +481,7 @@ impl<'b> NaiveView<'b> {
     }
 
     fn sees(&self, document: &Document) -> bool {
-        let has_role = self.who == Some(BOB) && self.bench.is_staff;
-        let is_named = document.readers == self.who || document.readers == Some(STAFF) && has_role;
-        self.who.is_none() || document.readers.is_none() || is_named
+        self.bench.may_see(self.who, document)
     }
 
     fn is_taken(&self, document: &Document) -> bool {

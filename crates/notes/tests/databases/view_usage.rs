@@ -522,7 +522,7 @@ fn rows_of_a_large_document_have_bounded_size() {
     }
     let access = reader(&database, ANN).expect("a reader");
     let note = access.read().and_then(|reading| reading.view_find("Kinds")).expect("there").note;
-    assert!(!access.view_refresh(note, 200).expect("sound").complete, "a batch ends when its rows have 8 MiB");
+    assert!(!access.view_refresh(note, 200).expect("sound").complete, "a batch ends when its rows have 1 MiB");
     assert_rebuild_is_equal(&database, "Kinds");
     assert!(row_bytes(&world) < 12 * (1_200 << 10), "{} bytes of rows", row_bytes(&world));
     let reading = access.read().expect("a snapshot");
@@ -577,6 +577,52 @@ fn rows_of_stopped_formulas_are_read_and_not_computed() {
         assert_sound(&database);
     }
     assert_rebuild_is_equal(&database, "Slow");
+}
+
+#[test]
+fn batch_may_end_within_a_transaction() {
+    let mut world = TestServer::new();
+    let mut database = world.database(&[(BOB, AclLevel::Reader)]);
+    let note = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("created");
+    let created = world.write(&database, ANN, |writer| {
+        for number in 0..30 {
+            let mut items = order("Elan", &format!("boat {number}"), 1.0);
+            items.extend((number % 3 == 0).then(|| Item::readers("Readers", vec![ANN.into()])));
+            writer.note_create(NewNote::document(items))?;
+        }
+        Ok(())
+    });
+    created.expect("Ann may create documents");
+    let count = |database: &Arc<Database>, who: &str| {
+        let access = reader(database, who).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(note).expect("a view");
+        reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents
+    };
+    // Each document takes 10 ms, and a batch ends after 50.
+    world.clock.set_tick(Duration::from_millis(10));
+    let mut batches = 0;
+    loop {
+        let is_complete = reader(&database, BOB).expect("a reader").view_refresh(note, 100).expect("sound").complete;
+        batches += 1;
+        let documents = count(&database, ANN);
+        assert_eq!(count(&database, BOB), documents - documents.div_ceil(3), "of {documents} documents");
+        assert_sound(&database);
+        if is_complete {
+            break;
+        }
+        if batches % 2 == 0 {
+            world = world.restarted();
+            database = world.databases.database_open("docs.nsf").expect("the database exists");
+        }
+    }
+    assert_eq!((count(&database, ANN), count(&database, BOB)), (30, 20));
+    assert!((6..=8).contains(&batches), "{batches} batches");
+    let more = NewNote::document(order("Elan", "canoe", 1.0));
+    world.write(&database, ANN, |writer| writer.note_create(more)).expect("created");
+    refresh(&database, BOB, "By Customer").expect("a view");
+    assert_eq!((count(&database, ANN), count(&database, BOB)), (31, 21));
+    assert_rebuild_is_equal(&database, "By Customer");
 }
 
 #[test]
