@@ -377,7 +377,7 @@ impl<'s> BuildPass<'s> {
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<BuildReport> {
         let Self { database, index, options, rows, backs, time_limited, mut built, .. } = self;
-        let state = IndexState { applied, within: None, time_limited }.encode();
+        let state = IndexState { applied, time_limited, ..IndexState::default() }.encode();
         built.spilled_bytes = rows.iter().chain([&backs]).map(ExternalSorter::spilled_bytes).sum();
         let mut batch = Batch::new();
         let engine = database.store.engine();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::sync::Mutex;
 use base::{Clock, DbNumber, Modseq, NoteId, Unid, ViewId};
 use collection::{CollectionId, CollectionReader};
 use formula::BudgetExceeded;
@@ -38,6 +39,8 @@ pub struct ViewIndex {
     summing: Vec<usize>,
     /// The value of [`ViewIndex::followed_modseq`].
     followed: AtomicU64,
+    /// The lock of the single update. It is taken before the lock of the database.
+    pub(crate) updates: Mutex<()>,
 }
 
 impl ViewIndex {
@@ -47,7 +50,8 @@ impl ViewIndex {
         let collations = design.collations().iter().map(|collation| RowKeys::new(&design, collation)).collect();
         let summing = |(index, column): (usize, &Column)| (column.total != Total::None).then_some(index);
         let summing = design.columns.iter().enumerate().filter_map(summing).collect();
-        Self { database, view, design, collations, summing, followed: AtomicU64::new(0) }
+        let followed = AtomicU64::new(0);
+        Self { database, view, design, collations, summing, followed, updates: Mutex::default() }
     }
 
     /// Returns the number under which the rows are stored.
@@ -134,9 +138,14 @@ impl ViewIndex {
         Ok(())
     }
 
+    /// Reads the state of the stored index.
+    pub(crate) fn stored_state(&self, reader: &dyn TableReader) -> Result<IndexState> {
+        self.state(CollectionReader::open(reader, self.rows(0))?.state())
+    }
+
     /// Reads the modseq up to which documents are in the stored index.
     pub(crate) fn stored_modseq(&self, reader: &dyn TableReader) -> Result<Modseq> {
-        Ok(self.state(CollectionReader::open(reader, self.rows(0))?.state())?.applied)
+        Ok(self.stored_state(reader)?.applied)
     }
 }
 

@@ -20,6 +20,9 @@ pub(crate) struct IndexState {
     pub(crate) applied: Modseq,
     /// The next transaction and the last of its notes that is in the index, if only a part of the transaction is.
     pub(crate) within: Option<(Modseq, NoteId)>,
+    /// Number of batches that were applied since the index was built. An update whose state has another number by the
+    /// time that it is written would overwrite the rows of another update.
+    pub(crate) batches: u64,
     /// `true` if the time stopped the formulas of any document since the index was built.
     ///
     /// Another evaluation of such a document may have another result. So the rows that the index has cannot be computed
@@ -46,7 +49,7 @@ impl IndexState {
         let flags = [(self.time_limited, TIME_LIMITED), (self.within.is_some(), WITHIN)];
         let mut out = Encoder::with_capacity(24);
         out.u8(VERSION).u64(self.applied.0);
-        out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
+        out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum()).varint(self.batches);
         if let Some((modseq, note)) = self.within {
             out.u64(modseq.0).u32(note.0);
         }
@@ -61,6 +64,7 @@ impl IndexState {
         }
         let applied = Modseq(input.u64()?);
         let flags = input.u8()?;
+        let batches = input.varint()?;
         let within = match flags & WITHIN {
             0 => None,
             _ => Some((Modseq(input.u64()?), NoteId(input.u32()?))),
@@ -68,7 +72,7 @@ impl IndexState {
         if within.is_some_and(|(modseq, _)| modseq <= applied) {
             return Err(InvalidRecord);
         }
-        Ok(Self { applied, within, time_limited: flags & TIME_LIMITED != 0 })
+        Ok(Self { applied, within, batches, time_limited: flags & TIME_LIMITED != 0 })
     }
 }
 
@@ -79,7 +83,7 @@ mod tests {
     #[test]
     fn stored_form_reads_back() {
         for (time_limited, within) in [(false, None), (true, None), (false, Some((Modseq(9), NoteId(4))))] {
-            let state = IndexState { applied: Modseq(7), within, time_limited };
+            let state = IndexState { applied: Modseq(7), within, batches: 300, time_limited };
             let bytes = state.encode();
             assert_eq!(IndexState::decode(&bytes), Ok(state));
             for length in 0..bytes.len() {
@@ -87,13 +91,13 @@ mod tests {
             }
         }
         assert!(IndexState::decode(&[1, 0, 0, 0, 0, 0, 0, 0, 7]).is_err());
-        let wrong = IndexState { applied: Modseq(7), within: Some((Modseq(7), NoteId(1))), time_limited: false };
+        let wrong = IndexState { applied: Modseq(7), within: Some((Modseq(7), NoteId(1))), ..IndexState::default() };
         assert!(IndexState::decode(&wrong.encode()).is_err());
     }
 
     #[test]
     fn part_of_a_transaction_is_contained() {
-        let state = IndexState { applied: Modseq(7), within: Some((Modseq(9), NoteId(4))), time_limited: false };
+        let state = IndexState { applied: Modseq(7), within: Some((Modseq(9), NoteId(4))), ..IndexState::default() };
         let changes = [(7, 5), (8, 1), (9, 4), (9, 5), (10, 1)];
         let contained = changes.map(|(modseq, note)| state.contains(Modseq(modseq), NoteId(note)));
         assert_eq!(contained, [true, false, true, false, false]);

@@ -12,7 +12,7 @@ mod order;
 use std::collections::{HashMap, VecDeque};
 
 use base::{DbNumber, Modseq, NoteId, Unid};
-use store::{Batch, Direction, Table, TableReader};
+use store::{Batch, Direction, Snapshot, Table, TableReader};
 
 use self::order::{CollationUpdate, OrderChanges};
 use crate::change_log;
@@ -31,7 +31,7 @@ use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex
 use crate::view::index_state::IndexState;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::row::decode_document_row;
-use crate::view::row_change::RowState;
+use crate::view::row_change::{RowChange, RowState};
 use crate::view::selection::CompiledView;
 
 /// The progress of an index that follows the changes of its database.
@@ -46,8 +46,10 @@ pub struct IndexUpdateProgress {
 }
 
 impl ViewIndex {
-    /// Applies at most about `limit` changes. The caller repeats the call for the rest, so that others can write in
-    /// between.
+    /// Applies at most about `limit` changes. The caller repeats the call for the rest.
+    ///
+    /// The changes are those of a snapshot, and the progress is complete if all of them are applied. The lock of the
+    /// database is held to take the snapshot and to write the rows, and not while formulas are evaluated.
     ///
     /// Returns `None` if the index is no longer in use. If `watched` holds the hidden rows of any reader, the changes
     /// of the rows are logged there.
@@ -58,24 +60,28 @@ impl ViewIndex {
         limit: usize,
         watched: Option<&HiddenCache>,
     ) -> Result<Option<IndexUpdateProgress>> {
+        let _turn = self.updates.lock();
+        let Some((snapshot, counters)) = self.snapshot(database)? else { return Ok(None) };
+        let watched = watched.filter(|watched| watched.is_watched());
+        let mut update = IndexUpdate::open(self, database, &snapshot, formulas, watched.is_some())?;
+        let from = update.state;
+        let progress = update.follow(&counters, limit.max(1))?;
+        assert!(update.state.applied >= from.applied, "an index applies changes in modseq order");
+        let prepared = update.prepare(&from, &progress)?;
+        let to = prepared.state;
         let lock = database.lock();
         database.check_not_dropped()?;
         if !database.views.is_in_use(self.id()) {
             return Ok(None);
         }
-        let watched = watched.filter(|watched| watched.is_watched());
-        let mut update = IndexUpdate::open(self, database, formulas, watched.is_some())?;
-        let from = update.state;
-        let progress = update.follow(&lock, limit.max(1))?;
-        let to = update.state;
-        assert!(to.applied >= from.applied, "an index applies changes in modseq order");
-        if to != from || progress.changes > 0 {
-            let mut batch = Batch::new();
-            let changes = update.finish(&mut batch)?;
-            database.store.commit(&batch)?;
-            self.find_spellings(database, &changes)?;
+        if self.stored_state(database.store.as_ref())? != from {
+            // A repair has changed the rows, or another opened view has updated them.
+            return Ok(Some(IndexUpdateProgress { applied: from.applied, complete: false, changes: 0 }));
+        }
+        if to != from {
+            database.store.commit(&prepared.batch)?;
             if let Some(watched) = watched {
-                log_row_changes(watched, &from, &to, changes);
+                log_row_changes(watched, &from, &to, prepared.row_changes);
             }
         }
         self.set_followed_modseq(if progress.complete { to.applied } else { Modseq(0) });
@@ -83,17 +89,39 @@ impl ViewIndex {
             database.drop_old_versions();
         }
         drop(lock);
+        self.find_spellings(database, &to, &prepared.lacking_spellings)?;
         Ok(Some(progress))
     }
 }
 
 impl ViewIndex {
-    /// Collects the spellings of categories again that have few left, for each order. The caller holds the lock of the
-    /// database.
-    fn find_spellings(&self, database: &Database, changes: &[OrderChanges]) -> Result<()> {
-        for (collation, changes) in changes.iter().enumerate() {
-            for record in &changes.lacking_spellings {
-                let batch = order::find_spellings(self, collation, database.store.as_ref(), record)?;
+    /// Returns a snapshot of a database and its counters, or `None` if the index is no longer in use.
+    fn snapshot<'d>(&self, database: &'d Database) -> Result<Option<(Snapshot<'d>, Counters)>> {
+        let lock = database.lock();
+        database.check_not_dropped()?;
+        if !database.views.is_in_use(self.id()) {
+            return Ok(None);
+        }
+        Ok(Some((database.store.snapshot()?, *lock)))
+    }
+
+    /// Collects the spellings of categories again that have few left. `lacking` holds the keys of their records for
+    /// each order. Nothing is done if the index has another state than `state`: then the next change of such a category
+    /// finds that its spellings are few.
+    fn find_spellings(&self, database: &Database, state: &IndexState, lacking: &[Vec<Vec<u8>>]) -> Result<()> {
+        for (collation, records) in lacking.iter().enumerate() {
+            for record in records {
+                let Some((snapshot, _)) = self.snapshot(database)? else { return Ok(()) };
+                if self.stored_state(&snapshot)? != *state {
+                    return Ok(());
+                }
+                let batch = order::find_spellings(self, collation, &snapshot, record)?;
+                let _lock = database.lock();
+                database.check_not_dropped()?;
+                let is_same = self.stored_state(database.store.as_ref())? == *state;
+                if !is_same || !database.views.is_in_use(self.id()) {
+                    return Ok(());
+                }
                 database.store.commit(&batch)?;
             }
         }
@@ -103,14 +131,25 @@ impl ViewIndex {
 
 /// Records the changes of the rows from one state of the index to the next for the cached hidden rows. If one of the
 /// states has no modseq of its own, all hidden rows are dropped instead.
-fn log_row_changes(watched: &HiddenCache, from: &IndexState, to: &IndexState, changes: Vec<OrderChanges>) {
+fn log_row_changes(watched: &HiddenCache, from: &IndexState, to: &IndexState, orders: Vec<Vec<RowChange>>) {
     let are_numbered = from.within.is_none() && to.within.is_none() && to.applied > from.applied;
     if !are_numbered {
         watched.clear();
         return;
     }
-    let orders = changes.into_iter().map(|order| order.rows).collect();
     watched.log(RowChangeStep { from: from.applied, to: to.applied, orders });
+}
+
+/// An update that is ready to be written.
+#[derive(Default)]
+struct PreparedUpdate {
+    /// The state after the update.
+    state: IndexState,
+    batch: Batch,
+    /// The changes of the rows of each order, if the cache of hidden rows needs them.
+    row_changes: Vec<Vec<RowChange>>,
+    /// The keys of the category records of each order that lack spellings.
+    lacking_spellings: Vec<Vec<Vec<u8>>>,
 }
 
 /// The next changes that an index applies.
@@ -124,8 +163,8 @@ struct NextChanges {
 }
 
 impl NextChanges {
-    /// Loads about `limit` changes after a state of an index. Recent changes come from memory. `modseq` is that of the
-    /// last transaction.
+    /// Loads about `limit` changes after a state of an index. Recent changes come from memory. `store` is a snapshot in
+    /// which `modseq` is that of the last transaction.
     fn load(
         database: &Database,
         store: &dyn TableReader,
@@ -136,9 +175,10 @@ impl NextChanges {
         let Some(mut changes) = database.recent_changes(state.applied, limit) else {
             return Self::load_from_log(store, database.number(), state, modseq, limit);
         };
-        let complete = changes.len() < limit;
         let last = changes.last().map_or(state.applied, |last| last.modseq);
-        changes.retain(|change| !state.contains(change.modseq, change.note));
+        // Changes that came after the snapshot are left for the next update.
+        let complete = changes.len() < limit || last > modseq;
+        changes.retain(|change| change.modseq <= modseq && !state.contains(change.modseq, change.note));
         Ok(Self { changes, end: Some(if complete { modseq } else { last }), complete })
     }
 
@@ -183,6 +223,7 @@ const KNOWN_ROWS_CHECK_INTERVAL: u32 = 16;
 struct IndexUpdate<'u> {
     index: &'u ViewIndex,
     database: &'u Database,
+    /// A snapshot of the store.
     store: &'u dyn TableReader,
     formulas: &'u CompiledView,
     orders: Vec<CollationUpdate<'u>>,
@@ -200,10 +241,10 @@ impl<'u> IndexUpdate<'u> {
     fn open(
         index: &'u ViewIndex,
         database: &'u Database,
+        store: &'u dyn TableReader,
         formulas: &'u CompiledView,
         is_watched: bool,
     ) -> Result<Self> {
-        let store: &dyn TableReader = database.store.as_ref();
         let open = |collation| CollationUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.orders()).map(open).collect::<Result<Vec<_>>>()?;
         let state = index.state(orders[0].rows.state())?;
@@ -447,6 +488,22 @@ impl<'u> IndexUpdate<'u> {
         };
         self.backs.insert(note, (back.clone(), false));
         Ok(back)
+    }
+
+    /// Creates the batch of all changes since the state `from`. It is empty if there are none.
+    fn prepare(mut self, from: &IndexState, progress: &IndexUpdateProgress) -> Result<PreparedUpdate> {
+        let mut prepared = PreparedUpdate::default();
+        if self.state != *from || progress.changes > 0 {
+            self.state.batches += 1;
+            prepared.state = self.state;
+            for order in self.finish(&mut prepared.batch)? {
+                prepared.row_changes.push(order.rows);
+                prepared.lacking_spellings.push(order.lacking_spellings);
+            }
+        } else {
+            prepared.state = *from;
+        }
+        Ok(prepared)
     }
 
     /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that

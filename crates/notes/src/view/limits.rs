@@ -22,8 +22,7 @@ pub const SPELLING_BYTES_MAX: usize = 1_024;
 /// Size of rows in bytes at which a batch of changes to an index ends, so that its memory is bounded.
 pub const REFRESH_BYTES_MAX: usize = 1 << 20;
 
-/// Time after which a batch of changes to an index ends, so that slow formulas do not block other users of the
-/// database.
+/// Time after which a batch of changes to an index ends, so that slow formulas do not keep a worker from other users.
 pub const REFRESH_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// Maximum number of columns that determine the position of a main document besides its categories.

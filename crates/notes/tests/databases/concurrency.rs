@@ -12,18 +12,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock, Modseq, Name, NoteId, Random, Uid, ViewId};
+use base::sync::Mutex;
+use base::{Clock, Modseq, Name, NoteId, Random, Timestamp, Uid, ViewId};
 use event_listener::Listener;
 use notes::catalog::DatabaseOptions;
 use notes::change_log::NoteChange;
+use notes::view::cell::CellValue;
+use notes::view::note::ViewNote;
+use notes::view::reader::{ViewRow, ViewRowContents};
+use notes::view::view_format::ViewDesign;
 use notes::{
     Access, Acl, Database, DatabaseKind, Databases, Error, Identity, Item, ItemValue, Marks, NewDatabase, NewNote,
     Writer, fixup, level,
 };
 use store::memory::MemoryEngine;
 use store::{Direction, KeyRange, Store, StoreOptions, SyncMode, Table, TableReader};
+
+use crate::fixture::sorted;
 
 const OWNER: &str = "Ann/Acme";
 
@@ -436,6 +444,122 @@ fn listening_before_reading_misses_no_change() {
         }
     });
     assert_eq!(wait_for(&database, |_| true), PLAYERS * rounds as i64);
+}
+
+fn by_number() -> ViewNote {
+    let design = ViewDesign { columns: vec![sorted("Number")], ..ViewDesign::default() };
+    ViewNote { title: "By Number".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() }
+}
+
+/// Returns the numbers of the documents in the order of a view.
+fn numbers_in_view(database: &Arc<Database>, view: NoteId) -> Vec<i64> {
+    let access = access::<level::Reader>(database);
+    let reading = access.read().unwrap();
+    let view = reading.view(view).unwrap();
+    let rows = reading.view_rows(&view, 0).unwrap();
+    let number = |row: &ViewRow| match &row.contents {
+        ViewRowContents::Document { row, .. } => match row.cells[0].one(0) {
+            CellValue::Number(number) => number as i64,
+            other => panic!("{other:?} is no number"),
+        },
+        ViewRowContents::Category { .. } => panic!("the view has no categories"),
+    };
+    rows.page(0, 1_000).unwrap().iter().map(number).collect()
+}
+
+/// A clock that runs an action at the next measurement, as if another thread did so meanwhile.
+struct InterruptingClock {
+    clock: SimClock,
+    action: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Clock for InterruptingClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let action = self.action.lock().take();
+        if let Some(action) = action {
+            action();
+        }
+        self.clock.monotonic()
+    }
+}
+
+#[test]
+fn documents_change_while_a_view_is_updated() {
+    let clock = Arc::new(InterruptingClock { clock: SimClock::new(), action: Mutex::new(None) });
+    let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(5));
+    let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+    let store = Store::with_engine(engine, &options).expect("a store in memory opens");
+    let databases = Databases::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
+    let database = databases.database_create(&new_database("d.nsf")).expect("the database is created");
+    let view = write(&databases, &database, |writer| writer.view_create(&by_number())).unwrap();
+    for value in 1..=3 {
+        write(&databases, &database, |writer| writer.note_create(NewNote::document(number(value)))).unwrap();
+    }
+    let other_databases = Arc::clone(&databases);
+    let other_database = Arc::clone(&database);
+    // An update that holds the lock of the database while it evaluates would wait for itself.
+    *clock.action.lock() = Some(Box::new(move || {
+        let create = |writer: &mut Writer<'_, '_>| writer.note_create(NewNote::document(number(4)));
+        write(&other_databases, &other_database, create).unwrap();
+    }));
+    let reader = access::<level::Reader>(&database);
+    assert!(reader.view_refresh(view, 100).unwrap().complete, "as of the snapshot of the update");
+    assert!(clock.action.lock().is_none(), "the document was created meanwhile");
+    assert_eq!(numbers_in_view(&database, view), [1, 2, 3]);
+    assert!(reader.view_refresh(view, 100).unwrap().complete);
+    assert_eq!(numbers_in_view(&database, view), [1, 2, 3, 4]);
+    assert_sound(&database);
+}
+
+#[test]
+fn concurrent_updates_of_a_view_lose_no_change() {
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    let view = write(&world.databases, &database, |writer| writer.view_create(&by_number())).unwrap();
+    let create = |value| {
+        write(&world.databases, &database, |writer| writer.note_create(NewNote::document(number(value)))).unwrap()
+    };
+    let notes: Vec<NoteId> = (0..8).map(create).collect();
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for (thread, half) in notes.chunks(4).enumerate() {
+            let world = &world;
+            let database = &database;
+            let done = &done;
+            scope.spawn(move || {
+                let random = SeededRandom::new(thread as u64);
+                for round in 0..rounds(100) {
+                    let note = half[random.below(4) as usize];
+                    write(&world.databases, database, |writer| {
+                        let sequence = writer.header(note)?.expect("the document exists").sequence;
+                        writer.note_update(note, sequence, &number(round as i64), &[])
+                    })
+                    .unwrap();
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let reader = access::<level::Reader>(&database);
+                while done.load(Ordering::SeqCst) < 2 {
+                    reader.view_refresh(view, 3).unwrap();
+                }
+            });
+        }
+    });
+    let reader = access::<level::Reader>(&database);
+    while !reader.view_refresh(view, 100).unwrap().complete {}
+    let reading = reader.read().unwrap();
+    let number_in = |note: &NoteId| number_of(&reading.note(*note).unwrap().unwrap());
+    let mut expected: Vec<i64> = notes.iter().map(number_in).collect();
+    expected.sort_unstable();
+    assert_eq!(numbers_in_view(&database, view), expected);
+    assert_sound(&database);
 }
 
 #[test]
