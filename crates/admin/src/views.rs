@@ -89,14 +89,11 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
     let mut rows = Vec::new();
     for info in reading.views()? {
         let view = reading.view(info.note).ok();
-        let documents = match &view {
-            Some(view) => Some(reading.view_rows(view, 0)?.total()?.documents),
-            None => None,
-        };
-        let late = match &view {
-            Some(view) => Some(reading.modseq().0.saturating_sub(reading.view_rows(view, 0)?.applied()?.0)),
-            None => None,
-        };
+        let index = view.as_ref().map(|view| reading.view_rows(view, 0)).transpose()?;
+        let total = index.as_ref().map(|rows| rows.total()).transpose()?;
+        let applied = index.as_ref().map(|rows| rows.applied()).transpose()?;
+        let limited = index.as_ref().map(|rows| rows.limited_documents()).transpose()?;
+        let evaluated_at = view.as_ref().filter(|view| view.is_time_relative()).map(|view| view.evaluated_at);
         let design = &info.view.design;
         rows.push(record(vec![
             ("view", json!(info.view.title)),
@@ -105,9 +102,10 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
             ("refresh", json!(refresh_name(design.refresh))),
             ("columns", json!(design.columns.len())),
             ("orders", json!(design.collations().len())),
-            ("documents", json!(documents)),
-            ("pending_changes", json!(late)),
-            ("evaluated_at", timestamp_json(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated_at))),
+            ("documents", json!(total.map(|total| total.documents))),
+            ("limited_documents", json!(limited)),
+            ("pending_changes", json!(applied.map(|applied| reading.modseq().0.saturating_sub(applied.0)))),
+            ("evaluated_at", timestamp_json(evaluated_at)),
         ]));
     }
     let answer = Answer::list(rows);

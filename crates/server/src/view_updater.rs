@@ -71,6 +71,8 @@ struct Queues {
     next: u64,
     /// The time of the last update of each view that is updated every given number of hours.
     hourly: HashMap<(DbNumber, NoteId), Timestamp>,
+    /// The views whose formulas exceed their limits over some documents. Each was logged once.
+    limited: HashSet<(DbNumber, NoteId)>,
 }
 
 impl ViewUpdater {
@@ -196,7 +198,10 @@ impl ViewUpdater {
         let now = instance.clock.now();
         let views = reading.views()?;
         let is_there = |note| views.iter().any(|info| info.note == note);
-        self.queues().hourly.retain(|(database, note), _| *database != number || is_there(*note));
+        let mut queues = self.queues();
+        queues.hourly.retain(|(database, note), _| *database != number || is_there(*note));
+        queues.limited.retain(|(database, note)| *database != number || is_there(*note));
+        drop(queues);
         let mut later = None;
         for info in &views {
             let is_due = match info.view.design.refresh {
@@ -264,7 +269,13 @@ impl ViewUpdater {
             }
             if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        match access.view_update(info.note, &instance.build_options(), &mut report) {
+        let updated = access.view_update(info.note, &instance.build_options(), &mut report).and_then(|is_done| {
+            if is_done {
+                self.report_limited_documents(access, info)?;
+            }
+            Ok(is_done)
+        });
+        match updated {
             Ok(true) => {
                 self.counters.views.fetch_add(1, Ordering::Relaxed);
                 let mut queues = self.queues();
@@ -281,6 +292,28 @@ impl ViewUpdater {
                 tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
             }
         }
+    }
+
+    /// Logs a warning if the formulas of a view have begun to exceed their limits.
+    fn report_limited_documents(&self, access: &Access<level::Designer>, info: &ViewInfo) -> notes::Result<()> {
+        let reading = access.read()?;
+        // The view may have been deleted or changed meanwhile.
+        let Ok(view) = reading.view(info.note) else { return Ok(()) };
+        let documents = reading.view_rows(&view, 0)?.limited_documents()?;
+        let key = (access.database().number(), info.note);
+        let mut queues = self.queues();
+        if documents == 0 {
+            queues.limited.remove(&key);
+            return Ok(());
+        }
+        let is_new = queues.limited.insert(key);
+        drop(queues);
+        if is_new {
+            let path = access.database().path();
+            let view = &info.view.title;
+            tracing::warn!(target: "update", database = path, view, documents, "formulas of a view exceed their limits");
+        }
+        Ok(())
     }
 
     /// Returns the time at which a view that is updated every `hours` hours is due. Returns `None` if it has not been
@@ -387,6 +420,8 @@ async fn perform(updater: &Arc<ViewUpdater>, wanted: UpdateRequest, instance: &A
 
 #[cfg(test)]
 mod tests {
+    use base::sim::{EventRecorder, FieldForm};
+    use notes::view::note::ViewNote;
     use notes::{Database, DatabaseOptions, NewNote};
     use sample::{Sample, database_with_view};
 
@@ -454,6 +489,38 @@ mod tests {
         assert!(!requests.is_recent(database.number(), view, 2));
         requests.record_refresh(database.number(), view);
         assert!(requests.is_recent(database.number(), view, 2));
+    }
+
+    #[test]
+    fn view_with_expensive_formulas_is_logged_once() {
+        let sample = Sample::with(&["views.suppression_time=0s"]);
+        let instance = &sample.instance;
+        let updater = ViewUpdater::new(instance);
+        let database = database_with_view(instance, Refresh::Automatic, DatabaseOptions::default());
+        let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
+        let accesses = [&access];
+        let write = |change: &dyn Fn(&mut notes::Writer<'_, '_>)| {
+            let mut transaction = instance.databases.transaction(&accesses).expect("a transaction");
+            change(&mut transaction.writer(0));
+            transaction.commit().expect("committed");
+        };
+        let selection = "SELECT @While(Form = \"Memo\"; 1)".to_owned();
+        let slow = ViewNote { title: "Slow".into(), selection, ..ViewNote::default() };
+        write(&|writer| {
+            writer.view_create(&slow).expect("a view");
+        });
+        let recorder = EventRecorder::new("update", |_| FieldForm::Full);
+        let recording = recorder.start();
+        perform_due_requests(&updater, instance);
+        let lines = recorder.take();
+        let is_expected = |line: &String| line.contains("view=\"Slow\" documents=1");
+        assert!(lines.len() == 1 && lines.iter().all(is_expected), "{lines:?}");
+        write(&|writer| {
+            writer.note_create(NewNote::document(Vec::new())).expect("a document");
+        });
+        perform_due_requests(&updater, instance);
+        assert_eq!(recorder.take(), [""; 0], "it was logged before");
+        drop(recording);
     }
 
     #[test]

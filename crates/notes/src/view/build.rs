@@ -235,6 +235,8 @@ struct BuildPass<'s> {
     placed: HashMap<Unid, ViewBackRecord>,
     /// The responses whose parents were not placed yet.
     waiting: Vec<WaitingResponse>,
+    /// Number of documents whose formulas a limit has stopped.
+    limited_documents: u64,
     /// `true` if the time stopped the formulas of any document.
     time_limited: bool,
     built: BuildReport,
@@ -270,6 +272,7 @@ impl<'s> BuildPass<'s> {
             parents,
             placed: HashMap::new(),
             waiting: Vec::new(),
+            limited_documents: 0,
             time_limited: false,
             built: BuildReport::default(),
         })
@@ -326,6 +329,7 @@ impl<'s> BuildPass<'s> {
         if placed.must_be_stored() {
             self.backs.push(&header.note.to_key(), &placed.encode_view_back_record())?;
         }
+        self.limited_documents += u64::from(placed.is_limited());
         self.time_limited |= placed.is_time_limited();
         if self.parents.contains(&header.unid) {
             self.placed.insert(header.unid, placed.view_back_record());
@@ -376,8 +380,8 @@ impl<'s> BuildPass<'s> {
 
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<BuildReport> {
-        let Self { database, index, options, rows, backs, time_limited, mut built, .. } = self;
-        let state = IndexState { applied, time_limited, ..IndexState::default() }.encode();
+        let Self { database, index, options, rows, backs, limited_documents, time_limited, mut built, .. } = self;
+        let state = IndexState { applied, limited_documents, time_limited, ..IndexState::default() }.encode();
         built.spilled_bytes = rows.iter().chain([&backs]).map(ExternalSorter::spilled_bytes).sum();
         let mut batch = Batch::new();
         let engine = database.store.engine();

@@ -125,6 +125,14 @@ impl<'r> EntrySource<'r> {
         }
     }
 
+    /// Returns the number of documents whose formulas a limit has stopped, hidden ones included.
+    pub fn limited_documents(&self) -> Result<u64> {
+        match self {
+            Self::View(entries) => entries.rows().limited_documents(),
+            Self::Folder(_) => Ok(0),
+        }
+    }
+
     /// Returns the number of entries.
     pub fn count(&self) -> Result<u64> {
         match self {

@@ -164,6 +164,7 @@ const VERSION: u8 = 1;
 const SELECTED: u8 = 1;
 const HAS_READERS: u8 = 2;
 const CYCLE: u8 = 4;
+const LIMITED: u8 = 8;
 
 /// The record of a note in `viewback`: its rows in the view.
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -172,6 +173,8 @@ pub(crate) struct ViewBackRecord {
     selected: bool,
     /// `true` if the note has Readers items.
     pub(crate) restricted: bool,
+    /// `true` if a limit stopped formulas of the note.
+    pub(crate) limited: bool,
     /// The note's UNID if it is a member of a response cycle.
     pub(crate) cycle: Option<Unid>,
     /// The keys of its rows, for each order.
@@ -181,7 +184,7 @@ pub(crate) struct ViewBackRecord {
 impl ViewBackRecord {
     /// Creates the record of a note without rows.
     pub(crate) fn without_rows(orders: usize) -> Self {
-        Self { selected: false, restricted: false, cycle: None, keys: vec![Vec::new(); orders] }
+        Self { keys: vec![Vec::new(); orders], ..Self::default() }
     }
 
     pub(crate) fn has_rows(&self) -> bool {
@@ -190,11 +193,12 @@ impl ViewBackRecord {
 
     /// Returns `true` if the record must be stored.
     pub(crate) fn must_be_stored(&self) -> bool {
-        self.has_rows() || self.cycle.is_some()
+        self.has_rows() || self.cycle.is_some() || self.limited
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let head = ViewBackHead { selected: self.selected, restricted: self.restricted, cycle: self.cycle };
+        let Self { selected, restricted, limited, cycle, .. } = *self;
+        let head = ViewBackHead { selected, restricted, limited, cycle };
         head.encode(self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
@@ -214,7 +218,8 @@ impl ViewBackRecord {
                 Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(InvalidRecord)?;
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
-        Ok(Self { selected: flags & SELECTED != 0, restricted: flags & HAS_READERS != 0, cycle, keys })
+        let is_set = |flag: u8| flags & flag != 0;
+        Ok(Self { selected: is_set(SELECTED), restricted: is_set(HAS_READERS), limited: is_set(LIMITED), cycle, keys })
     }
 }
 
@@ -222,6 +227,7 @@ impl ViewBackRecord {
 struct ViewBackHead {
     selected: bool,
     restricted: bool,
+    limited: bool,
     cycle: Option<Unid>,
 }
 
@@ -231,7 +237,12 @@ impl ViewBackHead {
         K: ExactSizeIterator<Item = &'k [u8]>,
     {
         let mut out = Encoder::with_capacity(128);
-        let flags = [(self.selected, SELECTED), (self.restricted, HAS_READERS), (self.cycle.is_some(), CYCLE)];
+        let flags = [
+            (self.selected, SELECTED),
+            (self.restricted, HAS_READERS),
+            (self.cycle.is_some(), CYCLE),
+            (self.limited, LIMITED),
+        ];
         out.u8(VERSION).u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
         if let Some(unid) = self.cycle {
             out.raw(&unid.0);
@@ -283,9 +294,14 @@ impl DocumentRows {
         self.stopped == Some(BudgetExceeded::Time)
     }
 
+    /// Returns `true` if a limit stopped a formula.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.stopped.is_some()
+    }
+
     /// Returns `true` if a `viewback` record must be stored.
     pub(crate) fn must_be_stored(&self) -> bool {
-        self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
+        self.cycle.is_some() || self.is_limited() || self.rows.iter().any(|rows| !rows.is_empty())
     }
 
     fn is_restricted(&self) -> bool {
@@ -294,16 +310,22 @@ impl DocumentRows {
 
     /// Encodes the `viewback` record of the document.
     pub(crate) fn encode_view_back_record(&self) -> Vec<u8> {
-        let head = ViewBackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
+        let selected = self.selected;
+        let restricted = self.is_restricted();
+        let head = ViewBackHead { selected, restricted, limited: self.is_limited(), cycle: self.cycle };
         head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
     /// Returns the `viewback` record of the document.
     pub(crate) fn view_back_record(&self) -> ViewBackRecord {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
-        let selected = self.selected;
-        let restricted = self.is_restricted();
-        ViewBackRecord { selected, restricted, cycle: self.cycle, keys: self.rows.iter().map(keys_of).collect() }
+        ViewBackRecord {
+            selected: self.selected,
+            restricted: self.is_restricted(),
+            limited: self.is_limited(),
+            cycle: self.cycle,
+            keys: self.rows.iter().map(keys_of).collect(),
+        }
     }
 }
 

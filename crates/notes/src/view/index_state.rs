@@ -23,6 +23,8 @@ pub(crate) struct IndexState {
     /// Number of batches that were applied since the index was built. An update whose state has another number by the
     /// time that it is written would overwrite the rows of another update.
     pub(crate) batches: u64,
+    /// Number of documents whose formulas a limit has stopped.
+    pub(crate) limited_documents: u64,
     /// `true` if the time stopped the formulas of any document since the index was built.
     ///
     /// Another evaluation of such a document may have another result. So the rows that the index has cannot be computed
@@ -49,7 +51,8 @@ impl IndexState {
         let flags = [(self.time_limited, TIME_LIMITED), (self.within.is_some(), WITHIN)];
         let mut out = Encoder::with_capacity(24);
         out.u8(VERSION).u64(self.applied.0);
-        out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum()).varint(self.batches);
+        out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
+        out.varint(self.batches).varint(self.limited_documents);
         if let Some((modseq, note)) = self.within {
             out.u64(modseq.0).u32(note.0);
         }
@@ -65,6 +68,7 @@ impl IndexState {
         let applied = Modseq(input.u64()?);
         let flags = input.u8()?;
         let batches = input.varint()?;
+        let limited_documents = input.varint()?;
         let within = match flags & WITHIN {
             0 => None,
             _ => Some((Modseq(input.u64()?), NoteId(input.u32()?))),
@@ -72,7 +76,7 @@ impl IndexState {
         if within.is_some_and(|(modseq, _)| modseq <= applied) {
             return Err(InvalidRecord);
         }
-        Ok(Self { applied, within, batches, time_limited: flags & TIME_LIMITED != 0 })
+        Ok(Self { applied, within, batches, limited_documents, time_limited: flags & TIME_LIMITED != 0 })
     }
 }
 
@@ -83,7 +87,7 @@ mod tests {
     #[test]
     fn stored_form_reads_back() {
         for (time_limited, within) in [(false, None), (true, None), (false, Some((Modseq(9), NoteId(4))))] {
-            let state = IndexState { applied: Modseq(7), within, batches: 300, time_limited };
+            let state = IndexState { applied: Modseq(7), within, batches: 300, limited_documents: 2, time_limited };
             let bytes = state.encode();
             assert_eq!(IndexState::decode(&bytes), Ok(state));
             for length in 0..bytes.len() {

@@ -350,9 +350,7 @@ impl<'u> IndexUpdate<'u> {
         }
         let header = records::load_header(self.store, self.database, note)?;
         let has = self.rows_of(header.as_ref())?;
-        let after = has.view_back_record();
-        let is_changed = back != after;
-        self.backs.insert(note, (after, is_changed));
+        self.replace_view_back(note, &back, has.view_back_record());
         for ((order, had), has) in self.orders.iter_mut().zip(had.rows).zip(has.rows) {
             let had = had.into_iter().map(|(key, row)| (key, RowState::Document(row))).collect();
             order.replace(had, has)?;
@@ -388,7 +386,7 @@ impl<'u> IndexUpdate<'u> {
             if before == after {
                 continue;
             }
-            self.backs.insert(note, (after, true));
+            self.replace_view_back(note, &before, after);
             if let Some(unid) = unid {
                 queue.extend(records::load_children(self.store, self.database.number, unid)?);
             }
@@ -504,6 +502,14 @@ impl<'u> IndexUpdate<'u> {
             prepared.state = *from;
         }
         Ok(prepared)
+    }
+
+    /// Replaces the record of a note, and counts the note if a limit has stopped its formulas.
+    fn replace_view_back(&mut self, note: NoteId, before: &ViewBackRecord, after: ViewBackRecord) {
+        let count = self.state.limited_documents.saturating_sub(u64::from(before.limited));
+        self.state.limited_documents = count + u64::from(after.limited);
+        let is_changed = *before != after;
+        self.backs.insert(note, (after, is_changed));
     }
 
     /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that

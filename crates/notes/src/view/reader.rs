@@ -104,6 +104,11 @@ impl<'r> ViewReader<'r> {
         Ok(self.index.state(self.rows.rows.state())?.applied)
     }
 
+    /// Returns the number of documents whose formulas a limit has stopped, hidden ones included. They may have no row.
+    pub fn limited_documents(&self) -> Result<u64> {
+        Ok(self.index.state(self.rows.rows.state())?.limited_documents)
+    }
+
     /// Returns `true` if only a part of a transaction is in the index. Such a state has no modseq of its own.
     pub(crate) fn is_within_transaction(&self) -> Result<bool> {
         Ok(self.index.state(self.rows.rows.state())?.within.is_some())

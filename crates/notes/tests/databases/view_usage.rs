@@ -580,6 +580,40 @@ fn rows_of_stopped_formulas_are_read_and_not_computed() {
 }
 
 #[test]
+fn documents_with_expensive_formulas_are_counted() {
+    let mut world = TestServer::new();
+    let mut database = world.database(&[(BOB, AclLevel::Reader)]);
+    let loops = "@For(n := 1; n < Price; n := n + 1; 1); @Text(n)";
+    let columns = vec![sorted("Article"), Column { formula: Some(loops.into()), ..column("Loops") }];
+    let selection = "SELECT @If(Article = \"endless\"; @While(1; 1); 1)".to_owned();
+    let slow = ViewNote { selection, ..view("Slow", columns) };
+    let view = world.write(&database, ANN, |writer| writer.view_create(&slow)).expect("created");
+    let limited = |database: &Arc<Database>| {
+        refresh(database, BOB, "Slow").expect("a view");
+        assert_sound(database);
+        let access = reader(database, BOB).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(view).expect("a view");
+        reading.view_rows(&view, 0).expect("rows").limited_documents().expect("sound")
+    };
+    let mut notes = Vec::new();
+    for (article, price) in [("anchor", 10.0), ("boat", 1e9), ("endless", 10.0), ("canoe", 1e9)] {
+        let new = NewNote::document(order("", article, price));
+        notes.push(world.write(&database, ANN, |writer| writer.note_create(new)).expect("created"));
+    }
+    assert_eq!(limited(&database), 3, "one of them has no row");
+    let cheap = order("", "boat", 10.0);
+    world.write(&database, ANN, |writer| writer.note_update(notes[1], 1, &cheap, &[])).expect("changed");
+    assert_eq!(limited(&database), 2);
+    world = world.restarted();
+    database = world.databases.database_open("docs.nsf").expect("the database exists");
+    world.write(&database, ANN, |writer| writer.note_delete(notes[2])).expect("deleted");
+    assert_eq!(limited(&database), 1);
+    assert_rebuild_is_equal(&database, "Slow");
+    assert_eq!(limited(&database), 1);
+}
+
+#[test]
 fn batch_may_end_within_a_transaction() {
     let mut world = TestServer::new();
     let mut database = world.database(&[(BOB, AclLevel::Reader)]);

@@ -14,7 +14,7 @@ use notes::view::read_entries::{EntriesRequest, EntryContents, EntryRow, ReadMas
 use notes::view::reader::{Tumbler, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, Refresh as When, ViewDesign};
-use notes::{DatabaseSnapshot, FolderEntry, Marks, level};
+use notes::{AclLevel, DatabaseSnapshot, FolderEntry, Marks, level};
 use prost::Message;
 use proto::v1;
 use proto::v1::value::Kind;
@@ -126,6 +126,11 @@ impl CollectionRequest {
             unread: source.unseen_count(),
             build: progress.map(|IndexBuildProgress { done, documents }| v1::BuildProgress { done, documents }),
             totals: totals_by_column(source.grand_totals()?, found.column_count()),
+            // The number includes documents that Readers items hide, so only a Manager gets it.
+            limited_documents: match reading.grant().level() {
+                AclLevel::Manager => source.limited_documents()?,
+                _ => 0,
+            },
         };
         drop(source);
         Ok(CallOutcome::when_durable(collection, reading.ticket()))

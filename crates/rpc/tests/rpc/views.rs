@@ -76,6 +76,22 @@ async fn opening_a_small_view_builds_its_index() {
 }
 
 #[tokio::test]
+async fn manager_sees_how_many_documents_exceed_the_limits() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let bob = server.log_in("bob").await;
+    let selection = "SELECT @While(Subject = \"1\"; 1)".to_owned();
+    let slow = design("Slow", v1::ViewRefresh::Automatic).map(|design| v1::ViewDesign { selection, ..design });
+    let request = v1::CreateViewRequest { database: plan(), design: slow };
+    ann.views().create_view(request).await.expect("a manager may");
+    add(&ann, 3).await;
+    let opened = open(&ann, "Slow").await.expect("ann may read");
+    assert_eq!((opened.documents, opened.limited_documents), (2, 1));
+    let opened = open(&bob, "Slow").await.expect("bob may read");
+    assert_eq!((opened.documents, opened.limited_documents), (2, 0), "the number includes hidden documents");
+}
+
+#[tokio::test]
 async fn manual_view_waits_for_update_collection() {
     let server = TestServer::new();
     let ann = server.log_in("ann").await;
