@@ -127,20 +127,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let requests = AtomicU64::new(0);
     let strike = Strike { done: &done, requests: &requests };
     let watch = Stopwatch::start();
+    let target = &target;
+    let strike = &strike;
     let figures = thread::scope(|scope| {
         for _ in 0..connections {
-            let (target, strike) = (&target, &strike);
             scope.spawn(move || {
                 // A connection that the server ends is opened again.
                 while !strike.done.load(Ordering::Relaxed) {
                     if attack(target, strike).is_err() {
-                        thread::sleep(PAUSE);
+                        pause();
                     }
                 }
             });
         }
         let measuring = [measure_imap, measure_smtp, measure_native];
-        let threads = measuring.map(|measure| scope.spawn(|| measure(&target, watch, length)));
+        let threads = measuring.map(|measure| scope.spawn(move || measure(target, watch, length)));
         let mut figures = Measurements::default();
         let mut failed = None;
         for thread in threads {
@@ -164,6 +165,11 @@ pub fn print_attacks() {
     ATTACKS.iter().for_each(|(name, _)| println!("{name}"));
 }
 
+#[expect(clippy::disallowed_methods, reason = "a load generator waits in real time")]
+fn pause() {
+    thread::sleep(PAUSE);
+}
+
 fn log_in(target: &Target, user: usize) -> Result<ImapClient> {
     let mut client = ImapClient::connect(&target.imap)?;
     client.login(user, &target.password)?;
@@ -179,7 +185,7 @@ fn repeat_until(
     let mut figures = Measurements::default();
     while watch.elapsed() < length {
         request(&mut figures)?;
-        thread::sleep(PAUSE);
+        pause();
     }
     Ok(figures)
 }
