@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::raw::{RawConfig, RawValue, ValueSource};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, ListenAddresses, ListenPath,
-    LogFormat, LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
+    LocalSenderPolicy, LogFormat, LogLevel, NetworkList, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
 use super::units::{ByteSize, ConfigDuration};
 
@@ -279,6 +279,15 @@ configuration! {
         /// The use of SPF, DKIM and DMARC for incoming mail. With `enforce`, a message that cannot be checked now is
         /// deferred with a temporary error.
         authentication: AuthenticationPolicy = "record";
+        /// The acceptance of mail from other servers whose envelope sender or `From` is in a local domain. `verified`:
+        /// only if SPF or a DKIM signature of that domain passes. `any`: always.
+        local_senders: LocalSenderPolicy = "verified";
+        /// Servers that may send with local senders and authors without SPF or a signature, such as a backup mail
+        /// exchanger or a printer, as `address` or `address/bits`.
+        trusted_relays: NetworkList = "";
+        /// Mailing lists on other servers that have local members, as the envelope sender of their mail or its domain,
+        /// separated by commas. Their mail may have local authors if SPF of the envelope sender passes.
+        trusted_lists: String = "";
         /// Maximum idle time of a connection.
         idle_timeout: ConfigDuration = "5min" in ["5s", "1h"];
         /// Number of failed commands after which a connection is closed.

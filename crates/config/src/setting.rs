@@ -352,6 +352,71 @@ impl Setting for ListenAddresses {
     }
 }
 
+/// Networks, each an address and the number of its first bits that all addresses of the network share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NetworkList(pub Vec<(IpAddr, u8)>);
+
+impl NetworkList {
+    /// Parses an address, or an address with the length of its prefix.
+    fn parse_network(text: &str) -> Result<(IpAddr, u8), String> {
+        Self::split(text).ok_or_else(|| {
+            format!("{text:?} is not a network; write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32, separated by commas")
+        })
+    }
+
+    fn split(text: &str) -> Option<(IpAddr, u8)> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        // An IPv4 address that is mapped into IPv6 would never match: peers are compared by their IPv4 addresses.
+        let address = address.parse::<IpAddr>().ok().filter(|address| address.to_canonical() == *address)?;
+        let bits_max = address_bits(address);
+        let prefix_bits = match prefix {
+            Some(prefix) => prefix.parse().ok().filter(|bits| *bits <= bits_max)?,
+            None => bits_max,
+        };
+        Some((address, prefix_bits))
+    }
+}
+
+impl Setting for NetworkList {
+    const KIND: &'static str = "network or list of networks";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        text.split(',').map(|part| Self::parse_network(part.trim())).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn read_list(texts: &[String]) -> Result<Self, String> {
+        match texts {
+            [one] => Self::read(one),
+            _ => texts.iter().map(|text| Self::parse_network(text)).collect::<Result<_, _>>().map(Self),
+        }
+    }
+
+    fn show(&self) -> String {
+        let shown = self.0.iter().map(|(address, prefix_bits)| {
+            if *prefix_bits == address_bits(*address) {
+                address.to_string()
+            } else {
+                format!("{address}/{prefix_bits}")
+            }
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Returns the length of an address in bits.
+fn address_bits(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
 /// An optional path of a local socket. A relative path is resolved in the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListenPath(pub Option<PathBuf>);
@@ -483,6 +548,16 @@ words!(
 );
 
 words!(
+    /// The handling of mail from outside whose sender or author is in a local domain.
+    LocalSenderPolicy {
+        /// It is accepted only if SPF or a signature of the domain passes.
+        Verified = "verified",
+        /// It is accepted.
+        Any = "any",
+    }
+);
+
+words!(
     /// The use of SPF, DKIM and DMARC for incoming mail.
     AuthenticationPolicy {
         /// They are not checked.
@@ -538,6 +613,27 @@ mod tests {
         check("[2001:db8::1]:465", Some(("2001:db8::1", 465)));
         for text in [":25", "host:port", "host:0", "[::1", "[::1]x", "[host]", "a b:25", "::::", "-a", "a..b"] {
             assert!(OptionalHost::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn networks_are_addresses_with_or_without_a_prefix() {
+        let check = |text: &str, expected: &[(&str, u8)], shown: &str| {
+            let networks = NetworkList::read(text).expect("networks");
+            let parse = |(address, bits): &(&str, u8)| (address.parse().expect("an address"), *bits);
+            assert_eq!(networks.0, expected.iter().map(parse).collect::<Vec<_>>(), "{text}");
+            assert_eq!(networks.show(), shown);
+            assert_eq!(NetworkList::read(shown), Ok(networks));
+        };
+        check("", &[], "");
+        check("192.0.2.1", &[("192.0.2.1", 32)], "192.0.2.1");
+        check("10.0.0.0/8,2001:db8::/32", &[("10.0.0.0", 8), ("2001:db8::", 32)], "10.0.0.0/8, 2001:db8::/32");
+        check("0.0.0.0/0, ::1/128", &[("0.0.0.0", 0), ("::1", 128)], "0.0.0.0/0, ::1");
+        let list = NetworkList::read_list(&["10.0.0.0/8".to_owned(), "::1".to_owned()]);
+        assert_eq!(list.map(|networks| networks.0.len()), Ok(2));
+        for text in ["host", "10.0.0.0/33", "::1/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0/8", ",", "::ffff:10.0.0.1"] {
+            let refused = NetworkList::read(text).expect_err("no network");
+            assert!(refused.contains("10.0.0.0/8"), "{refused}");
         }
     }
 

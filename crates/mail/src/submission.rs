@@ -284,6 +284,12 @@ impl SubmissionService {
         }
     }
 
+    /// Returns `true` if mail for this domain is delivered here.
+    pub fn is_local_domain(&self, domain: &str) -> Result<bool, Refusal> {
+        let is_local = self.directory.domain_is_local(domain);
+        is_local.map_err(|error| self.directory_failure(&error, "Cannot look up the sender now"))
+    }
+
     /// Returns the members of a mailing list, or `None` if there is no such list. Groups that take no mail are not
     /// disclosed.
     #[must_use]

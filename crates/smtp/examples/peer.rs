@@ -32,6 +32,10 @@ impl RecipientLookup for AcceptAll {
             ResolvedAddress::remote(address, 0)
         })
     }
+
+    fn is_local_domain(&self, domain: &str) -> std::result::Result<bool, NegativeReply> {
+        Ok(domain == "b.example")
+    }
 }
 
 impl Credentials for AcceptAll {

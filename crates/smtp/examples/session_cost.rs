@@ -31,6 +31,10 @@ impl RecipientLookup for NullBackend {
     fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
         Some(self.resolve(address))
     }
+
+    fn is_local_domain(&self, _domain: &str) -> Result<bool, NegativeReply> {
+        Ok(false)
+    }
 }
 
 impl Credentials for NullBackend {

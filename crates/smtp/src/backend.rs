@@ -24,6 +24,9 @@ pub trait RecipientLookup: Send + Sync {
         None
     }
 
+    /// Returns `true` if mail for this domain is delivered here. Fails if the directory cannot be read.
+    fn is_local_domain(&self, domain: &str) -> Result<bool, NegativeReply>;
+
     /// Returns the members of a mailing list for EXPN, or `None` if the list does not exist.
     fn expand(&self, _list: &str) -> Option<Vec<String>> {
         None
@@ -64,6 +67,10 @@ impl RecipientLookup for SubmissionService {
 
     fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, NegativeReply>> {
         Some(self.resolve_cached(address)?.map_err(NegativeReply::from))
+    }
+
+    fn is_local_domain(&self, domain: &str) -> Result<bool, NegativeReply> {
+        Ok(self.is_local_domain(domain)?)
     }
 
     fn expand(&self, list: &str) -> Option<Vec<String>> {

@@ -21,11 +21,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
 use wire::{JobLabel, JobOwner, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
+use crate::auth::local_claims::LocalClaims;
 use crate::auth::results;
 use crate::auth::verify::{ClientInfo, Verifier};
 use crate::backend::{MessageAcceptor, RecipientLookup};
 use crate::error::{Error, NegativeReply, Result};
-use crate::listener_rules::{ListenerRules, PipeliningPolicy};
+use crate::listener_rules::{ListenerRules, LocalSenderPolicy, PipeliningPolicy};
 use crate::session::{AcceptedMessage, BackendRequest, BackendResponse, ConnectionAction, Session};
 
 /// Maximum capacity of a connection's buffers that is kept while they are empty.
@@ -261,7 +262,14 @@ impl ListenerServices {
             }
             BackendRequest::Login(check) => BackendResponse::Login(self.check_login(owner, check).await),
             BackendRequest::Message { submission, helo, trace_bytes } => {
-                BackendResponse::Message(match self.with_results(peer, submission, helo, trace_bytes).await {
+                let is_stranger = submission.origin.login.is_none() && !peer.loopback;
+                let arrived = ArrivedMessage { submission, helo, trace_bytes };
+                let checked = match arrived.submission.origin.protocol {
+                    ReceivedProtocol::Lmtp => Ok(arrived.submission),
+                    _ if is_stranger => self.verify_message(peer, &owner, arrived).await,
+                    _ => Ok(self.without_forged_results(arrived.submission)),
+                };
+                BackendResponse::Message(match checked {
                     Ok(submission) => self.accept_message(owner, submission).await,
                     Err(refusal) => Err(refusal),
                 })
@@ -323,35 +331,68 @@ impl ListenerServices {
         Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })
     }
 
-    /// Verifies a message. Removes forged results that claim to be this server's, and adds the true ones. Fails if the
-    /// results require a refusal of the message.
-    async fn with_results(
+    /// Removes forged results that claim to be this server's.
+    fn without_forged_results(&self, mut submission: Box<Submission>) -> Box<Submission> {
+        let message = std::mem::take(&mut submission.message);
+        submission.message = results::replace(message, &self.rules.hostname, None);
+        submission
+    }
+
+    /// Verifies a message from outside, and replaces forged results that claim to be this server's by the true ones.
+    /// Fails if the results require a refusal of the message.
+    async fn verify_message(
         &self,
         peer: &Peer,
-        mut submission: Box<Submission>,
-        helo: String,
-        trace_bytes: usize,
+        owner: &JobOwner,
+        arrived: ArrivedMessage,
     ) -> std::result::Result<Box<Submission>, NegativeReply> {
-        if submission.origin.protocol == ReceivedProtocol::Lmtp {
-            return Ok(submission);
+        let ArrivedMessage { mut submission, helo, trace_bytes } = arrived;
+        let message = Arc::new(std::mem::take(&mut submission.message));
+        let reverse_path = submission.envelope.reverse_path.clone();
+        let claims = self.local_claims(peer, owner, &reverse_path, &message).await?;
+        let mut field = None;
+        if let Some(verifier) = &self.verifier {
+            let hostname = self.rules.hostname.clone();
+            let arrival = ClientInfo { address: peer.ip(), helo, reverse_path, hostname, claims };
+            let verified = verifier.verify(arrival, Arc::clone(&message), trace_bytes).await?;
+            field = Some(verified.field);
+        } else if let Some(refusal) = claims.refusal_without_evidence() {
+            return Err(refusal);
         }
-        let is_stranger = submission.origin.login.is_none() && !peer.loopback;
-        let mut message = std::mem::take(&mut submission.message);
-        let mut header = None;
-        if let Some(verifier) = self.verifier.as_ref().filter(|_| is_stranger) {
-            let arrival = ClientInfo {
-                address: peer.ip(),
-                helo,
-                reverse_path: submission.envelope.reverse_path.clone(),
-                hostname: self.rules.hostname.clone(),
-            };
-            let shared = Arc::new(message);
-            header = Some(verifier.verify(arrival, Arc::clone(&shared), trace_bytes).await?);
-            message = Arc::unwrap_or_clone(shared);
-        }
-        submission.message = results::replace(message, &self.rules.hostname, header.as_deref());
+        let message = Arc::unwrap_or_clone(message);
+        submission.message = results::replace(message, &self.rules.hostname, field.as_deref());
         Ok(submission)
     }
+
+    /// Finds the local domains that a message claims to be from and that must be verified.
+    async fn local_claims(
+        &self,
+        peer: &Peer,
+        owner: &JobOwner,
+        reverse_path: &str,
+        message: &Arc<Vec<u8>>,
+    ) -> std::result::Result<LocalClaims, NegativeReply> {
+        let rules = Arc::clone(&self.rules);
+        if rules.local_senders == LocalSenderPolicy::Any || rules.trusted_relays.contains(peer.ip()) {
+            return Ok(LocalClaims::default());
+        }
+        let recipients = Arc::clone(&self.recipients);
+        let message = Arc::clone(message);
+        let reverse_path = reverse_path.to_owned();
+        let label = JobLabel::new(owner.clone(), "smtp", "DATA");
+        let found =
+            self.pool.run(label, move || LocalClaims::find(&reverse_path, &message, &rules, &*recipients)).await;
+        found.unwrap_or_else(|error| Err(pool_failure(&error)))
+    }
+}
+
+/// A completely received message, with the facts about its arrival that the checks need.
+struct ArrivedMessage {
+    submission: Box<Submission>,
+    /// The client's name from HELO or EHLO.
+    helo: String,
+    /// Length of this server's trace field at the beginning of the message.
+    trace_bytes: usize,
 }
 
 fn pool_failure(error: &wire::PoolError) -> NegativeReply {

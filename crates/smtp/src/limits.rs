@@ -33,6 +33,10 @@ pub const PARAMETERS_MAX: usize = 16;
 /// Maximum number of domains of a message's authors. The DMARC policy of each is looked up.
 pub const AUTHOR_DOMAINS_MAX: usize = 8;
 
+/// Maximum number of distinct domains in the `From` fields of a message from outside. Each is looked up in the
+/// directory.
+pub const CLAIMED_DOMAINS_MAX: usize = 100;
+
 /// Maximum size of a message in bytes. The rules may set a lower limit.
 pub const MESSAGE_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use base::networks::Networks;
 use sasl::Mechanism;
 
 use crate::codec::line::BareLineEndPolicy;
@@ -64,6 +65,15 @@ pub enum DisclosurePolicy {
     All,
 }
 
+/// The acceptance of messages from outside that claim to be from a local domain, in the reverse path or in `From`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalSenderPolicy {
+    /// They are accepted if SPF or a DKIM signature of the domain passes.
+    Verified,
+    /// They are accepted.
+    Any,
+}
+
 /// The offers and requirements of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListenerRules {
@@ -85,6 +95,13 @@ pub struct ListenerRules {
     pub pipelining: PipeliningPolicy,
     /// The clients to which VRFY and EXPN disclose users and list members.
     pub disclosure: DisclosurePolicy,
+    /// The acceptance of local senders and authors from clients on other machines that have not logged in.
+    pub local_senders: LocalSenderPolicy,
+    /// The clients that may use local senders and authors like clients on this machine.
+    pub trusted_relays: Networks,
+    /// The reverse paths of mailing lists, or their domains. Messages of these lists may have local authors if SPF of
+    /// the reverse path passes.
+    pub trusted_lists: Vec<String>,
     /// Maximum size of a message in bytes.
     pub message_bytes_max: usize,
     /// Maximum number of recipients of a message.
@@ -121,6 +138,9 @@ impl ListenerRules {
             line_endings: BareLineEndPolicy::Reject,
             pipelining: PipeliningPolicy::Strict,
             disclosure: DisclosurePolicy::Nothing,
+            local_senders: LocalSenderPolicy::Verified,
+            trusted_relays: Networks::default(),
+            trusted_lists: Vec::new(),
             message_bytes_max: limits::MESSAGE_BYTES_MAX,
             recipients_max: limits::RECIPIENTS_MAX,
             errors_max: limits::ERRORS_MAX,

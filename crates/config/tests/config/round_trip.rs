@@ -37,6 +37,7 @@ fn value_text(key: &ConfigKey, number: u64) -> String {
         "path or off" => ["off", "socket", "/run/doublet"][(number % 3) as usize].to_owned(),
         "host, host:port or [address]:port" => format!("[2001:db8::{:x}]:{}", number % 99, number % 9_999 + 1),
         "address, list of addresses or off" => ["off", "*:0", "localhost:0, [::1]:0"][(number % 3) as usize].to_owned(),
+        "network or list of networks" => ["", "10.0.0.0/8", "192.0.2.1, ::/0"][(number % 3) as usize].to_owned(),
         words if words.starts_with("one of ") => {
             let words: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
             words[number as usize % words.len()].to_owned()

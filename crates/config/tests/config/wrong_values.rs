@@ -17,6 +17,9 @@ fn error_of_kind(kind: &str, value: &str) -> Option<String> {
         "host, host:port or [address]:port" => {
             "is not a server; write smtp.example.net, smtp.example.net:587 or [2001:db8::1]:25".to_owned()
         }
+        "network or list of networks" => {
+            "is not a network; write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32, separated by commas".to_owned()
+        }
         "text" | "path" | "path or off" => return None,
         words if words.starts_with("one of ") => format!("is not {}", words.replace('`', "")),
         other => panic!("the test does not know values of the kind {other}"),
@@ -37,8 +40,9 @@ fn value_of_the_wrong_kind_is_refused_for_every_key() {
 }
 
 #[test]
-fn a_list_is_refused_for_every_key_except_listeners() {
-    for key in KEYS.iter().filter(|key| key.kind != "address, list of addresses or off") {
+fn a_list_is_refused_for_every_key_except_listeners_and_networks() {
+    let takes_list = ["address, list of addresses or off", "network or list of networks"];
+    for key in KEYS.iter().filter(|key| !takes_list.contains(&key.kind)) {
         let (section, name) = key.name.split_once('.').expect("a key has a section");
         for list in ["[]", "[\"1\", \"2\"]"] {
             let expected = format!("line 2: {}: this key takes one value, not a list", key.name);

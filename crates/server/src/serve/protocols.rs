@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use base::networks::{Network, Networks};
 use config::Config;
-use config::setting::AuthenticationPolicy;
+use config::setting::{AuthenticationPolicy, LocalSenderPolicy, NetworkList};
 use instance::certificate::server_name_in;
 use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
@@ -291,6 +292,12 @@ fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let is_reception = rules.role == smtp::listener_rules::ListenerRole::Reception;
     ListenerRules {
         mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
+        local_senders: match keys.local_senders {
+            LocalSenderPolicy::Verified => smtp::listener_rules::LocalSenderPolicy::Verified,
+            LocalSenderPolicy::Any => smtp::listener_rules::LocalSenderPolicy::Any,
+        },
+        trusted_relays: networks(&keys.trusted_relays),
+        trusted_lists: words(&keys.trusted_lists),
         message_bytes_max: config.limits.message_size.as_usize(),
         recipients_max: count(config.limits.recipients),
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
@@ -304,6 +311,15 @@ fn rules(config: &Config, rules: ListenerRules) -> ListenerRules {
 fn lmtp_rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     let recipients_max = usize::try_from(config.limits.recipients).unwrap_or(usize::MAX);
     ListenerRules { message_bytes_max: config.limits.message_size.as_usize(), recipients_max, ..rules }
+}
+
+fn networks(list: &NetworkList) -> Networks {
+    list.0.iter().map(|(address, prefix_bits)| Network::new(*address, *prefix_bits)).collect()
+}
+
+/// Returns the parts of a text that commas separate.
+fn words(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
@@ -405,5 +421,25 @@ mod tests {
         );
         let options = imap_options(&Sample::with(&["imap.errors=5", "imap.login_failures=7"]).instance.config);
         assert_eq!((options.errors_max, options.login_failures_max), (5, 7));
+    }
+
+    #[test]
+    fn configured_exceptions_apply_to_reception() {
+        let with = |settings: &[&str]| {
+            rules(&Sample::with(settings).instance.config, ListenerRules::reception("mx.acme.test", "acme.test"))
+        };
+        let reception = with(&[]);
+        assert_eq!(reception.local_senders, smtp::listener_rules::LocalSenderPolicy::Verified);
+        assert!(reception.trusted_lists.is_empty());
+        let reception = with(&[
+            "smtp.local_senders=any",
+            "smtp.trusted_relays=192.0.2.0/24, 2001:db8::1",
+            "smtp.trusted_lists=bounces@list.test, lists.test",
+        ]);
+        assert_eq!(reception.local_senders, smtp::listener_rules::LocalSenderPolicy::Any);
+        assert_eq!(reception.trusted_lists, ["bounces@list.test", "lists.test"]);
+        for (address, is_relay) in [("192.0.2.9", true), ("2001:db8::1", true), ("2001:db8::2", false)] {
+            assert_eq!(reception.trusted_relays.contains(address.parse().expect("an address")), is_relay, "{address}");
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! Verifies the origin of messages from other servers by SPF, DKIM, DMARC and ARC, with `mail-auth`.
 //!
 //! The result is a field for the message. It is a refusal if the message fails DMARC, the domain of the author asks for
-//! rejection (`p=reject`), and the configured policy follows it. No other result leads to a refusal here, because SPF
-//! and DKIM alone break too often in transit (RFC 7489 §10.1).
+//! rejection (`p=reject`), and the configured policy follows it. No other result about a foreign domain leads to a
+//! refusal here, because SPF and DKIM alone break too often in transit (RFC 7489 §10.1).
+//!
+//! A message that claims to be from a local domain ([`LocalClaims`]) is refused under every policy, unless SPF or a
+//! DKIM signature of an aligned domain passes. A signature counts only if it covers `From` and there is one such field.
+//! If such evidence cannot be looked up now, the message is deferred.
 //!
 //! DMARC is about the domain of the author. Under [`DmarcEnforcement::Reject`] a message must therefore have one:
 //! exactly one `From` field, in which every address can be parsed (RFC 7489 §6.6.1). Otherwise a sender could evade the
@@ -45,6 +49,7 @@ use mail_auth::{
 };
 use tokio::time::timeout;
 
+use crate::auth::local_claims::{LocalClaims, forged, is_author_name, undetermined};
 use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
@@ -72,6 +77,17 @@ pub struct ClientInfo {
     pub reverse_path: String,
     /// The name of this server.
     pub hostname: String,
+    /// The local domains that the message claims to be from and that must be verified.
+    pub claims: LocalClaims,
+}
+
+/// A message that was verified and not refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifiedMessage {
+    /// The field with the results.
+    pub field: String,
+    /// `true` if SPF of the reverse path passes, or that of the name from EHLO for `<>`.
+    pub spf_passed: bool,
 }
 
 /// Verifies messages. It is shared by all connections of a listener.
@@ -87,7 +103,7 @@ impl Verifier {
         Self { resolver, policy }
     }
 
-    /// Verifies a message. Returns the field with the results, or a refusal.
+    /// Verifies a message. Returns its results, or a refusal.
     ///
     /// The first `trace_bytes` bytes of the message, its trace field, are skipped.
     pub async fn verify(
@@ -95,14 +111,21 @@ impl Verifier {
         arrival: ClientInfo,
         message: Arc<Vec<u8>>,
         trace_bytes: usize,
-    ) -> Result<String, NegativeReply> {
+    ) -> Result<VerifiedMessage, NegativeReply> {
         let hostname = arrival.hostname.clone();
+        let claimed = arrival.claims.domains().next().map(str::to_owned);
         let verifier = Arc::clone(self);
         let checks = async move { verifier.check(&arrival, message.as_slice(), trace_bytes).await };
-        let outcome = run_with_timeout(checks).await.unwrap_or_else(VerificationResult::incomplete);
-        match outcome.refusal {
-            Some(refusal) if self.policy == DmarcEnforcement::Reject => Err(refusal),
-            _ => Ok(write(&hostname, &outcome.results)),
+        let outcome = run_with_timeout(checks).await;
+        let outcome = outcome.unwrap_or_else(|| VerificationResult::incomplete(claimed.as_deref()));
+        let by_dmarc = outcome.refusal.filter(|_| self.policy == DmarcEnforcement::Reject);
+        match (by_dmarc, outcome.claim_refusal) {
+            // A permanent refusal of one check makes a retry pointless, even if the other one asks for it.
+            (Some(refusal), Some(other)) if refusal.is_permanent() && !other.is_permanent() => Err(refusal),
+            (_, Some(refusal)) | (Some(refusal), None) => Err(refusal),
+            (None, None) => {
+                Ok(VerifiedMessage { field: write(&hostname, &outcome.results), spf_passed: outcome.spf_passed })
+            }
         }
     }
 
@@ -112,10 +135,8 @@ impl Verifier {
         let authors = author_domains(&fields, parsed.as_ref());
         if let (Err(reason), DmarcEnforcement::Reject) = (&authors, self.policy) {
             // No reply from a name server can change this result, so no lookups are made.
-            return VerificationResult {
-                results: Vec::new(),
-                refusal: Some(NegativeReply::new(550, EnhancedStatus(5, 6, 0), *reason)),
-            };
+            let refusal = NegativeReply::new(550, EnhancedStatus(5, 6, 0), *reason);
+            return VerificationResult { refusal: Some(refusal), ..VerificationResult::default() };
         }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
         let mut results = vec![spf_result(&helo).with_property("smtp.helo", &arrival.helo)];
@@ -125,31 +146,20 @@ impl Verifier {
             results.push(spf_result(&mail_from).with_property("smtp.mailfrom", &arrival.reverse_path));
             mail_from
         };
+        let spf_passed = spf.result() == SpfResult::Pass;
+        let without_dkim = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &[] };
         let Some(mut parsed) = parsed else {
-            return VerificationResult { results, refusal: None };
+            let claim_refusal = without_dkim.claim_refusal(&arrival.claims);
+            return VerificationResult { results, claim_refusal, spf_passed, refusal: None };
         };
         parsed.dkim_headers.truncate(SIGNATURES_MAX);
-        let authenticator = self.resolver.authenticator();
         let body_start = header_end(message).saturating_sub(trace_bytes);
         let is_header_clear = parsed.body_offset() == body_start && sees_fields(&parsed, &fields);
-        let dkim: Vec<DkimOutput<'_>> = if is_header_clear {
-            authenticator.verify_dkim(&parsed).await
-        } else {
-            parsed.dkim_headers.iter().map(|_| DkimOutput::perm_err(AuthError::ParseError)).collect()
-        };
-        match dkim.as_slice() {
-            [] => results.push(MethodResult::new("dkim", "none")),
-            outputs => results.extend(outputs.iter().map(dkim_result)),
-        }
-        if !parsed.ams_headers.is_empty() {
-            let arc = if is_header_clear {
-                authenticator.verify_arc(&parsed).await
-            } else {
-                ArcOutput::default().with_result(DkimResult::PermError(AuthError::ParseError))
-            };
-            results.push(MethodResult::new("arc", dkim_word(arc.result())).with_reason(dkim_reason(arc.result())));
-        }
-        let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
+        let dkim = self.check_signatures(&parsed, is_header_clear, &mut results).await;
+        let evidence = Evidence { dkim: &dkim, ..without_dkim };
+        let has_one_author_field = author_field(&parsed, &fields).is_ok();
+        let of_claims = if has_one_author_field { &evidence } else { &without_dkim };
+        let claim_refusal = of_claims.claim_refusal(&arrival.claims);
         let mut says = DmarcVerdict::Nothing;
         let domains = authors.unwrap_or_else(|reason| {
             results.push(MethodResult::new("dmarc", "none").with_reason(Some(reason)));
@@ -160,7 +170,36 @@ impl Verifier {
             results.push(result);
             says = says.stricter(of_author);
         }
-        VerificationResult { results, refusal: says.refusal() }
+        VerificationResult { results, refusal: says.refusal(), claim_refusal, spf_passed }
+    }
+
+    /// Checks the DKIM signatures and the ARC chain of a message, and adds their results. They are evaluated only if
+    /// the library sees the header as this program does. Returns the outputs of the signatures.
+    async fn check_signatures<'a>(
+        &self,
+        parsed: &'a AuthenticatedMessage<'a>,
+        is_header_clear: bool,
+        results: &mut Vec<MethodResult>,
+    ) -> Vec<DkimOutput<'a>> {
+        let authenticator = self.resolver.authenticator();
+        let dkim: Vec<DkimOutput<'_>> = if is_header_clear {
+            authenticator.verify_dkim(parsed).await
+        } else {
+            parsed.dkim_headers.iter().map(|_| DkimOutput::perm_err(AuthError::ParseError)).collect()
+        };
+        match dkim.as_slice() {
+            [] => results.push(MethodResult::new("dkim", "none")),
+            outputs => results.extend(outputs.iter().map(dkim_result)),
+        }
+        if !parsed.ams_headers.is_empty() {
+            let arc = if is_header_clear {
+                authenticator.verify_arc(parsed).await
+            } else {
+                ArcOutput::default().with_result(DkimResult::PermError(AuthError::ParseError))
+            };
+            results.push(MethodResult::new("arc", dkim_word(arc.result())).with_reason(dkim_reason(arc.result())));
+        }
+        dkim
     }
 
     /// Checks DMARC for authors of one domain.
@@ -224,21 +263,28 @@ impl Verifier {
 }
 
 /// The result of the checks.
+#[derive(Default)]
 struct VerificationResult {
     results: Vec<MethodResult>,
     /// The refusal if the author's domain asks for rejection of the message, which failed DMARC, if there is no
     /// readable author, or if this cannot be determined now.
     refusal: Option<NegativeReply>,
+    /// The refusal if the message claims to be from a local domain without evidence, or if the evidence cannot be
+    /// looked up now. It does not depend on the policy.
+    claim_refusal: Option<NegativeReply>,
+    spf_passed: bool,
 }
 
 impl VerificationResult {
-    /// Returns the outcome of checks that did not complete.
-    fn incomplete() -> Self {
+    /// Returns the outcome of checks that did not complete, for a message that claims to be from this local domain.
+    fn incomplete(claimed: Option<&str>) -> Self {
         let unknown = |method| MethodResult::new(method, "temperror").with_reason(Some("the check did not finish"));
         let text = "The origin of the message cannot be checked now, try again later";
         Self {
             results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
             refusal: Some(NegativeReply::new(451, EnhancedStatus(4, 7, 0), text)),
+            claim_refusal: claimed.map(undetermined),
+            spf_passed: false,
         }
     }
 }
@@ -261,6 +307,7 @@ async fn run_with_timeout(
 }
 
 /// Evidence in favor of a message.
+#[derive(Clone, Copy)]
 struct Evidence<'a> {
     spf: &'a SpfOutput,
     /// The domain checked by `spf`.
@@ -269,16 +316,50 @@ struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// Returns the refusal of a message for which there is no evidence that the local domains permit it.
+    ///
+    /// A permanent refusal takes precedence over one that asks for a retry.
+    fn claim_refusal(&self, claims: &LocalClaims) -> Option<NegativeReply> {
+        let refusal = |domain: &str| {
+            if self.is_incomplete_for(domain) { undetermined(domain) } else { forged(domain) }
+        };
+        let is_forged = |domain: &&String| !self.verifies(domain);
+        let of_sender = claims.sender.iter().filter(is_forged).map(|domain| refusal(domain));
+        let of_authors = claims.authors.iter().filter(is_forged).filter_map(|domain| match self.spf.result() {
+            SpfResult::Pass if claims.is_from_list => None,
+            SpfResult::TempError if claims.is_from_list => Some(undetermined(domain)),
+            _ => Some(refusal(domain)),
+        });
+        let mut refusals: Vec<NegativeReply> = of_sender.chain(of_authors).collect();
+        refusals.sort_by_key(|refusal| !refusal.is_permanent());
+        refusals.into_iter().next()
+    }
+
+    /// Returns `true` if SPF or a signature of an aligned domain passes.
+    fn verifies(&self, domain: &str) -> bool {
+        let is_signed = |output: &DkimOutput<'_>| {
+            let covers_author = |signed: &[String]| signed.iter().any(|name| name.eq_ignore_ascii_case("from"));
+            let is_from_domain =
+                output.signature().is_some_and(|of| are_aligned(&of.d, domain) && covers_author(&of.h));
+            *output.result() == DkimResult::Pass && is_from_domain
+        };
+        (self.spf.result() == SpfResult::Pass && are_aligned(self.spf_domain, domain))
+            || self.dkim.iter().any(is_signed)
+    }
+
     /// Returns `true` if evidence in favor of this author's domain could not be looked up.
     fn is_incomplete_for(&self, author: &str) -> bool {
-        let is_aligned = |domain: &str| {
-            organizational_domain(&domain.to_lowercase()) == organizational_domain(&author.to_lowercase())
-        };
         let is_hidden = |output: &DkimOutput<'_>| {
-            dkim_word(output.result()) == "temperror" && output.signature().is_some_and(|of| is_aligned(&of.d))
+            dkim_word(output.result()) == "temperror" && output.signature().is_some_and(|of| are_aligned(&of.d, author))
         };
-        (self.spf.result() == SpfResult::TempError && is_aligned(self.spf_domain)) || self.dkim.iter().any(is_hidden)
+        (self.spf.result() == SpfResult::TempError && are_aligned(self.spf_domain, author))
+            || self.dkim.iter().any(is_hidden)
     }
+}
+
+/// Returns `true` if two domains belong to the same organization.
+fn are_aligned(one: &str, two: &str) -> bool {
+    organizational_domain(&one.to_lowercase()) == organizational_domain(&two.to_lowercase())
 }
 
 /// The information about a message that name servers did not provide.
@@ -348,12 +429,6 @@ fn author_field<'a>(parsed: &AuthenticatedMessage<'_>, fields: &[HeaderField<'a>
         ([value], [other]) if value == other => Ok(*value),
         _ => Err("The message has several From fields"),
     }
-}
-
-/// Returns `true` if the library takes a field with this name for `From`. It ignores white space within names.
-fn is_author_name(name: &[u8]) -> bool {
-    let letters = name.iter().filter(|byte| !byte.is_ascii_whitespace());
-    letters.map(u8::to_ascii_lowercase).eq(*b"from")
 }
 
 /// Returns the distinct domains of a message's authors, or the reason why they cannot be determined.
@@ -522,15 +597,19 @@ mod tests {
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX);
         assert!(run_with_timeout(async { panic!("a fault of the library") }).await.is_none());
         assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic ends the check immediately");
-        assert!(run_with_timeout(async { VerificationResult { results: Vec::new(), refusal: None } }).await.is_some());
+        assert!(run_with_timeout(async { VerificationResult::default() }).await.is_some());
     }
 
     #[test]
     fn unfinished_checks_are_a_temporary_failure() {
-        let outcome = VerificationResult::incomplete();
+        let outcome = VerificationResult::incomplete(None);
+        assert_eq!(outcome.claim_refusal, None);
         assert!(outcome.results.iter().all(|result| result.result == "temperror"));
         let refusal = outcome.refusal.expect("the message is deferred");
         assert_eq!(refusal.to_string(), "451 4.7.0 The origin of the message cannot be checked now, try again later");
+        let refusal = VerificationResult::incomplete(Some("b.example")).claim_refusal.expect("the claim is unknown");
+        let text = "451 4.7.0 Cannot verify now that b.example permits this message, try again later";
+        assert_eq!(refusal.to_string(), text);
     }
 
     #[test]

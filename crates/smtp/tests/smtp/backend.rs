@@ -3,7 +3,8 @@
 //! alice and bob are local users. carol is disabled, full is over quota, and later cannot be looked up. Every password
 //! is `secret`, and SCRAM-SHA-256 plays the example of RFC 7677 for alice. Mail from `refuse@` is refused, mail from
 //! `lost@` does not become durable, and mail of 90,000 bytes or more exceeds the capacity. Over LMTP, recipients whose
-//! name begins with `late` are refused after the message data.
+//! name begins with `late` are refused after the message data. `broken.example` is local as well, and whether
+//! `later.example` is local cannot be looked up.
 
 use std::sync::Mutex;
 
@@ -43,6 +44,13 @@ impl RecipientLookup for MemoryBackend {
                 Ok(ResolvedAddress::local(vec![DeliveryTarget::Remote(address)], 0))
             }
             _ => Err(Refused::UnknownRecipient.into()),
+        }
+    }
+
+    fn is_local_domain(&self, domain: &str) -> Result<bool, NegativeReply> {
+        match domain {
+            "later.example" => Err(NegativeReply::temporary()),
+            _ => Ok(["b.example", "xn--mller-kva.example", "broken.example"].contains(&domain)),
         }
     }
 

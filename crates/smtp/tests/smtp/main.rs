@@ -1,5 +1,5 @@
-//! Tests of this crate through its public API: dialogues, smuggling, headers, network, name servers, debug events,
-//! fuzzing.
+//! Tests of this crate through its public API: dialogues, smuggling, headers, local senders, network, name servers,
+//! debug events, fuzzing.
 
 mod backend;
 mod debug_log;
@@ -7,6 +7,7 @@ mod dialogues;
 mod dns;
 mod fuzz;
 mod headers;
+mod local_senders;
 mod loopback;
 mod results;
 mod smuggling;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base::sim::SeededRandom;
 use dkim::key::{Algorithm, PrivateKey, key_record};
 use dkim::sign::Signer;
+use smtp::auth::local_claims::LocalClaims;
 use smtp::auth::verify::{ClientInfo, DmarcEnforcement, Verifier};
-
 use smtp::dns::Resolver;
 
 use crate::dns::{Zone, silent_resolver};
@@ -35,8 +35,18 @@ async fn results(zone: Zone, policy: DmarcEnforcement, client: (&str, &str), mes
 async fn results_with_resolver(
     resolver: Resolver,
     policy: DmarcEnforcement,
+    client: (&str, &str),
+    message: &str,
+) -> String {
+    results_with_claims(resolver, policy, client, message, LocalClaims::default()).await
+}
+
+async fn results_with_claims(
+    resolver: Resolver,
+    policy: DmarcEnforcement,
     (address, from): (&str, &str),
     message: &str,
+    claims: LocalClaims,
 ) -> String {
     let verifier = Arc::new(Verifier::new(resolver, policy));
     let arrival = ClientInfo {
@@ -44,11 +54,12 @@ async fn results_with_resolver(
         helo: "client.author.example".to_owned(),
         reverse_path: from.to_owned(),
         hostname: "mx.b.example".to_owned(),
+        claims,
     };
     let trace = "Received: from x\r\n";
     let whole = Arc::new(format!("{trace}{message}").into_bytes());
     match verifier.verify(arrival, whole, trace.len()).await {
-        Ok(field) => field.replace("\r\n\t", " ").trim_end().to_owned(),
+        Ok(verified) => verified.field.replace("\r\n\t", " ").trim_end().to_owned(),
         Err(refusal) => refusal.to_string(),
     }
 }
@@ -136,8 +147,12 @@ async fn silent_name_server_defers_the_message() {
     let reason = "temperror reason=\"the check did not finish\"";
     let expected = format!("Authentication-Results: mx.b.example; spf={reason}; dkim={reason}; dmarc={reason}");
     assert_eq!(recorded, expected);
-    let illegible = results_with_resolver(resolver, DmarcEnforcement::Reject, client, "Subject: x\r\n\r\n").await;
+    let illegible =
+        results_with_resolver(resolver.clone(), DmarcEnforcement::Reject, client, "Subject: x\r\n\r\n").await;
     assert!(illegible.starts_with("550 5.6.0"), "{illegible}");
+    let claims = LocalClaims { authors: vec!["author.example".to_owned()], ..LocalClaims::default() };
+    let claimed = results_with_claims(resolver, DmarcEnforcement::Record, client, MESSAGE, claims).await;
+    assert_eq!(claimed, "451 4.7.0 Cannot verify now that author.example permits this message, try again later");
 }
 
 #[tokio::test]
