@@ -340,6 +340,9 @@ impl ListenerServices {
 
     /// Verifies a message from outside, and replaces forged results that claim to be this server's by the true ones.
     /// Fails if the results require a refusal of the message.
+    ///
+    /// The parameters of delivery reports are removed unless SPF passes. The reports of forged senders would reach
+    /// strangers, with a text and at a rate that the forger determines.
     async fn verify_message(
         &self,
         peer: &Peer,
@@ -351,13 +354,18 @@ impl ListenerServices {
         let reverse_path = submission.envelope.reverse_path.clone();
         let claims = self.local_claims(peer, owner, &reverse_path, &message).await?;
         let mut field = None;
+        let mut spf_passed = false;
         if let Some(verifier) = &self.verifier {
             let hostname = self.rules.hostname.clone();
             let arrival = ClientInfo { address: peer.ip(), helo, reverse_path, hostname, claims };
             let verified = verifier.verify(arrival, Arc::clone(&message), trace_bytes).await?;
             field = Some(verified.field);
+            spf_passed = verified.spf_passed;
         } else if let Some(refusal) = claims.refusal_without_evidence() {
             return Err(refusal);
+        }
+        if !spf_passed {
+            submission.envelope.remove_report_parameters();
         }
         let message = Arc::unwrap_or_clone(message);
         submission.message = results::replace(message, &self.rules.hostname, field.as_deref());

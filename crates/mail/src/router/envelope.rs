@@ -97,6 +97,17 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Removes the parameters of delivery reports (RFC 3461), except requests for no report. The sender receives the
+    /// reports that it would receive without them.
+    pub fn remove_report_parameters(&mut self) {
+        self.envelope_id = None;
+        self.return_content = ReturnContent::Unspecified;
+        for recipient in &mut self.recipients {
+            recipient.notify = recipient.notify.filter(|notify| *notify == Notify::NEVER);
+            recipient.original = None;
+        }
+    }
+
     /// Appends all fields except the recipients.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         let ret = match self.return_content {

@@ -35,7 +35,7 @@ fn zone() -> Zone {
         .txt(&record.name, &record.text)
 }
 
-async fn verifier(policy: DmarcEnforcement) -> Option<Arc<Verifier>> {
+pub async fn verifier(policy: DmarcEnforcement) -> Option<Arc<Verifier>> {
     Some(Arc::new(Verifier::new(zone().serve().await, policy)))
 }
 

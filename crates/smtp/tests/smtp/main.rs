@@ -1,5 +1,5 @@
-//! Tests of this crate through its public API: dialogues, smuggling, headers, local senders, network, name servers,
-//! debug events, fuzzing.
+//! Tests of this crate through its public API: dialogues, smuggling, headers, local senders, parameters of reports,
+//! network, name servers, debug events, fuzzing.
 
 mod backend;
 mod debug_log;
@@ -9,5 +9,6 @@ mod fuzz;
 mod headers;
 mod local_senders;
 mod loopback;
+mod report_parameters;
 mod results;
 mod smuggling;
