@@ -19,6 +19,7 @@ pub mod name;
 pub mod networks;
 pub mod random;
 pub mod sim;
+pub mod special_addresses;
 pub mod sync;
 pub mod time;
 pub mod uid_set;

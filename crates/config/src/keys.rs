@@ -323,6 +323,9 @@ configuration! {
         smart_host_password_file: OptionalPath = "";
         /// Requires TLS and a valid certificate for mail to the smart host. A smart host on this machine is exempt.
         smart_host_verify: bool = "true";
+        /// Private and reserved networks to which mail is sent, as `address` or `address/bits`. Mail to other addresses
+        /// that are not public, such as `[127.0.0.1]`, is refused. The smart host is exempt.
+        special_networks: NetworkList = "";
         /// The trusted root certificates for verifying the smart host, in one PEM file.
         roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
         /// Maximum number of simultaneous outgoing connections. Slow destinations get half of them together.

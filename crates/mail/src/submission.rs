@@ -37,8 +37,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use base::hex;
 use base::line_ends::normalize_line_ends;
+use base::networks::Networks;
+use base::special_addresses::is_permitted;
+use base::{address_literal, hex};
 use directory::{Directory, Person};
 
 use crate::error::Error;
@@ -82,6 +84,8 @@ pub struct SubmissionOptions {
     pub message_bytes_max: u64,
     /// Maximum number of recipients of a message.
     pub recipients_max: usize,
+    /// The special-purpose addresses to which mail may be sent.
+    pub special_networks: Networks,
 }
 
 /// The services around submission. The server signs, logs and counts; the tests record.
@@ -276,6 +280,7 @@ impl SubmissionService {
     pub fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
         let generation = self.directory.generation();
         let answer = resolution::to_resolved_address(self.directory.resolve_cached(address)?, address, generation);
+        let answer = answer.and_then(|resolved| self.check_destination(resolved));
         let has_quota =
             |target: &DeliveryTarget| matches!(target, DeliveryTarget::Local(mailbox) if mailbox.quota_bytes.is_some());
         match answer {
@@ -396,7 +401,19 @@ impl SubmissionService {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address);
         let failed = |error| self.directory_failure(&error, "Cannot look up the recipient now");
-        resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)
+        self.check_destination(resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)?)
+    }
+
+    /// Refuses an address whose domain is the literal of a special-purpose address, such as `[127.0.0.1]`. The names of
+    /// other domains are resolved later, and the transfer checks their addresses.
+    fn check_destination(&self, resolved: ResolvedAddress) -> Result<ResolvedAddress, Refusal> {
+        let is_refused = |target: &DeliveryTarget| {
+            let DeliveryTarget::Remote(address) = target else { return false };
+            let literal = address.rsplit_once('@').and_then(|(_, domain)| address_literal::parse(domain));
+            literal.is_some_and(|address| !is_permitted(address, &self.options.special_networks))
+        };
+        let is_refused = !resolved.is_local() && resolved.targets().iter().any(is_refused);
+        if is_refused { Err(Refusal::Destination) } else { Ok(resolved) }
     }
 
     fn is_full(&self, mail_file: &str) -> bool {

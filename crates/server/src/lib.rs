@@ -4,6 +4,7 @@
 //! ([`instance`]). Administration commands for a running server come through [`admin::control`].
 
 pub mod admin_http;
+mod configured_networks;
 pub mod counters;
 pub mod database_creator;
 pub mod limits;

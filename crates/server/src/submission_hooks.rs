@@ -14,6 +14,7 @@ use mail::router::{AcceptOutcome, Envelope};
 use mail::submission::{Origin, Refusal, SubmissionHooks, SubmissionOptions, SubmissionService};
 use tokio::sync::Notify;
 
+use crate::configured_networks::networks;
 use crate::counters::MailCounters;
 
 /// Signs, logs and counts submitted messages.
@@ -46,6 +47,7 @@ pub fn submission_service(
         },
         message_bytes_max: limits.message_size.0,
         recipients_max: usize::try_from(limits.recipients).unwrap_or(usize::MAX),
+        special_networks: networks(&instance.config.router.special_networks),
     };
     let directory = Arc::clone(&instance.directory);
     SubmissionService::new(
@@ -135,5 +137,13 @@ mod tests {
         let sample = Sample::with(&["submission.sender=any"]);
         let service = submission_service(&sample.instance, &Arc::default(), &Arc::new(Notify::new()));
         assert_eq!(service.check_sender("CN=ann/O=acme.test", "bob@acme.test"), Ok(()));
+    }
+
+    #[test]
+    fn configured_networks_may_receive_mail() {
+        let sample = Sample::with(&["router.special_networks=10.0.0.0/8"]);
+        let service = submission_service(&sample.instance, &Arc::default(), &Arc::new(Notify::new()));
+        assert!(service.resolve("x@[10.1.2.3]").is_ok());
+        assert_eq!(service.resolve("x@[127.0.0.1]").err(), Some(Refusal::Destination));
     }
 }

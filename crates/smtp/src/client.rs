@@ -25,6 +25,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::networks::Networks;
 use base::{Clock, Random};
 use mail::router::{Recipient, ReturnContent};
 use tokio::time::{Instant, timeout_at};
@@ -76,6 +77,9 @@ pub struct SmtpClientOptions {
     pub own_names: Vec<String>,
     /// The port of other servers. It is 25 except in tests.
     pub port: u16,
+    /// The special-purpose addresses to which mail is sent. No connections are made to others of them, except to a
+    /// configured host.
+    pub special_networks: Networks,
     /// The security of connections to mail exchangers.
     pub security: Security,
     /// The handling of 8-bit data if the next server does not offer 8BITMIME.
@@ -98,6 +102,7 @@ impl SmtpClientOptions {
             hostname: hostname.to_owned(),
             own_names: Vec::new(),
             port: 25,
+            special_networks: Networks::default(),
             security: Security::Opportunistic,
             eight_bit: EightBitPolicy::Bounce,
             timeouts: Timeouts::default(),

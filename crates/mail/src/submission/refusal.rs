@@ -15,6 +15,9 @@ pub enum Refusal {
     /// The recipient's address is not valid.
     #[error("{0}")]
     InvalidRecipient(directory::AddressError),
+    /// The domain of the recipient's address is the literal of a special-purpose address.
+    #[error("Mail to private or reserved addresses is not permitted")]
+    Destination,
     /// The address exists and cannot receive mail. The text states why.
     #[error("{0}")]
     NotForMail(String),
@@ -61,6 +64,7 @@ impl Refusal {
             Self::UnknownRecipient => (550, (5, 1, 1)),
             Self::RecipientDisabled => (550, (5, 2, 1)),
             Self::InvalidRecipient(_) => (553, (5, 1, 3)),
+            Self::Destination => (550, (5, 1, 2)),
             Self::NotForMail(_) => (550, (5, 2, 4)),
             Self::MailboxFull => (452, (4, 2, 2)),
             Self::RecipientCount(_) => (452, (4, 5, 3)),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use base::networks::Network;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Random};
 use directory::{Directory, GroupKind, NewGroup, NewUser, PersonChange};
@@ -78,6 +79,7 @@ impl World {
             senders,
             message_bytes_max: 100_000,
             recipients_max: 3,
+            special_networks: Networks::from_iter([Network::v4([10, 1, 0, 0], 16)]),
         };
         let hooks = Arc::clone(&records) as Arc<dyn SubmissionHooks>;
         let service = SubmissionService::new(directory.clone(), mail.clone(), router.clone(), hooks, options);
@@ -178,6 +180,12 @@ fn addresses_resolve_to_targets_or_refusals() {
     check("empty@acme.test", Err(550));
     check("leavers@acme.test", Err(550));
     check("no address", Err(553));
+    check("x@[8.8.8.8]", Ok((false, 1)));
+    check("x@[10.1.2.3]", Ok((false, 1)));
+    for special in ["x@[127.0.0.1]", "x@[10.2.0.0]", "x@[IPv6:::1]", "\"x@y\"@[ipv6:fd00::1]"] {
+        assert_eq!(world.service.resolve(special).err(), Some(Refusal::Destination), "{special}");
+    }
+    assert_eq!(Refusal::Destination.codes(), (550, (5, 1, 2)));
     assert_eq!(world.service.list_members("team@acme.test").map(|members| members.len()), Some(3));
     assert_eq!(world.service.list_members("ann@acme.test"), None);
     assert_eq!(world.service.list_members("leavers@acme.test"), None, "a deny list is no mailing list");
@@ -186,7 +194,9 @@ fn addresses_resolve_to_targets_or_refusals() {
 #[test]
 fn a_cached_answer_equals_the_full_one() {
     let world = World::new();
-    for address in ["ann@acme.test", "bob@acme.test", "eve@acme.test", "x@far.test", "team@acme.test", "x"] {
+    let remote = ["x@far.test", "x@[8.8.8.8]", "x@[127.0.0.1]"];
+    for address in ["ann@acme.test", "bob@acme.test", "eve@acme.test", "team@acme.test", "x"].into_iter().chain(remote)
+    {
         let full = world.service.resolve(address).map(|resolved| resolved.targets().to_vec());
         let cached = world.service.resolve_cached(address);
         let needs_read = address.starts_with("bob") || address.starts_with("team");

@@ -50,6 +50,7 @@ pub(crate) fn submission_error(refused: RefusedRequest) -> Error {
         Refusal::UnknownRecipient
         | Refusal::RecipientDisabled
         | Refusal::InvalidRecipient(_)
+        | Refusal::Destination
         | Refusal::NotForMail(_) => ("recipient", Code::InvalidArgument),
         Refusal::TooLarge | Refusal::RecipientCount(_) => ("limit", Code::ResourceExhausted),
         Refusal::MailboxFull => ("mailbox-full", Code::ResourceExhausted),

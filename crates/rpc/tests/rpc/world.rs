@@ -204,6 +204,7 @@ fn submissions(directory: &Arc<Directory>, mail: &Arc<MailStore>) -> Arc<Submiss
         senders: SenderPolicy::Own,
         message_bytes_max: 100_000,
         recipients_max: 3,
+        special_networks: base::networks::Networks::default(),
     };
     let hooks: Arc<dyn SubmissionHooks> = Arc::new(NoHooks);
     SubmissionService::new(Arc::clone(directory), Arc::clone(mail), router, hooks, options)

@@ -3,9 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use base::networks::{Network, Networks};
 use config::Config;
-use config::setting::{AuthenticationPolicy, LocalSenderPolicy, NetworkList};
+use config::setting::{AuthenticationPolicy, LocalSenderPolicy};
 use instance::certificate::server_name_in;
 use instance::data_folder::read_limited;
 use instance::limits::FILE_BYTES_MAX;
@@ -19,6 +18,7 @@ use smtp::listener_rules::{ListenerRules, StartTlsPolicy};
 use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 
 use super::{ServeError, Server, tls_handshake};
+use crate::configured_networks::networks;
 use crate::database_creator::TemplateDatabaseCreator;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
@@ -313,10 +313,6 @@ fn lmtp_rules(config: &Config, rules: ListenerRules) -> ListenerRules {
     ListenerRules { message_bytes_max: config.limits.message_size.as_usize(), recipients_max, ..rules }
 }
 
-fn networks(list: &NetworkList) -> Networks {
-    list.0.iter().map(|(address, prefix_bits)| Network::new(*address, *prefix_bits)).collect()
-}
-
 /// Returns the parts of a text that commas separate.
 fn words(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -349,6 +345,7 @@ fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
     let keys = &server.instance.config.router;
     let mut options = SmtpClientOptions::new(&server.instance.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
+    options.special_networks = networks(&keys.special_networks);
     SmtpClient::new(
         options,
         resolver(&server.instance.config)?,

@@ -4,9 +4,15 @@
 //! among the mail exchangers, only those with a better preference are tried; if there are none, the message would
 //! return to this server, which is a mail loop. Exchangers of equal preference are tried in random order, so that they
 //! share the load.
+//!
+//! Special-purpose addresses, such as private ones, are left out unless the options permit them: users must not be able
+//! to make this server connect to the machines of its own network. The resolved addresses are checked, and the
+//! connection is made to these addresses, so a name server cannot answer differently later. A configured host is
+//! exempt.
 
 use std::net::{IpAddr, SocketAddr};
 
+use base::special_addresses::is_permitted;
 use base::{Random, address_literal};
 
 use crate::client::connection::TransferError;
@@ -53,7 +59,10 @@ pub(crate) async fn targets(
             Ok(addresses.into_iter().map(target).collect())
         }
         NextHop::Domain(domain) => match address_literal::parse(domain) {
-            Some(address) => Ok(vec![exchanger_target(&address.to_string(), address, options)]),
+            Some(address) if is_permitted(address, &options.special_networks) => {
+                Ok(vec![exchanger_target(&address.to_string(), address, options)])
+            }
+            Some(_) => Err(special_destination()),
             None => domain_targets(domain, options, resolver, random).await,
         },
     }
@@ -105,9 +114,13 @@ async fn domain_targets(
     }
     let mut targets = Vec::new();
     let mut failure = None;
+    let mut has_special = false;
     for exchanger in exchangers.iter().filter(|exchanger| !exchanger.name.is_empty()) {
         match resolver.addresses(&exchanger.name).await {
-            Ok(addresses) => {
+            Ok(mut addresses) => {
+                let found = addresses.len();
+                addresses.retain(|address| is_permitted(*address, &options.special_networks));
+                has_special |= addresses.len() < found;
                 targets
                     .extend(addresses.into_iter().map(|address| exchanger_target(&exchanger.name, address, options)));
             }
@@ -121,14 +134,14 @@ async fn domain_targets(
             break;
         }
     }
-    match failure {
-        Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(lookup_failure(error)),
-        Some(_) if targets.is_empty() => Err(TransferError::permanent(
-            EnhancedStatus(5, 4, 4),
-            "none of the domain's mail exchangers has an address",
-        )),
-        _ => Ok(targets),
+    if !targets.is_empty() {
+        return Ok(targets);
     }
+    Err(match failure {
+        Some(error @ LookupError::Temporary(_)) => lookup_failure(error),
+        _ if has_special => special_destination(),
+        _ => TransferError::permanent(EnhancedStatus(5, 4, 4), "none of the domain's mail exchangers has an address"),
+    })
 }
 
 fn exchanger_target(name: &str, address: IpAddr, options: &SmtpClientOptions) -> ServerAddress {
@@ -139,6 +152,14 @@ fn exchanger_target(name: &str, address: IpAddr, options: &SmtpClientOptions) ->
         login: None,
         protocol: ClientProtocol::Smtp,
     }
+}
+
+/// Returns the failure of a destination that has only special-purpose addresses.
+fn special_destination() -> TransferError {
+    TransferError::permanent(
+        EnhancedStatus(5, 4, 4),
+        "the destination has only private or reserved addresses, to which this server does not send mail",
+    )
 }
 
 fn lookup_failure(error: LookupError) -> TransferError {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base::networks::{Network, Networks};
 use base::sim::{SeededRandom, SimClock};
 use mail::router::{Notify, Recipient, ReturnContent};
 use mail::submission::Submission;
@@ -144,6 +145,7 @@ async fn start_listener(change: impl FnOnce(&mut ListenerRules), handshake: Hand
 pub async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut SmtpClientOptions)) -> SmtpClient {
     let mut options = SmtpClientOptions::new("out.c.example");
     options.port = port;
+    options.special_networks = Networks::from_iter([Network::v4([127, 0, 0, 0], 8)]);
     change(&mut options);
     let clock = Arc::new(SimClock::new());
     let random = Arc::new(SeededRandom::new(1));
@@ -337,7 +339,15 @@ async fn unreachable_domain_reports_reason() {
         .host("bare.example", "127.0.0.1")
         .host("closed.example", "127.0.0.77")
         .mx("second.example", 10, "closed.example")
-        .mx("second.example", 20, "mx.b.example");
+        .mx("second.example", 20, "mx.b.example")
+        .mx("private.example", 10, "inside.example")
+        .mx("mixed.example", 10, "inside.example")
+        .mx("mixed.example", 20, "mx.b.example")
+        .mx("unknown.example", 10, "inside.example")
+        .mx("unknown.example", 20, "x.broken.example")
+        .host("inside.example", "10.0.0.1")
+        .host("inside.example", "fd00::1")
+        .host("inside.example", "64:ff9b::10.0.0.1");
     let transfer =
         transfer(zone, site.address.port(), |options| options.timeouts.connect = Duration::from_secs(5)).await;
     let to = recipients(&["alice@b.example"]);
@@ -352,10 +362,33 @@ async fn unreachable_domain_reports_reason() {
         ("second.example", "+ 250"),
         ("[127.0.0.1]", "+ 250"),
         ("[127.0.0.77]", "? 4.4.1"),
+        ("private.example", "! 5.4.4 the destination has only private or reserved addresses"),
+        ("inside.example", "! 5.4.4 the destination has only private or reserved addresses"),
+        ("mixed.example", "+ 250"),
+        ("unknown.example", "? 4.4.3"),
+        ("[10.0.0.1]", "! 5.4.4"),
+        ("[IPv6:::ffff:10.0.0.1]", "! 5.4.4"),
+        ("[169.254.169.254]", "! 5.4.4"),
     ] {
         let outcomes = short(&transfer.send(&NextHop::Domain(domain.to_owned()), &outgoing(&to, MESSAGE)).await);
         assert!(outcomes[0].starts_with(expected), "{domain}: {outcomes:?}");
     }
+}
+
+#[tokio::test]
+async fn special_addresses_are_refused_except_for_a_configured_host() {
+    let site = start_server(|_| {}).await;
+    let port = site.address.port();
+    let transfer = transfer(zone(), port, |options| options.special_networks = Networks::default()).await;
+    let to = recipients(&["alice@b.example"]);
+    for domain in ["b.example", "[127.0.0.1]"] {
+        let outcomes = short(&transfer.send(&NextHop::Domain(domain.to_owned()), &outgoing(&to, MESSAGE)).await);
+        assert!(outcomes[0].starts_with("! 5.4.4"), "{domain}: {outcomes:?}");
+    }
+    let name = "mx.b.example".to_owned();
+    let host = SmartHost { name, port, security: Security::Clear, login: None, protocol: ClientProtocol::Smtp };
+    let outcomes = transfer.send(&NextHop::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(short(&outcomes), ["+ 250 2.0.0 Ok: queued as Q1"]);
 }
 
 #[tokio::test]

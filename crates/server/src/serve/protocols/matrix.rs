@@ -41,7 +41,7 @@ const SENDERS: [&str; 9] = [
 ];
 
 /// The recipients in RCPT TO. Each has a row.
-const RECIPIENTS: [&str; 19] = [
+const RECIPIENTS: [&str; 20] = [
     "bob@acme.test",
     "bob.alias@acme.test",
     "team@acme.test",
@@ -56,6 +56,7 @@ const RECIPIENTS: [&str; 19] = [
     "postmaster",
     "bob",
     "dora@elsewhere.test",
+    "root@[8.8.8.8]",
     "root@[192.0.2.1]",
     "@acme.test:dora@elsewhere.test",
     "dora%elsewhere.test@acme.test",
