@@ -25,8 +25,6 @@
 //!
 //! Not included: counts are not kept across a restart and not shared between servers.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -410,45 +408,8 @@ fn delay(schedule: &DelaySchedule, failures: u32) -> Duration {
     schedule.delay_first.saturating_mul(factor).min(schedule.delay_max)
 }
 
-/// A map of bounded size that drops the least recently used entry.
-struct LruMap<K> {
-    entries: HashMap<K, (u64, FailureCount)>,
-    /// Keys by the time of their last use. The times are distinct.
-    order: BTreeMap<u64, K>,
-    uses: u64,
-    entries_max: usize,
-}
-
-impl<K: Hash + Eq + Clone> LruMap<K> {
-    fn new(entries_max: usize) -> Self {
-        Self { entries: HashMap::new(), order: BTreeMap::new(), uses: 0, entries_max: entries_max.max(1) }
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    fn peek(&self, key: &K) -> Option<&FailureCount> {
-        self.entries.get(key).map(|(_, count)| count)
-    }
-
-    /// Returns the count of a key and marks it as used. Creates the count if it does not exist.
-    fn entry(&mut self, key: &K) -> &mut FailureCount {
-        self.uses += 1;
-        let used = self.uses;
-        if let Some((before, _)) = self.entries.get(key) {
-            self.order.remove(before);
-        } else if self.entries.len() >= self.entries_max
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.entries.remove(&oldest);
-        }
-        self.order.insert(used, key.clone());
-        let (last, count) = self.entries.entry(key.clone()).or_default();
-        *last = used;
-        count
-    }
-}
+/// Counts by account, address or both. It drops the least recently used count.
+type LruMap<K> = base::lru_map::LruMap<K, FailureCount>;
 
 #[cfg(test)]
 mod tests;
