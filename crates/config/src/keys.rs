@@ -314,6 +314,11 @@ configuration! {
         expiry: ConfigDuration = "5d" in ["1min", "30d"];
         /// Time after which the sender is notified that delivery is delayed; 0 disables the notification.
         delay_warning: ConfigDuration = "4h" in ["0s", "30d"];
+        /// Maximum number of delivery reports that one sender receives within an hour. Further failures stay in the
+        /// queue as dead mail, and other reports are dropped.
+        reports_per_sender: u64 = "100" in ["1", "1000000"];
+        /// Maximum number of reports of successful delivery among them.
+        success_reports_per_sender: u64 = "20" in ["0", "1000000"];
         /// The server to which all mail for other servers is sent, as `host`, `host:port` or `[address]:port`. Empty:
         /// mail goes directly to its destination.
         smart_host: OptionalHost = "";

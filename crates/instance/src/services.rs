@@ -13,7 +13,7 @@ use config::Config;
 use config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use directory::Directory;
 use mail::mailbox::{MailOptions, MailStore};
-use mail::router::{QueueSchedule, Router, RouterOptions};
+use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
 use notes::{Access, Database, Databases, Identity, level};
@@ -372,6 +372,7 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
         transfers_per_destination_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
         transfers_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
         smart_host: keys.smart_host.0.is_some(),
+        report_rates: ReportRates { all: keys.reports_per_sender, success: keys.success_reports_per_sender },
     }
 }
 

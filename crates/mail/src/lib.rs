@@ -16,6 +16,7 @@
 pub mod casemap;
 pub mod error;
 pub mod full_text;
+mod hourly_rate;
 pub mod import_export;
 pub mod limits;
 pub mod mailbox;

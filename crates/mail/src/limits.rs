@@ -100,6 +100,9 @@ pub const LOCAL_DELIVERIES_PER_TRANSACTION_MAX: usize = 500;
 /// so a crash repeats no more than one transaction.
 pub const JOB_RECIPIENTS_MAX: usize = 100;
 
+/// Maximum number of senders whose delivery reports are counted.
+pub const REPORT_SENDERS_MAX: usize = 100_000;
+
 /// Duration of an attempt to reach a domain after which the domain counts as slow.
 pub const TRANSFER_SLOW_AFTER: Duration = Duration::from_secs(20);
 

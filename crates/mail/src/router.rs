@@ -9,6 +9,7 @@
 //! | [`dispatch`] | the time and the destination of the next attempts |
 //! | [`queue`] | the queue: due jobs, their outcomes, the operator's commands |
 //! | [`dsn`] | delivery status notifications (RFC 3464) |
+//! | [`report_limits`] | the number of reports that one sender receives |
 //!
 //! One batch puts an accepted message into the mailboxes of its local recipients and into the queue for the others. At
 //! no moment can a crash lose the message or deliver it twice. A change of the queue and the report that it causes are
@@ -24,6 +25,7 @@ pub mod dsn;
 pub mod entry;
 pub mod envelope;
 pub mod queue;
+pub mod report_limits;
 pub mod schedule;
 
 pub use accept::{AcceptOutcome, AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
@@ -31,4 +33,5 @@ pub use dispatch::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
 pub use queue::{DeliveryJob, QueueCounts, TransferOutcome};
+pub use report_limits::ReportRates;
 pub use schedule::QueueSchedule;

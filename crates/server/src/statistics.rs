@@ -143,7 +143,9 @@ impl ServerStatistics {
         let queue = self.instance.router.counts();
         out.gauge("queue_messages", "Messages in the queue.", queue.messages)?;
         out.gauge("queue_pending", "Queued messages with pending recipients.", queue.pending)?;
-        out.gauge("queue_transfers", "Transfers in progress.", queue.active)
+        out.gauge("queue_transfers", "Transfers in progress.", queue.active)?;
+        let suppressed = self.instance.router.suppressed_reports();
+        out.counter("reports_suppressed", "Delivery reports not sent because of the limit of their sender.", suppressed)
     }
 
     fn write_name_cache(&self, out: &mut MetricWriter<'_>) -> fmt::Result {

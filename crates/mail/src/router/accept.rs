@@ -27,6 +27,7 @@ use crate::router::dsn::{self, Action, DsnReport};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::{Envelope, Notify, Recipient};
 use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
+use crate::router::report_limits::{ReportLimits, ReportRates};
 use crate::router::schedule::QueueSchedule;
 
 /// The item of a state note that holds the queue entry.
@@ -80,6 +81,8 @@ pub struct RouterOptions {
     pub transfers_max: usize,
     /// `true` if all mail that is not local goes through one host.
     pub smart_host: bool,
+    /// Maximum number of reports to one sender.
+    pub report_rates: ReportRates,
 }
 
 impl Default for RouterOptions {
@@ -92,6 +95,7 @@ impl Default for RouterOptions {
             transfers_per_destination_max: 5,
             transfers_max: 50,
             smart_host: false,
+            report_rates: ReportRates::default(),
         }
     }
 }
@@ -137,6 +141,7 @@ pub struct Router {
     pub(crate) boxes: Vec<QueueDatabase>,
     pub(crate) queue: Queue,
     next_box: AtomicUsize,
+    report_limits: ReportLimits,
 }
 
 /// A message with its targets.
@@ -155,6 +160,8 @@ pub(crate) struct RoutedMessage<'a> {
     /// The index of an earlier message whose deliveries this message reports. The report is written after those
     /// deliveries, if there is anything to report.
     pub(crate) reports_on: Option<usize>,
+    /// The sender who receives this message as a report, and the event that it reports. `None` for other messages.
+    pub(crate) reported_to: Option<(String, Action)>,
 }
 
 /// The reaction if a mailbox cannot accept a message.
@@ -178,6 +185,7 @@ impl<'a> RoutedMessage<'a> {
             queued,
             if_full: FullMailboxPolicy::Queue,
             reports_on: None,
+            reported_to: None,
         }
     }
 }
@@ -200,7 +208,14 @@ impl Router {
         let boxes: Vec<QueueDatabase> =
             (1..=count).map(|number| open_queue_database(&mail, number)).collect::<Result<_>>()?;
         let queue = Queue::load(&boxes, &options)?;
-        Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
+        let report_limits = ReportLimits::new(options.report_rates);
+        Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0), report_limits }))
+    }
+
+    /// Returns the number of reports that were not sent because their sender had received too many.
+    #[must_use]
+    pub fn suppressed_reports(&self) -> u64 {
+        self.report_limits.suppressed()
     }
 
     /// Returns `true` if the queue accepts more messages.
@@ -237,10 +252,13 @@ impl Router {
         let dead = self.push_report(&mut routed_messages, Action::Failed, &routed_message, unreached.failed, now)?;
         self.push_report(&mut routed_messages, Action::Expanded, &routed_message, unreached.expanded, now)?;
         routed_message.queued.extend(dead);
-        let is_confirmed =
-            !routed_message.envelope.reverse_path.is_empty() && !success_report_recipients(&routed_message).is_empty();
-        let confirmation =
-            if is_confirmed { Some(self.report_to_sender(&routed_message, routed_messages.len(), now)?) } else { None };
+        let is_confirmed = !success_report_recipients(&routed_message).is_empty()
+            && self.may_report(&routed_message.envelope, Action::Delivered);
+        let confirmation = if is_confirmed {
+            Some(self.report_to_sender(Action::Delivered, &routed_message, routed_messages.len(), now)?)
+        } else {
+            None
+        };
         let place = routed_messages.len();
         routed_messages.push(routed_message);
         routed_messages.extend(confirmation.map(|report| RoutedMessage { reports_on: Some(place), ..report }));
@@ -261,8 +279,24 @@ impl Router {
         recipients.iter().map(|recipient| Ok(self.targets(&recipient.address)?.into())).collect()
     }
 
-    /// Adds the report that a sender requested to the messages. If there is no sender, the failures cannot be reported
-    /// and are returned as dead.
+    /// Returns `true` if an event may be reported to the sender of a message. It may not if there is no sender, or if
+    /// the sender has received too many reports.
+    fn may_report(&self, about: &Envelope, action: Action) -> bool {
+        let now = self.mail.databases().clock().monotonic();
+        !about.reverse_path.is_empty() && self.report_limits.permits(&about.reverse_path, action, now)
+    }
+
+    /// Counts the reports among written messages. A report without a text was not written.
+    fn record_reports(&self, routed_messages: &[RoutedMessage<'_>]) {
+        let now = self.mail.databases().clock().monotonic();
+        for routed_message in routed_messages.iter().filter(|routed_message| !routed_message.raw.is_empty()) {
+            if let Some((sender, action)) = &routed_message.reported_to {
+                self.report_limits.record(sender, *action, now);
+            }
+        }
+    }
+
+    /// Adds the report that a sender requested to the messages. Failures that cannot be reported are returned as dead.
     pub(crate) fn push_report(
         &self,
         routed_messages: &mut Vec<RoutedMessage<'_>>,
@@ -276,11 +310,11 @@ impl Router {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        if about.envelope.reverse_path.is_empty() {
+        if !self.may_report(&about.envelope, action) {
             let dead = |queued| QueuedRecipient { state: RecipientState::Dead, ..queued };
             return Ok(if action == Action::Failed { wanted.into_iter().map(dead).collect() } else { Vec::new() });
         }
-        let mut routed_message = self.report_to_sender(about, routed_messages.len(), now)?;
+        let mut routed_message = self.report_to_sender(action, about, routed_messages.len(), now)?;
         routed_message.raw = self.render(action, about, &wanted, now).into();
         routed_messages.push(routed_message);
         Ok(Vec::new())
@@ -289,6 +323,7 @@ impl Router {
     /// Creates the message of a report to the sender of a message, without its text.
     fn report_to_sender(
         &self,
+        action: Action,
         about: &RoutedMessage<'_>,
         number: usize,
         now: Timestamp,
@@ -299,6 +334,7 @@ impl Router {
             ..Envelope::default()
         };
         let mut routed_message = RoutedMessage::new(envelope, Vec::new());
+        routed_message.reported_to = Some((about.envelope.reverse_path.clone(), action));
         let sender = Recipient::new(&about.envelope.reverse_path);
         let recipients = [sender];
         let unreached = route(&recipients, &self.targets_of_all(&recipients)?, &mut routed_message, now);
@@ -361,6 +397,7 @@ impl Router {
             write_update(&mut transaction, box_place, update)?;
         }
         let ticket = transaction.commit()?;
+        self.record_reports(routed_messages);
         let is_any_done = updates.iter().any(|update| update.entry.recipients.is_empty());
         for update in updates {
             self.queue.replace_entry(update.key, update.entry, ticket);

@@ -9,8 +9,8 @@ use base::{Name, NoteId, Uid, UidSet};
 use mail::limits::QUEUE_STUBS_MAX;
 use mail::mailbox::{FlagChange, Flags, MailOptions, MailStore};
 use mail::router::{
-    AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router,
-    RouterOptions, TransferOutcome,
+    AddressResolver, DeliveryTarget, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState,
+    ReportRates, Router, RouterOptions, TransferOutcome,
 };
 use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Identity, NewDatabase, level};
 use store::memory::MemoryEngine;
@@ -509,4 +509,44 @@ fn the_queue_survives_a_crash() {
     assert_eq!(again.inbox("ann").len(), 1);
     again.clock.advance(Duration::from_secs(301));
     assert_eq!(again.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }), 2);
+}
+
+#[test]
+fn failures_beyond_the_reports_of_a_sender_become_dead_mail() {
+    let report_rates = ReportRates { all: 3, success: 3 };
+    let world = world_with(RouterOptions { report_rates, ..RouterOptions::default() });
+    for _ in 0..3 {
+        world.send("bob@acme.test", &["gone@acme.test"]);
+    }
+    assert_eq!((world.inbox("bob").len(), world.router.list().len()), (3, 0));
+    assert_eq!(world.send("bob@acme.test", &["gone@acme.test"]).queued, 1);
+    let (key, entry) = world.router.list().pop().expect("the failure is in the queue");
+    assert_eq!((entry.recipients[0].state, world.inbox("bob").len()), (RecipientState::Dead, 3));
+    assert_eq!(world.router.suppressed_reports(), 1);
+    world.router.remove(key).expect("the operator removes it");
+    // A refusal of another server is treated alike.
+    world.send("bob@acme.test", &["x@far.test"]);
+    assert_eq!(world.finish_all(&TransferOutcome::Permanent { reply: "550 5.1.1 no".into() }), 1);
+    let (_, entry) = world.router.list().pop().expect("the failure is in the queue");
+    assert_eq!((entry.recipients[0].state, world.inbox("bob").len()), (RecipientState::Dead, 3));
+    world.send("eve@acme.test", &["gone@acme.test"]);
+    assert_eq!(world.inbox("eve").len(), 1, "other senders are not affected");
+    world.clock.advance(Duration::from_mins(20));
+    world.send("bob@acme.test", &["gone@acme.test"]);
+    assert_eq!(world.inbox("bob").len(), 4, "a third of the reports is forgotten");
+}
+
+#[test]
+fn other_reports_beyond_the_limit_are_dropped() {
+    let report_rates = ReportRates { all: 3, success: 1 };
+    let world = world_with(RouterOptions { report_rates, ..RouterOptions::default() });
+    let mut envelope = envelope("bob@acme.test", &["ann@acme.test"]);
+    envelope.recipients[0].notify = Some(Notify { success: true, failure: true, delay: true });
+    for _ in 0..3 {
+        world.router.accept(&envelope, MESSAGE).expect("the message is accepted");
+    }
+    assert_eq!((world.inbox("ann").len(), world.inbox("bob").len(), world.router.list().len()), (3, 1, 0));
+    assert_eq!(world.router.suppressed_reports(), 2);
+    world.send("bob@acme.test", &["gone@acme.test"]);
+    assert_eq!(world.inbox("bob").len(), 2, "failures are still reported");
 }

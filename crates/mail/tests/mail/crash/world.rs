@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Clock, Name};
 use mail::mailbox::{MailFile, MailOptions, MailStore};
-use mail::router::{AddressResolver, DeliveryTarget, LocalMailbox, Router, RouterOptions};
+use mail::router::{AddressResolver, DeliveryTarget, LocalMailbox, ReportRates, Router, RouterOptions};
 use notes::Databases;
 use store::blob::BlobOptions;
 use store::memory::MemoryEngine;
@@ -62,7 +62,9 @@ impl World {
         // The identifiers differ from those before the crash, as with a real generator.
         let random = SeededRandom::new(base::Random::next_u64(memory.random()));
         let mail = open_mail(&memory, clock.clone(), syncing, random)?;
-        let options = RouterOptions { server: "mx.acme.test".into(), ..RouterOptions::default() };
+        // The model of the simulation knows no limits of reports.
+        let report_rates = ReportRates { all: u64::MAX, success: u64::MAX };
+        let options = RouterOptions { server: "mx.acme.test".into(), report_rates, ..RouterOptions::default() };
         let router = Router::open(Arc::clone(&mail), Arc::new(Acme), options)?;
         Ok(Self { memory, clock, mail, router, syncing })
     }
