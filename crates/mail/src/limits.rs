@@ -23,6 +23,18 @@ pub const AUTHSERV_ID_GAPS_MAX: usize = 4;
 /// The answers beyond it, as for large groups, are looked up again when the message is accepted.
 pub const KEPT_TARGETS_MAX: usize = 1_000;
 
+/// Maximum number of targets of all groups among the recipients of one message.
+pub const GROUP_TARGETS_PER_MESSAGE_MAX: usize = 10_000;
+
+/// Maximum number of deliveries to members of groups that one sender causes within an hour.
+pub const GROUP_TARGETS_PER_HOUR_MAX: u64 = 50_000;
+
+/// Maximum number of senders whose deliveries to members of groups are counted.
+pub const GROUP_SENDERS_MAX: usize = 100_000;
+
+/// Maximum number of members of a mailing list that are disclosed.
+pub const LISTED_MEMBERS_MAX: usize = 1_000;
+
 /// Maximum number of accepted requests whose results are kept, so that a repetition gets the same result.
 pub const LOGGED_REQUESTS_MAX: usize = 10_000;
 

@@ -24,6 +24,7 @@
 //! This module does not log and has no counters: [`SubmissionHooks`] receives every outcome.
 
 pub mod completion;
+mod group_limit;
 pub mod refusal;
 mod request_log;
 pub mod resolution;
@@ -44,13 +45,14 @@ use base::{address_literal, hex};
 use directory::{Directory, Person};
 
 use crate::error::Error;
-use crate::limits::HOPS_MAX;
+use crate::limits::{GROUP_TARGETS_PER_MESSAGE_MAX, HOPS_MAX, LISTED_MEMBERS_MAX};
 use crate::mailbox::MailStore;
 use crate::mime::address;
 use crate::mime::authentication_results::without_forged;
 use crate::mime::message_header::top_fields;
 use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
 use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
+use crate::submission::group_limit::GroupLimit;
 use crate::submission::request_log::{LoggedRequest, RequestLog, RequestResult};
 use crate::submission::trace::{ReceivedField, received_field};
 
@@ -185,6 +187,7 @@ pub struct SubmissionService {
     options: SubmissionOptions,
     /// The results of requests with an identifier.
     requests: RequestLog,
+    group_limit: GroupLimit,
 }
 
 impl SubmissionService {
@@ -197,7 +200,9 @@ impl SubmissionService {
         hooks: Arc<dyn SubmissionHooks>,
         options: SubmissionOptions,
     ) -> Arc<Self> {
-        Arc::new(Self { directory, mail, router, hooks, options, requests: RequestLog::default() })
+        let requests = RequestLog::default();
+        let group_limit = GroupLimit::default();
+        Arc::new(Self { directory, mail, router, hooks, options, requests, group_limit })
     }
 
     /// Returns the operator settings.
@@ -295,12 +300,12 @@ impl SubmissionService {
         is_local.map_err(|error| self.directory_failure(&error, "Cannot look up the sender now"))
     }
 
-    /// Returns the members of a mailing list, or `None` if there is no such list. Groups that take no mail are not
-    /// disclosed.
+    /// Returns the members of a mailing list, the first [`LISTED_MEMBERS_MAX`] of them, or `None` if there is no such
+    /// list. Groups that take no mail are not disclosed.
     #[must_use]
     pub fn list_members(&self, list: &str) -> Option<Vec<String>> {
         let group = self.directory.group(list).ok()??;
-        group.kind.takes_mail().then(|| group.members.clone())
+        group.kind.takes_mail().then(|| group.members.iter().take(LISTED_MEMBERS_MAX).cloned().collect())
     }
 
     /// Accepts a message in one transaction, or refuses it. Nothing of a refused message is kept.
@@ -335,6 +340,7 @@ impl SubmissionService {
             self.check_author(login, &message)?;
         }
         let targets = self.targets(envelope, resolved)?;
+        self.check_group_rate(origin, &targets)?;
         let is_ours = origin.login.is_some() && origin.protocol != ReceivedProtocol::Lmtp;
         let leaves =
             || targets.iter().flat_map(|targets| targets.iter()).any(|t| matches!(t, DeliveryTarget::Remote(_)));
@@ -359,6 +365,13 @@ impl SubmissionService {
             }
         }
         Ok(())
+    }
+
+    /// Refuses the message of a sender who has caused too many deliveries to members of groups.
+    fn check_group_rate(&self, origin: &Origin, targets: &[Arc<[DeliveryTarget]>]) -> Result<(), Refusal> {
+        let members: usize = targets.iter().map(|targets| targets.len()).filter(|count| *count > 1).sum();
+        let now = self.mail.databases().clock().monotonic();
+        if self.group_limit.admit(origin, members, now) { Ok(()) } else { Err(Refusal::GroupRate) }
     }
 
     /// Returns the targets of all recipients. Answers from another generation of the directory are looked up again.
@@ -401,7 +414,11 @@ impl SubmissionService {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address);
         let failed = |error| self.directory_failure(&error, "Cannot look up the recipient now");
-        self.check_destination(resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)?)
+        let resolved = resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)?;
+        if resolved.group_targets() > GROUP_TARGETS_PER_MESSAGE_MAX {
+            return Err(Refusal::NotForMail("The group has too many members".to_owned()));
+        }
+        self.check_destination(resolved)
     }
 
     /// Refuses an address whose domain is the literal of a special-purpose address, such as `[127.0.0.1]`. The names of
@@ -448,7 +465,11 @@ impl SubmissionService {
                 continue;
             }
             let refused = |refusal| RefusedRequest { recipient: Some(address.to_owned()), refusal };
-            resolved.push(self.resolve(address).map_err(refused)?);
+            let answer = self.resolve(address).map_err(refused)?;
+            if !resolved.has_capacity_for(&answer) {
+                return Err(refused(Refusal::RecipientCount("Too many members of groups")));
+            }
+            resolved.push(answer);
             recipients.push(Recipient::new(address));
         }
         Ok((recipients, resolved))

@@ -27,6 +27,9 @@ pub enum Refusal {
     /// The list of recipients is empty or too long.
     #[error("{0}")]
     RecipientCount(&'static str),
+    /// The sender has caused too many deliveries to members of groups.
+    #[error("Too many messages to members of groups, try again later")]
+    GroupRate,
     /// The user's account was disabled or removed since the login.
     #[error("Your account was disabled or removed")]
     AccountClosed,
@@ -68,6 +71,7 @@ impl Refusal {
             Self::NotForMail(_) => (550, (5, 2, 4)),
             Self::MailboxFull => (452, (4, 2, 2)),
             Self::RecipientCount(_) => (452, (4, 5, 3)),
+            Self::GroupRate => (452, (4, 7, 1)),
             Self::AccountClosed | Self::Author(_) => (550, (5, 7, 1)),
             Self::Sender(_) => (553, (5, 7, 1)),
             Self::TooLarge => (552, (5, 3, 4)),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use directory::{Directory, Person, Resolution};
 
 use crate::error::{Error, Result};
-use crate::limits::KEPT_TARGETS_MAX;
+use crate::limits::{GROUP_TARGETS_PER_MESSAGE_MAX, KEPT_TARGETS_MAX};
 use crate::router::{AddressResolver, DeliveryTarget, LocalMailbox};
 use crate::submission::Refusal;
 
@@ -46,6 +46,12 @@ impl ResolvedAddress {
         &self.targets
     }
 
+    /// Returns the number of targets if the address stands for several, or 0.
+    #[must_use]
+    pub fn group_targets(&self) -> usize {
+        Some(self.targets.len()).filter(|count| *count > 1).unwrap_or(0)
+    }
+
     /// Returns `true` if the answer was read from this generation of the directory.
     pub(crate) fn is_from_generation(&self, generation: u64) -> bool {
         self.generation == generation
@@ -59,11 +65,21 @@ impl ResolvedAddress {
 pub struct ResolvedAddresses {
     answers: Vec<Option<ResolvedAddress>>,
     targets: usize,
+    /// Number of targets of groups in all answers, whether they were kept or not.
+    group_targets: usize,
 }
 
 impl ResolvedAddresses {
+    /// Returns `true` if the message may have this recipient as well: together, the groups among its recipients have at
+    /// most [`GROUP_TARGETS_PER_MESSAGE_MAX`] targets.
+    #[must_use]
+    pub fn has_capacity_for(&self, answer: &ResolvedAddress) -> bool {
+        self.group_targets.saturating_add(answer.group_targets()) <= GROUP_TARGETS_PER_MESSAGE_MAX
+    }
+
     /// Appends the answer about the next recipient.
     pub fn push(&mut self, answer: ResolvedAddress) {
+        self.group_targets = self.group_targets.saturating_add(answer.group_targets());
         let targets = self.targets.saturating_add(answer.targets.len());
         let is_kept = targets <= KEPT_TARGETS_MAX;
         if is_kept {

@@ -11,7 +11,7 @@ use store::Store;
 use store::memory::MemoryEngine;
 
 use super::*;
-use crate::limits::KEPT_TARGETS_MAX;
+use crate::limits::{GROUP_TARGETS_PER_HOUR_MAX, KEPT_TARGETS_MAX};
 use crate::mailbox::{MailOptions, NewMessage};
 use crate::mime::message_header::HeaderFault;
 use crate::router::{AddressResolver as _, RouterOptions};
@@ -278,6 +278,41 @@ fn answers_beyond_the_limit_are_dropped_and_looked_up_again() {
         Submission { resolved, ..submission(&["x@far.test", "ann@acme.test"], None, "Subject: x\r\n\r\n") };
     world.service.accept(submission).expect("a valid message");
     assert_eq!(world.outcome(), (1, KEPT_TARGETS_MAX));
+}
+
+#[test]
+fn members_of_groups_are_limited_for_each_message() {
+    let world = World::new();
+    let group = |name: &str, count: usize| {
+        let members = (0..count).map(|number| format!("{number}@far.test")).collect();
+        let addresses = vec![format!("{name}@acme.test")];
+        world.directory.group_add(&NewGroup { addresses, members, ..NewGroup::default() }).expect("it is new");
+    };
+    group("half", GROUP_TARGETS_PER_MESSAGE_MAX / 2 + 1);
+    group("crowd", GROUP_TARGETS_PER_MESSAGE_MAX + 1);
+    let text = "From: ann@acme.test\r\n\r\n";
+    let refusal = |to: &[&str]| world.service.submit(request(to, text)).err().map(|refused| refused.refusal.codes());
+    assert_eq!(refusal(&["crowd@acme.test"]), Some((550, (5, 2, 4))), "no retry helps");
+    assert_eq!(refusal(&["half@acme.test", "HALF@acme.test"]), Some((452, (4, 5, 3))));
+    assert_eq!(refusal(&["half@acme.test", "ann@acme.test"]), None);
+    let listed = world.service.list_members("half@acme.test").map(|members| members.len());
+    assert_eq!(listed, Some(LISTED_MEMBERS_MAX));
+}
+
+#[test]
+fn members_of_groups_are_limited_for_each_hour() {
+    let world = World::new();
+    let ann = Some(ANN);
+    let letter = "From: ann@acme.test\r\n\r\n";
+    let origin = submission(&[], ann, letter).origin;
+    let almost_all = GROUP_TARGETS_PER_HOUR_MAX as usize - 5;
+    assert!(world.service.group_limit.admit(&origin, almost_all, world.mail.databases().clock().monotonic()));
+    let send = |to: &[&str]| world.service.accept(submission(to, ann, letter)).err();
+    assert_eq!(send(&["team@acme.test"]), None);
+    assert_eq!(send(&["team@acme.test"]), Some(Refusal::GroupRate));
+    assert_eq!(Refusal::GroupRate.codes(), (452, (4, 7, 1)));
+    assert_eq!(send(&["ann@acme.test", "bob@acme.test", "dora@elsewhere.test"]), None, "they are no members of groups");
+    assert_eq!((world.inbox("ann").len(), world.inbox("bob").len()), (2, 2));
 }
 
 #[test]

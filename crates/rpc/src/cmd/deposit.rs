@@ -53,6 +53,7 @@ pub(crate) fn submission_error(refused: RefusedRequest) -> Error {
         | Refusal::Destination
         | Refusal::NotForMail(_) => ("recipient", Code::InvalidArgument),
         Refusal::TooLarge | Refusal::RecipientCount(_) => ("limit", Code::ResourceExhausted),
+        Refusal::GroupRate => ("full", Code::ResourceExhausted),
         Refusal::MailboxFull => ("mailbox-full", Code::ResourceExhausted),
         Refusal::Malformed(_) | Refusal::Loop => ("invalid", Code::InvalidArgument),
         Refusal::InsufficientStorage | Refusal::Unavailable(_) => ("unavailable", Code::Unavailable),

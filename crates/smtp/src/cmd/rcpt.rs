@@ -39,6 +39,9 @@ pub(crate) fn on_recipient_result(
     if !session.may_send_to(&resolved) {
         return session.refuse(out, 550, EnhancedStatus(5, 7, 1), "Relaying denied");
     }
+    if session.transaction.as_ref().is_some_and(|transaction| !transaction.resolved.has_capacity_for(&resolved)) {
+        return session.refuse(out, 452, EnhancedStatus(4, 5, 3), "Too many members of groups");
+    }
     if let Some(transaction) = &mut session.transaction {
         transaction.recipients.push(recipient);
         transaction.resolved.push(resolved);

@@ -1,10 +1,10 @@
 //! A backend in memory: a few users of `b.example`, their passwords, and a list of accepted messages.
 //!
-//! alice and bob are local users. carol is disabled, full is over quota, and later cannot be looked up. Every password
-//! is `secret`, and SCRAM-SHA-256 plays the example of RFC 7677 for alice. Mail from `refuse@` is refused, mail from
-//! `lost@` does not become durable, and mail of 90,000 bytes or more exceeds the capacity. Over LMTP, recipients whose
-//! name begins with `late` are refused after the message data. `broken.example` is local as well, and whether
-//! `later.example` is local cannot be looked up.
+//! alice and bob are local users. crowd is a group with 6,000 members. carol is disabled, full is over quota, and later
+//! cannot be looked up. Every password is `secret`, and SCRAM-SHA-256 plays the example of RFC 7677 for alice. Mail
+//! from `refuse@` is refused, mail from `lost@` does not become durable, and mail of 90,000 bytes or more exceeds the
+//! capacity. Over LMTP, recipients whose name begins with `late` are refused after the message data. `broken.example`
+//! is local as well, and whether `later.example` is local cannot be looked up.
 
 use std::sync::Mutex;
 
@@ -36,6 +36,10 @@ impl RecipientLookup for MemoryBackend {
             return Ok(ResolvedAddress::remote(address, 0));
         };
         match user {
+            "crowd" => {
+                let member = |number: usize| DeliveryTarget::Remote(format!("{number}@far.example"));
+                Ok(ResolvedAddress::local((0..6_000).map(member).collect(), 0))
+            }
             "carol" => Err(Refused::RecipientDisabled.into()),
             "full" => Err(Refused::MailboxFull.into()),
             "later" => Err(Refused::Unavailable("Cannot look up the recipient now").into()),
