@@ -419,8 +419,8 @@ impl ConnectionState {
         }
     }
 
-    /// Executes the other commands that have arrived, until there is enough output to send, others should get their turn,
-    /// or a login follows.
+    /// Executes the other commands that have arrived, until there is enough output to send, others should get their
+    /// turn, or a login follows.
     fn execute_pipelined(&mut self, mut action: ConnectionAction, timer: &SliceTimer) -> ConnectionAction {
         while action == ConnectionAction::Ready && self.out.len() < limits::SLICE_BYTES && !timer.is_over() {
             action = match self.decode() {

@@ -105,7 +105,9 @@ fn mailboxes_that_vanish_during_a_list_have_no_status() {
     create(&file, ["Z1", "Z2", "Z3", "Z4"].map(str::to_owned));
     let mut session = Session::new(Arc::clone(&world.context), Peer::local());
     let mut out = ResponseWriter::new();
-    execute(&mut session, "LOGIN alice secret", &mut out);
+    // The check of the password and the opening of the mail file are two jobs.
+    assert_eq!(execute(&mut session, "LOGIN alice secret", &mut out), ConnectionAction::Unfinished);
+    assert_eq!(session.resume(&mut out), ConnectionAction::Ready);
     let mut action = execute(&mut session, "LIST \"\" (P% Z%) RETURN (STATUS (MESSAGES))", &mut out);
     assert_eq!(action, ConnectionAction::Unfinished);
     file.folder_delete("Z1").expect("it exists");

@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(find_fault(longer.as_bytes()), Some(HeaderFault::TooLong));
         let last = top_fields(longer.as_bytes()).last().map(|(range, _)| &longer[range]);
         assert_eq!(last, Some("B: 2\r\n"));
-        assert!(is_too_long("x".repeat(HEADER_BYTES_MAX + 10).as_bytes()), "a line without an end");
+        let endless = format!("A: {}", "x".repeat(HEADER_BYTES_MAX));
+        assert!(is_too_long(endless.as_bytes()), "a line without an end");
     }
 }
