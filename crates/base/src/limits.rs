@@ -40,3 +40,16 @@ pub const GROUP_DEPTH_MAX: usize = 32;
 
 /// Maximum number of members in the expansion of one group.
 pub const GROUP_EXPANSION_MAX: usize = 100_000;
+
+/// Maximum number of bytes allocated ahead of content that arrives in pieces.
+pub const PREALLOCATION_BYTES_MAX: usize = 1 << 20;
+
+/// Memory that a share has besides that for a message of the maximum size: the trace field, the recipients, commands.
+pub const MESSAGE_OVERHEAD_BYTES_MAX: usize = 1 << 20;
+
+/// Memory that the share of an account has besides that for a message of the maximum size: a request and a reply of the
+/// native protocol.
+pub const CALL_MEMORY_BYTES_MAX: usize = 16 << 20;
+
+/// Number of entries of the table of memory shares up to which those without a share are not removed.
+pub const SHARES_SWEEP_MIN: usize = 64;
