@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use base::memory::MemoryOwner;
 use sasl::{ChannelBinding, Context, LoginError, LoginOrigin, LoginProtocol, Mechanism};
 
 use crate::job::JobOwner;
@@ -59,6 +60,12 @@ impl Peer {
     #[must_use]
     pub fn job_owner(&self) -> JobOwner {
         JobOwner::stranger(self.ip())
+    }
+
+    /// Returns the owner of the memory share as long as nobody has logged in.
+    #[must_use]
+    pub fn memory_owner(&self) -> MemoryOwner {
+        if self.loopback { MemoryOwner::Local } else { MemoryOwner::network(self.ip()) }
     }
 
     /// Returns the origin of a login over this connection.
@@ -137,6 +144,16 @@ mod tests {
         let without_binding = "SCRAM-SHA-256 OAUTHBEARER XOAUTH2 PLAIN LOGIN";
         assert_eq!(offered(&stranger.encrypted(), &[]), without_binding);
         assert_eq!(offered(&stranger.encrypted(), &[binding]), format!("SCRAM-SHA-256-PLUS {without_binding}"));
+    }
+
+    #[test]
+    fn peers_of_this_machine_share_their_memory() {
+        let owner = |text: &str| Peer::network(text.parse().expect("an address")).memory_owner();
+        for local in [owner("127.0.0.1:25"), owner("[::1]:25"), Peer::local().memory_owner()] {
+            assert_eq!(local, MemoryOwner::Local);
+        }
+        assert_eq!(owner("[2001:db8::1]:25"), owner("[2001:db8::2]:26"));
+        assert_ne!(owner("192.0.2.1:25"), owner("192.0.2.2:25"));
     }
 
     #[test]
