@@ -19,6 +19,10 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
         let key = if tls.key.0.is_some() { "tls.key" } else { "tls.certificate" };
         found.add(&[key], "certificate and key belong together: set both or neither");
     }
+    if config.limits.message_memory.0 < config.limits.message_size.0.saturating_mul(2) {
+        let keys = ["limits.message_memory", "limits.message_size"];
+        found.add(&keys, "must be at least twice limits.message_size");
+    }
     if router.retry_first > router.retry_max {
         found.add(&["router.retry_first", "router.retry_max"], "may not be longer than router.retry_max");
     }

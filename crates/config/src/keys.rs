@@ -246,6 +246,11 @@ configuration! {
         connections_per_address: u64 = "100" in ["1", "1000000"];
         /// Maximum size of a message that the server accepts.
         message_size: ByteSize = "64MiB" in ["64KiB", "256MiB"];
+        /// Memory for messages that are being received and for calls of the native protocol, of all peers together. If
+        /// it is used up, further ones are refused with a temporary error. An account gets at most a quarter of it and
+        /// an address (IPv6: one /64) a sixteenth, but each enough for one message of the maximum size. At least twice
+        /// `message_size`.
+        message_memory: ByteSize = "512MiB" in ["16MiB", "1TiB"];
         /// Maximum number of recipients of one message.
         recipients: u64 = "1000" in ["100", "100000"];
     }

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::MemoryBudget;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -18,7 +19,7 @@ use wire::{JobLabel, Peer};
 
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::{MemoryBudget, RequestMemory};
+use crate::memory::RequestMemory;
 use crate::request_body::{RequestBody, RequestLimits};
 use crate::response_body::{ReadProgress, ResponseBody};
 use crate::service::Service;
@@ -53,6 +54,8 @@ pub struct Caller {
     pub session: Option<Arc<Session>>,
     /// The time at which the call must have ended; `None` if it has no time limit.
     pub deadline: Option<Instant>,
+    /// The budget for the memory of the call: the share of the account or, without a session, of the peer.
+    pub budget: MemoryBudget,
     /// The memory of the request. It is held until the last clone of this value is dropped, so a job that continues
     /// after its caller has gone still holds it.
     pub memory: RequestMemory,
@@ -70,12 +73,6 @@ impl Caller {
         let owner = self.session.as_ref().map(|session| session.job_owner.clone());
         let command = self.path.strip_prefix("/doublet.v1.").unwrap_or(self.path);
         JobLabel::new(owner.unwrap_or_else(|| self.peer.job_owner()), "native", command)
-    }
-
-    /// Returns the budget for the memory of the call. It is limited to the account's share if the call has a session.
-    #[must_use]
-    pub fn budget(&self, all: &MemoryBudget) -> MemoryBudget {
-        self.session.as_ref().map_or_else(|| all.clone(), |session| all.within(&session.share))
     }
 
     /// Waits until the session is ended. Without a session, waits forever.
@@ -103,6 +100,8 @@ pub struct ConnectionState {
     pub peer: Peer,
     /// The session of the server that presented its certificate, if any.
     pub server: Option<Arc<Session>>,
+    /// The memory share of the peer, for calls without a session.
+    pub budget: MemoryBudget,
     /// Tracks the peer's progress in reading its replies.
     pub reading: Arc<ReadProgress>,
 }
@@ -119,12 +118,12 @@ pub async fn serve_call(
 ) -> Response<ResponseBody> {
     let begun = Instant::now();
     let method = known_method(request.uri().path());
-    let mut budget = connection.service.budget.clone();
+    let mut budget = connection.budget.clone();
     let mut is_known = false;
     let outcome = match admit(connection, method, &request) {
         Ok((path, caller)) => {
             is_known = caller.session.is_some();
-            budget = caller.budget(&budget);
+            budget = caller.budget.clone();
             serve(connection, (path, caller), request).await
         }
         Err(Refused::Http(status)) => empty_response(status),
@@ -191,7 +190,8 @@ fn admit(
     };
     let time_max = call_time_max(connection, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok((path, Caller { peer: connection.peer, path, session, deadline, memory: RequestMemory::default() }))
+    let budget = session.as_ref().map_or(&connection.budget, |session| &session.budget).clone();
+    Ok((path, Caller { peer: connection.peer, path, session, deadline, budget, memory: RequestMemory::default() }))
 }
 
 fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
@@ -242,7 +242,7 @@ async fn serve(
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = RequestBody::new(body, request_limits(path, caller.budget(&connection.service.budget), &caller));
+    let body = RequestBody::new(body, request_limits(path, &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
     let is_logout = path == LOGOUT;
@@ -255,7 +255,8 @@ async fn serve(
 }
 
 /// Returns the limits for the request of a call.
-fn request_limits(path: &'static str, budget: MemoryBudget, caller: &Caller) -> RequestLimits {
+fn request_limits(path: &'static str, caller: &Caller) -> RequestLimits {
+    let budget = caller.budget.clone();
     let bytes_max = if CALLS_WITHOUT_SESSION.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
         Some((_, messages_max)) => RequestLimits { path, budget, bytes_max, messages_max: *messages_max, memory: None },
@@ -302,10 +303,11 @@ mod tests {
             path: LOGOUT,
             session: None,
             deadline: None,
+            budget: MemoryBudget::new(1),
             memory: RequestMemory::default(),
         };
         for path in proto::METHODS {
-            let limits = request_limits(path, MemoryBudget::new(1), &caller);
+            let limits = request_limits(path, &caller);
             let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
             assert_eq!((limits.messages_max == 1, limits.memory.is_some()), (!is_stream, !is_stream), "{path}");
             let is_small = limits.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && limits.messages_max <= 9;

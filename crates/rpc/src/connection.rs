@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use base::Name;
+use base::memory::MemoryOwner;
 use base::sync::Mutex;
 use http::{Request, Response};
 use hyper::server::conn::http2;
@@ -64,8 +65,13 @@ async fn run(
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.limits().idle;
     let is_known = server.is_some();
-    let server = server.map(|name| Session::of_server(name, termination, service.sessions.share()));
-    let state = Arc::new(ConnectionState { service, peer, server, reading: Arc::default() });
+    let memory = Arc::clone(&service.services.memory);
+    let server = server.map(|name| {
+        let budget = memory.share_of(&MemoryOwner::server(name.canonical()));
+        Session::of_server(name, termination, budget)
+    });
+    let budget = memory.share_of(&peer.memory_owner());
+    let state = Arc::new(ConnectionState { service, peer, server, budget, reading: Arc::default() });
     let activity = Arc::new(Activity {
         running: AtomicUsize::new(0),
         logged_in: AtomicBool::new(is_known),

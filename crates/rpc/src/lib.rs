@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`connection`] | one connection: HTTP/2, its limits and its end; the only code with sockets |
 //! | [`admission`] | the checks before every call: caller, time limit and memory |
-//! | [`memory`] | the memory budget of all calls |
+//! | [`memory`] | the memory of calls, within the budget of the server |
 //! | [`request_body`] | request bodies: messages are measured before they are decoded |
 //! | [`response_body`] | reply bodies: the data that waits for a peer to read it |
 //! | [`session`] | tokens and their sessions |

@@ -11,18 +11,8 @@ pub const LOGIN_MESSAGE_BYTES_MAX: usize = 8 << 10;
 /// Maximum memory of a decoded request in bytes, as counted by [`proto::decode_cost`].
 pub const DECODED_BYTES_MAX: usize = 96 << 20;
 
-/// Maximum number of bytes allocated ahead of incoming content.
-pub const PREALLOCATION_BYTES_MAX: usize = 1 << 20;
-
 /// Maximum time in which a started request receives no data.
 pub const READ_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Maximum number of bytes that the messages of all calls hold at the same time.
-pub const MEMORY_BYTES_MAX: usize = 512 << 20;
-
-/// Maximum number of bytes that the messages of one account's calls hold at the same time. It is higher if the maximum
-/// size of an attachment requires it.
-pub const ACCOUNT_MEMORY_BYTES_MAX: usize = 128 << 20;
 
 /// Maximum size of the header fields of one call, in bytes.
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;

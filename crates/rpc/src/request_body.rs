@@ -14,6 +14,7 @@ use std::io::Read;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use base::memory::{MemoryBudget, MemoryPermit, MeteredBuffer};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http_body::Frame;
@@ -23,7 +24,7 @@ use tonic::Status;
 
 use crate::error::Error;
 use crate::limits::{DECODED_BYTES_MAX, READ_TIME_MAX};
-use crate::memory::{MemoryBudget, MemoryPermit, MeteredBuffer, RequestMemory};
+use crate::memory::RequestMemory;
 
 /// Length in bytes of the gRPC message prefix: the compression flag and the length of the message.
 const HEAD_BYTES: usize = 5;
@@ -125,7 +126,7 @@ impl<B> RequestBody<B> {
         }
         self.is_packed = flag == 1;
         self.length = length;
-        let mut content = MeteredBuffer::new(&self.limits.budget)?;
+        let mut content = MeteredBuffer::new(&self.limits.budget);
         content.append(&message_head(length), HEAD_BYTES)?;
         self.content = Some(content);
         Ok(())
@@ -170,7 +171,7 @@ fn message_head(length: usize) -> [u8; HEAD_BYTES] {
 
 /// Decompresses a message. The result starts with space for its prefix.
 fn decompress(packed: &[u8], budget: &MemoryBudget, bytes_max: usize) -> Result<MeteredBuffer, Error> {
-    let mut unpacked = MeteredBuffer::new(budget)?;
+    let mut unpacked = MeteredBuffer::new(budget);
     unpacked.append(&message_head(0), HEAD_BYTES)?;
     let mut decoder = GzDecoder::new(packed);
     let mut piece = [0; 4_096];

@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base::memory::{MemoryBudget, MemoryPermit};
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 use tonic::Status;
 
-use crate::memory::{MemoryBudget, MemoryPermit};
+use crate::error::Error;
 
 /// Tracks whether the peer of a connection reads its replies.
 pub struct ReadProgress {
@@ -135,7 +136,7 @@ impl ResponseBody {
             Ok(memory) => Frame::data(ResponseChunk::new(bytes, Arc::clone(&self.reading), memory)),
             Err(error) => {
                 self.is_over = true;
-                Frame::trailers(trailers(&error.into()))
+                Frame::trailers(trailers(&Error::from(error).into()))
             }
         }
     }

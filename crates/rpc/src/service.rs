@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::MemoryShares;
 use base::{Clock, Random};
 use directory::Directory;
 use futures_util::Stream;
@@ -26,8 +27,7 @@ use crate::admission::Caller;
 use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
-use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::MemoryBudget;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
 
@@ -76,6 +76,8 @@ pub struct Services {
     pub pool: WorkerPool,
     /// The pool that checks logins.
     pub login_pool: WorkerPool,
+    /// The memory that calls may hold, which the server shares between all protocols.
+    pub memory: Arc<MemoryShares>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The random number generator for tokens.
@@ -90,7 +92,6 @@ pub struct Service {
     pub(crate) services: Arc<Services>,
     pub(crate) options: Arc<ServiceOptions>,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) budget: MemoryBudget,
     pub(crate) shutdown: Shutdown,
 }
 
@@ -98,17 +99,15 @@ impl Service {
     /// Creates the service.
     #[must_use]
     pub fn new(services: Services, options: ServiceOptions) -> Arc<Self> {
-        let largest = usize::try_from(services.submissions.options().message_bytes_max).unwrap_or(usize::MAX);
-        let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
+        let memory = Arc::clone(&services.memory);
         let clock = Arc::clone(&services.clock);
         let random = Arc::clone(&services.random);
-        let sessions = Sessions::new(options.sessions.clone(), share_bytes, clock, random);
+        let sessions = Sessions::new(options.sessions.clone(), memory, clock, random);
         let shutdown = services.shutdown.clone();
         Arc::new(Self {
             services: Arc::new(services),
             options: Arc::new(options),
             sessions: Arc::new(sessions),
-            budget: MemoryBudget::new(MEMORY_BYTES_MAX),
             shutdown,
         })
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base::memory::{MemoryBudget, MemoryOwner, MemoryShares};
 use base::sync::{Mutex, MutexGuard};
 use base::{Clock, Name, Random, Timestamp};
 use base64::Engine;
@@ -22,7 +23,6 @@ use wire::{JobOwner, SessionTermination};
 
 use crate::backend::SessionSlot;
 use crate::error::{Error, Result};
-use crate::memory::MemoryShare;
 
 const ID_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
@@ -71,8 +71,8 @@ pub struct Session {
     pub job_owner: JobOwner,
     /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
-    /// The memory that its calls may hold, shared with the account's other sessions.
-    pub share: MemoryShare,
+    /// The memory that its calls may hold: the share of the account.
+    pub budget: MemoryBudget,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
     /// The time at which the session started, in milliseconds of the monotonic clock. `used_ms` is the time of its last
@@ -89,12 +89,12 @@ pub struct Session {
 impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, termination: SessionTermination, share: MemoryShare) -> Arc<Self> {
+    pub fn of_server(name: Name, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
         Arc::new(Self {
             job_owner: JobOwner::account(name.canonical()),
             owner: SessionOwner::Server(name),
             ends: None,
-            share,
+            budget,
             id: [0; ID_BYTES],
             secret: [0; SECRET_BYTES],
             begun_ms: 0,
@@ -119,8 +119,8 @@ impl Session {
 /// All sessions.
 pub struct Sessions {
     limits: SessionLimits,
-    /// The memory that the calls of one account may hold, in bytes.
-    share_bytes: usize,
+    /// The memory that calls may hold, by account.
+    memory: Arc<MemoryShares>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     open: Mutex<SessionTable>,
@@ -149,12 +149,6 @@ impl SessionTable {
         }
     }
 
-    /// Returns the memory share of an owner. Returns `None` if it has no session.
-    fn share_of(&self, owner: &SessionOwner) -> Option<MemoryShare> {
-        let id = self.accounts.get(owner)?.first()?;
-        self.sessions.get(id).map(|session| session.share.clone())
-    }
-
     /// Returns the session that was idle longest if the owner has at least `count` sessions, and `None` otherwise.
     fn longest_idle(&self, owner: &SessionOwner, count: usize) -> Option<Arc<Session>> {
         let ids = self.accounts.get(owner).filter(|ids| ids.len() >= count)?;
@@ -164,16 +158,15 @@ impl SessionTable {
 }
 
 impl Sessions {
-    /// Creates an empty registry of sessions. `share_bytes` is the memory that the calls of one account may hold.
+    /// Creates an empty registry of sessions.
     #[must_use]
-    pub fn new(limits: SessionLimits, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { limits, share_bytes, clock, random, open: Mutex::default() }
-    }
-
-    /// Creates a memory share for an owner without sessions.
-    #[must_use]
-    pub fn share(&self) -> MemoryShare {
-        MemoryShare::new(self.share_bytes)
+    pub fn new(
+        limits: SessionLimits,
+        memory: Arc<MemoryShares>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        Self { limits, memory, clock, random, open: Mutex::default() }
     }
 
     /// Returns the limits.
@@ -190,14 +183,14 @@ impl Sessions {
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
         let job_owner = JobOwner::account(&login);
+        let budget = self.memory.share_of(&MemoryOwner::account(&login));
         let owner = SessionOwner::Person(login);
         let mut open = self.lock();
-        let share = open.share_of(&owner).unwrap_or_else(|| self.share());
         let session = Arc::new(Session {
             owner,
             job_owner,
             ends: Some(self.clock.now().after(self.limits.age)),
-            share,
+            budget,
             id,
             secret,
             begun_ms: now_ms,
@@ -302,6 +295,7 @@ fn parse_token(token: &str) -> Option<([u8; ID_BYTES], [u8; SECRET_BYTES])> {
 
 #[cfg(test)]
 mod tests {
+    use base::memory::ShareSizes;
     use base::sim::{SeededRandom, SimClock};
 
     use super::*;
@@ -327,7 +321,11 @@ mod tests {
         let clock = Arc::new(SimClock::new());
         let limits = SessionLimits { per_account, total, ..SessionLimits::default() };
         let random = Arc::new(SeededRandom::new(1));
-        let sessions = Sessions::new(limits, 100, Arc::clone(&clock) as Arc<dyn Clock>, random);
+        let bytes = 100;
+        let sizes =
+            ShareSizes { account_bytes: bytes, network_bytes: bytes, networks_bytes: bytes, local_bytes: bytes };
+        let memory = MemoryShares::new(1_000, sizes);
+        let sessions = Sessions::new(limits, memory, Arc::clone(&clock) as Arc<dyn Clock>, random);
         World { clock, sessions }
     }
 
@@ -363,10 +361,9 @@ mod tests {
     #[test]
     fn sessions_of_an_account_share_one_budget() {
         let world = world(3, 9);
-        let budget = crate::memory::MemoryBudget::new(1_000);
         let budgets = ["ann", "ann", "bob"].map(|login| {
             let token = world.log_in(login).expect("within the limit");
-            budget.within(&world.sessions.find(&token).expect("the token is valid").share)
+            world.sessions.find(&token).expect("the token is valid").budget.clone()
         });
         let held = budgets[0].acquire(60).expect("within the limit");
         assert!(budgets[1].acquire(41).is_err() && budgets[2].acquire(100).is_ok());

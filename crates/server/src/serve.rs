@@ -14,7 +14,9 @@ use std::sync::Arc;
 use admin::control;
 use admin::request::TlsRequest;
 use admin::{self, Answer, ProgressCallback, Request};
+use base::memory::{MemoryShares, ShareSizes};
 use config::Config;
+use config::keys::LimitKeys;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use instance::data_folder::ListenerAddress;
@@ -138,6 +140,8 @@ struct Server {
     files: CertificateFiles,
     shutdown: Shutdown,
     connections: Arc<Connections>,
+    /// The memory for messages and calls in transit, of all protocols together.
+    memory: Arc<MemoryShares>,
     traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     sessions: Arc<SessionRegistry>,
     logins: Arc<Logins>,
@@ -168,6 +172,7 @@ impl Server {
             total_max: count(limits.connections),
             per_address_max: count(limits.connections_per_address),
         });
+        let memory = memory_shares(limits);
         let protocols = [
             ListenerProtocol::Smtp,
             ListenerProtocol::Submission,
@@ -192,6 +197,7 @@ impl Server {
             files,
             shutdown,
             connections,
+            memory,
             traffic,
             sessions,
             logins,
@@ -431,6 +437,12 @@ impl EndSignals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Creates the budget for messages and calls in transit.
+fn memory_shares(limits: &LimitKeys) -> Arc<MemoryShares> {
+    let total_bytes = limits.message_memory.as_usize();
+    MemoryShares::new(total_bytes, ShareSizes::new(total_bytes, limits.message_size.as_usize()))
 }
 
 /// Raises the limit of open files and sockets to the maximum that the system allows for this process.

@@ -36,6 +36,15 @@ fn retry_first_may_equal_retry_max() {
 }
 
 #[test]
+fn message_memory_holds_two_messages() {
+    let text = "limits.message_memory: must be at least twice limits.message_size";
+    load_assignments(&["limits.message_size=256MiB"]).expect("the default is twice the largest maximum size");
+    load_assignments(&["limits.message_size=8MiB", "limits.message_memory=16MiB"]).expect("it is twice as much");
+    check_problems(load_assignments(&["limits.message_memory=127MiB"]), &[text]);
+    check_problems(load_text("[limits]\nmessage_memory = \"16MiB\"\n"), &[&format!("line 2: {text}")]);
+}
+
+#[test]
 fn a_listener_collides_with_each_listener_before_it() {
     check_problems(
         load_text("[listen]\nsmtp = \"*:143\"\nimap = \"127.0.0.1:143\"\n"),

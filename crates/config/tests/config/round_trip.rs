@@ -8,8 +8,15 @@ use proptest::prelude::*;
 use crate::fixture::load_text;
 
 /// Beginnings of the names of keys that random values do not suit: they depend on other keys or on a grammar.
-const DEPENDENT_KEYS: &[&str] =
-    &["tls.", "router.retry_", "router.smart_host_user", "log.filter", "server.name", "server.domain"];
+const DEPENDENT_KEYS: &[&str] = &[
+    "tls.",
+    "limits.message_",
+    "router.retry_",
+    "router.smart_host_user",
+    "log.filter",
+    "server.name",
+    "server.domain",
+];
 
 fn number_text(key: &ConfigKey, number: u64) -> String {
     let number_within = |parse: &dyn Fn(&str) -> u64| match key.range {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use base::memory::MeteredBuffer;
 use proto::v1;
 use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
@@ -13,7 +14,6 @@ use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
-use crate::memory::MeteredBuffer;
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -86,7 +86,7 @@ pub(super) async fn attach_file(
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
     // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
     // disk.
-    let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
+    let mut content = MeteredBuffer::new(&caller.budget);
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("all messages after the first must contain content").into());
@@ -112,7 +112,7 @@ fn append(content: &mut MeteredBuffer, piece: &[u8], length_max: usize) -> Resul
     if content.bytes().len().saturating_add(piece.len()) > length_max {
         return Err(Error::invalid("more bytes received than announced"));
     }
-    content.append(piece, length_max)
+    Ok(content.append(piece, length_max)?)
 }
 
 fn check_announced(length: usize, announced: usize) -> Result<()> {
@@ -136,7 +136,7 @@ pub(super) async fn deposit_mail(
     deposit::check(&envelope, limits.recipients_max, limits.message_bytes_max)?;
     let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
     let bytes_max = announced.unwrap_or(usize::try_from(limits.message_bytes_max).unwrap_or(usize::MAX));
-    let mut content = MeteredBuffer::new(&caller.budget(&service.budget))?;
+    let mut content = MeteredBuffer::new(&caller.budget);
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("all messages after the first must contain content").into());

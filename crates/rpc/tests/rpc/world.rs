@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base::memory::{MemoryShares, ShareSizes};
 use base::sim::{SeededRandom, SimClock};
 use base::sync::Mutex;
 use base::{Clock, DbNumber, Name, NoteId, Random};
@@ -104,6 +105,7 @@ impl TestServer {
             submissions,
             pool,
             login_pool: login_pool.clone(),
+            memory: MemoryShares::new(512 << 20, ShareSizes::new(512 << 20, 100_000)),
             clock: ticks,
             random,
             shutdown: shutdown.clone(),

@@ -185,6 +185,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
         submissions,
         pool: server.pool.clone(),
         login_pool: server.login_pool.clone(),
+        memory: Arc::clone(&server.memory),
         clock: Arc::clone(&instance.clock),
         random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
