@@ -21,6 +21,7 @@ mod deflate;
 mod fair_queue;
 pub mod job;
 pub mod limits;
+pub mod pace;
 pub mod peer;
 pub mod pool;
 pub mod shutdown;
@@ -31,6 +32,7 @@ pub mod tls;
 
 pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
 pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
+pub use pace::{Pace, TransferProgress};
 pub use peer::Peer;
 pub use pool::{PoolError, PoolOptions, PoolStatistics, RunError, VerbStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};

@@ -33,3 +33,9 @@ pub const SLOW_JOB_WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum size of a certificate or key file in bytes. It also bounds the number of certificates in a chain.
 pub const PEM_BYTES_MAX: usize = 1 << 20;
+
+/// Minimum rate, in bytes a second, at which a peer sends a body after [`BODY_GRACE`].
+pub const TRANSFER_RATE_MIN: u64 = 1 << 10;
+
+/// Time from the beginning of a body after which its peer must keep up with [`TRANSFER_RATE_MIN`].
+pub const BODY_GRACE: Duration = Duration::from_secs(30);
