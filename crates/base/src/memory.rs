@@ -233,6 +233,12 @@ impl MeteredBuffer {
         Ok(())
     }
 
+    /// Discards the bytes and returns their memory.
+    pub fn clear(&mut self) {
+        self.bytes = Vec::new();
+        self.memory = MemoryPermit { pool: Arc::clone(&self.memory.pool), bytes: 0 };
+    }
+
     /// Returns the bytes and the memory that must be held for as long as they are.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, MemoryPermit) {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::MemoryShares;
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use mail::router::{DeliveryTarget, Recipient, ReturnContent};
@@ -106,6 +107,7 @@ async fn listen(address: &str, role: &str) -> Result<()> {
         tls: Some(Arc::new(tls)),
         pool: pool.clone(),
         login_pool: pool,
+        memory: MemoryShares::unlimited(),
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::MemoryShares;
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
 use mail::router::DeliveryTarget;
@@ -96,6 +97,7 @@ fn start_server() -> SocketAddr {
         tls: None,
         pool: pool.clone(),
         login_pool: pool,
+        memory: MemoryShares::unlimited(),
         shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(1)),

@@ -14,6 +14,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::{MemoryPermit, MemoryShares};
 use base::{Clock, Random};
 use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{Check, Credentials, ExchangeStep, LoginError};
@@ -50,6 +51,8 @@ pub struct ListenerServices {
     pub pool: WorkerPool,
     /// The worker pool that checks logins.
     pub login_pool: WorkerPool,
+    /// The memory for messages, which the server shares between all protocols.
+    pub memory: Arc<MemoryShares>,
     /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
     /// The clock.
@@ -66,7 +69,8 @@ pub async fn serve(
     termination: SessionTermination,
 ) -> Result<()> {
     let rules = Arc::clone(&service.rules);
-    let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
+    let clock = Arc::clone(&service.clock);
+    let mut session = Session::new(rules, clock, service.random.as_ref(), peer, Arc::clone(&service.memory));
     if peer.tls {
         session.reset_after_tls(stream.tls_info().map(|facts| facts.cipher), stream.channel_bindings());
     }
@@ -261,7 +265,7 @@ impl ListenerServices {
                 BackendResponse::Members(found.unwrap_or_default())
             }
             BackendRequest::Login(check) => BackendResponse::Login(self.check_login(owner, check).await),
-            BackendRequest::Message { submission, helo, trace_bytes } => {
+            BackendRequest::Message { submission, helo, trace_bytes, memory } => {
                 let is_stranger = submission.origin.login.is_none() && !peer.loopback;
                 let arrived = ArrivedMessage { submission, helo, trace_bytes };
                 let checked = match arrived.submission.origin.protocol {
@@ -270,7 +274,7 @@ impl ListenerServices {
                     _ => Ok(self.without_forged_results(arrived.submission)),
                 };
                 BackendResponse::Message(match checked {
-                    Ok(submission) => self.accept_message(owner, submission).await,
+                    Ok(submission) => self.accept_message(owner, submission, memory).await,
                     Err(refusal) => Err(refusal),
                 })
             }
@@ -317,15 +321,22 @@ impl ListenerServices {
         resolved.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
-    /// Passes a message to the acceptor, and waits until it is durable.
+    /// Passes a message to the acceptor, and waits until it is durable. The job holds the memory of the message, also if
+    /// the connection ends before it.
     async fn accept_message(
         &self,
         owner: JobOwner,
         submission: Box<Submission>,
+        memory: MemoryPermit,
     ) -> std::result::Result<AcceptedMessage, NegativeReply> {
         let acceptor = Arc::clone(&self.acceptor);
         let label = JobLabel::new(owner, "smtp", "DATA");
-        let accepted = self.pool.run(label, move || acceptor.accept(*submission)).await;
+        let accept = move || {
+            let accepted = acceptor.accept(*submission);
+            drop(memory);
+            accepted
+        };
+        let accepted = self.pool.run(label, accept).await;
         let accepted = accepted.map_err(|error| pool_failure(&error))??;
         accepted.durable.await?;
         Ok(AcceptedMessage { id: accepted.id, refused: accepted.refused })

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use base::memory::Exhausted;
+
 /// The result of an SMTP operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -76,6 +78,12 @@ impl NegativeReply {
     #[must_use]
     pub fn is_permanent(&self) -> bool {
         self.code >= 500
+    }
+}
+
+impl From<Exhausted> for NegativeReply {
+    fn from(_: Exhausted) -> Self {
+        Self::new(452, EnhancedStatus(4, 3, 1), "No memory is left for this message, try again later")
     }
 }
 

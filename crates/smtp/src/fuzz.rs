@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use base::Clock;
 use base::line_ends::has_bare_line_end;
+use base::memory::{MemoryBudget, MemoryShares, MeteredBuffer};
 use base::sim::{SeededRandom, SimClock};
 use mail::mime::message_header::find_fault;
 use mail::router::DeliveryTarget;
@@ -37,22 +38,28 @@ pub fn arguments(input: &[u8]) {
 /// Reads the data after DATA. Accepted data without bare line ends can be sent and read back unchanged, except that
 /// NULs are sent as spaces.
 pub fn data(input: &[u8]) {
-    let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
+    let Some(mut reader) = data_reader(1 << 20) else { return };
     let (used, progress) = reader.push(input);
     assert!(used <= input.len(), "the reader uses at most the whole input");
     if progress == DataProgress::More {
         return;
     }
     let is_faulty = reader.content().has_bare_line_end();
-    let (kept, _) = reader.into_content().finish();
+    let kept = reader.into_content().finish().bytes;
     let text = dot_stuff(&kept);
     assert!(!has_bare_line_end(0, &text), "the sent text has no bare line ends");
-    let mut again = DataReader::new(ReceivedData::new(b"", 2 << 20, 0));
+    let Some(mut again) = data_reader(2 << 20) else { return };
     assert_eq!(again.push(&text), (text.len(), DataProgress::End), "the end mark ends the sent text");
     if !is_faulty {
         let kept: Vec<u8> = kept.into_iter().map(|byte| if byte == 0 { b' ' } else { byte }).collect();
-        assert_eq!(again.into_content().finish().0, kept, "the sent text is read back unchanged");
+        assert_eq!(again.into_content().finish().bytes, kept, "the sent text is read back unchanged");
     }
+}
+
+/// Returns a reader for data of at most `limit` bytes.
+fn data_reader(limit: usize) -> Option<DataReader> {
+    let buffer = MeteredBuffer::new(&MemoryBudget::unlimited());
+    ReceivedData::new(b"", limit, 0, buffer).ok().map(DataReader::new)
 }
 
 /// Completes a message as submission does: all programs see the same fields in the result. Replaces the authentication
@@ -91,7 +98,8 @@ pub fn session(input: &[u8]) {
     rules.role = if seed & 12 == 12 { ListenerRole::Lmtp } else { rules.role };
     rules.message_bytes_max = 256;
     let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
-    let mut session = Session::new(Arc::new(rules), clock, &SeededRandom::new(1), Peer::local());
+    let memory = MemoryShares::unlimited();
+    let mut session = Session::new(Arc::new(rules), clock, &SeededRandom::new(1), Peer::local(), memory);
     let mut out = Vec::new();
     let mut pending = Vec::new();
     for piece in input.chunks(usize::from(seed).max(1)) {

@@ -43,9 +43,18 @@ pub const MESSAGE_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
 /// Number of bytes beyond the message size limit that are read and discarded before the connection is closed.
 pub const OVERSIZE_BYTES_MAX: u64 = 64 << 20;
 
-/// Maximum memory reserved for a message before its first byte arrives. The size announced by the client is not
-/// trusted.
+/// Maximum memory allocated for a message before its first byte arrives. The size announced by the client counts from
+/// MAIL on, but is not trusted.
 pub const MESSAGE_RESERVE_BYTES_MAX: usize = 256 << 10;
+
+/// Size of a message that is expected if the client announces none.
+pub const EXPECTED_BYTES_DEFAULT: usize = 16 << 10;
+
+/// Memory that counts for the trace field of a message with an announced size.
+pub const TRACE_BYTES_RESERVED: usize = 1 << 10;
+
+/// Memory that counts for a recipient besides its addresses.
+pub const RECIPIENT_BYTES_RESERVED: usize = 256;
 
 /// Default maximum number of recipients of a message (RFC 5321 §4.5.3.1.8 requires at least 100).
 pub const RECIPIENTS_MAX: usize = 1_000;

@@ -12,13 +12,15 @@
 //! - A transaction has a permitted sender and only accepted recipients.
 //! - Data sent in the clear before STARTTLS has no effect afterwards: no name, login, transaction or input is kept.
 //! - No input makes the session exceed its limits or panic (fuzzed).
+//! - What a message takes in memory is counted in the share of the login or, without one, of the peer's network.
 
 use std::sync::Arc;
 
+use base::memory::{MemoryBudget, MemoryOwner, MemoryPermit, MemoryShares, MeteredBuffer};
 use base::{Clock, Random};
 use mail::router::Recipient;
 use mail::submission::trace::{ReceivedField, received_field};
-use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
+use mail::submission::{Origin, ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{ChannelBinding, Check, Exchange};
 use wire::{JobOwner, Peer};
 
@@ -27,12 +29,15 @@ use crate::codec::data::{DataProgress, DataReader, ReceivedData};
 use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX};
+use crate::limits::{
+    AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, EXPECTED_BYTES_DEFAULT, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX,
+};
 use crate::listener_rules::{ListenerRole, ListenerRules, PipeliningPolicy, StartTlsPolicy};
 
 mod debug_events;
 mod transaction;
 
+use transaction::CompleteMessage;
 pub(crate) use transaction::{Chunk, MailTransaction};
 
 /// The next action of the caller.
@@ -62,8 +67,8 @@ pub enum BackendRequest {
     /// Asks for the outcome of a check of a login.
     Login(Check),
     /// Asks whether a message is accepted. Its first `trace_bytes` bytes are this server's trace field. `helo` is the
-    /// client's name from HELO, EHLO or LHLO.
-    Message { submission: Box<Submission>, helo: String, trace_bytes: usize },
+    /// client's name from HELO, EHLO or LHLO. `memory` must be held for as long as the message is.
+    Message { submission: Box<Submission>, helo: String, trace_bytes: usize, memory: MemoryPermit },
 }
 
 impl std::fmt::Debug for BackendRequest {
@@ -166,6 +171,8 @@ pub struct Session {
     pub(crate) transaction: Option<MailTransaction>,
     pub(crate) phase: Phase,
     pub(crate) counts: SessionCounters,
+    /// The memory for messages, by their senders.
+    memory: Arc<MemoryShares>,
     /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.
     verb: &'static str,
     /// A random number drawn once per session. Together with the number of a message it forms an identifier.
@@ -177,7 +184,13 @@ pub struct Session {
 impl Session {
     /// Creates a session. If `tls` is set in `peer`, the connection has implicit TLS.
     #[must_use]
-    pub fn new(rules: Arc<ListenerRules>, clock: Arc<dyn Clock>, random: &dyn Random, peer: Peer) -> Self {
+    pub fn new(
+        rules: Arc<ListenerRules>,
+        clock: Arc<dyn Clock>,
+        random: &dyn Random,
+        peer: Peer,
+        memory: Arc<MemoryShares>,
+    ) -> Self {
         Self {
             rules,
             clock,
@@ -189,6 +202,7 @@ impl Session {
             transaction: None,
             phase: Phase::Command,
             counts: SessionCounters::default(),
+            memory,
             verb: "",
             serial: random.next_u64() >> 16,
             numbered: 0,
@@ -198,6 +212,12 @@ impl Session {
     #[must_use]
     pub fn job_owner(&self) -> JobOwner {
         self.login.as_deref().map_or_else(|| self.peer.job_owner(), JobOwner::account)
+    }
+
+    /// Returns the budget for the memory of messages: the share of the account or, before the login, of the peer.
+    pub(crate) fn memory_budget(&self) -> MemoryBudget {
+        let owner = self.login.as_deref().map_or_else(|| self.peer.memory_owner(), MemoryOwner::account);
+        self.memory.share_of(&owner)
     }
 
     /// Writes the greeting.
@@ -462,12 +482,15 @@ impl Session {
         format!("{:012x}-{}", self.serial, self.numbered)
     }
 
-    /// Creates the content of a message with its trace field, to which the message data is appended.
-    pub(crate) fn open_content(&mut self) -> ReceivedData {
+    /// Creates the content of a message with its trace field, to which the message data is appended. Fails if there is no
+    /// memory to begin with.
+    pub(crate) fn open_content(&mut self) -> Result<ReceivedData, NegativeReply> {
         let received_at = self.clock.now();
         let id = self.next_id();
         let limit = self.rules.message_bytes_max;
-        let Some(transaction) = self.transaction.as_mut() else { return ReceivedData::new(b"", limit, 0) };
+        let begun = self.transaction.as_mut().and_then(|transaction| transaction.buffer.take());
+        let buffer = begun.unwrap_or_else(|| MeteredBuffer::new(&self.memory_budget()));
+        let transaction = self.transaction.as_mut().ok_or_else(NegativeReply::temporary)?;
         let (helo, protocol) = match &self.helo {
             Some((helo, protocol)) => (helo.as_str(), *protocol),
             None => ("", ReceivedProtocol::Smtp),
@@ -492,8 +515,9 @@ impl Session {
         });
         transaction.id = id;
         transaction.received = received_at;
-        let expected = transaction.parameters.size.and_then(|size| usize::try_from(size).ok()).unwrap_or(16 << 10);
-        ReceivedData::new(trace.as_bytes(), limit, expected)
+        let announced = transaction.parameters.size.and_then(|size| usize::try_from(size).ok());
+        let expected = announced.unwrap_or(EXPECTED_BYTES_DEFAULT);
+        Ok(ReceivedData::new(trace.as_bytes(), limit, expected, buffer)?)
     }
 
     fn end_data(&mut self, out: &mut Vec<u8>) -> NextAction {
@@ -506,11 +530,13 @@ impl Session {
     pub(crate) fn submit(&mut self, content: ReceivedData, out: &mut Vec<u8>) -> NextAction {
         let Some(transaction) = self.transaction.take() else { return NextAction::Close };
         let recipients = transaction.recipients.len();
-        match transaction.complete(self, content) {
-            Ok((submission, trace_bytes)) => {
+        let protocol = self.helo.as_ref().map_or(ReceivedProtocol::Smtp, |(_, protocol)| *protocol);
+        let origin = Origin { protocol, peer: self.peer.address, login: self.login.clone() };
+        match transaction.complete(&self.rules, origin, content) {
+            Ok(CompleteMessage { submission, trace_bytes, memory }) => {
                 self.phase = Phase::AwaitingResponse(PendingRequest::Message { recipients });
                 let helo = self.helo.as_ref().map_or_else(String::new, |(helo, _)| helo.clone());
-                NextAction::CallBackend(BackendRequest::Message { submission, helo, trace_bytes })
+                NextAction::CallBackend(BackendRequest::Message { submission, helo, trace_bytes, memory })
             }
             Err(refusal) => self.refuse_message(recipients, &refusal, out),
         }

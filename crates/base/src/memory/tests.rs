@@ -97,6 +97,18 @@ fn reserved_memory_is_allocated() {
     assert_eq!((bytes.capacity(), memory.bytes()), (300, 300));
 }
 
+#[test]
+fn cleared_buffer_returns_its_memory() {
+    let budget = MemoryBudget::new(1_000);
+    let mut buffer = MeteredBuffer::new(&budget);
+    buffer.hold(500).expect("within the limit");
+    buffer.append(&[7; 50], 100).expect("the memory is held");
+    buffer.clear();
+    assert_eq!((buffer.bytes(), budget.available_bytes()), (&[][..], 1_000));
+    buffer.append(&[7; 50], 100).expect("within the limit");
+    assert_eq!(budget.available_bytes(), 950);
+}
+
 const TOTAL_BYTES: usize = 1_000;
 const SHARE_BYTES: usize = 400;
 

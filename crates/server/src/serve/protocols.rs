@@ -56,6 +56,7 @@ impl ProtocolServices {
                 tls,
                 pool: server.pool.clone(),
                 login_pool: server.login_pool.clone(),
+                memory: Arc::clone(&server.memory),
                 shutdown: server.shutdown.clone(),
                 clock: Arc::clone(&instance.clock),
                 random: Arc::clone(&instance.random),

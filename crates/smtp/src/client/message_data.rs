@@ -53,6 +53,7 @@ pub fn detect_eight_bit(message: &[u8]) -> (bool, bool) {
 
 #[cfg(test)]
 mod tests {
+    use base::memory::{MemoryBudget, MeteredBuffer};
     use proptest::prelude::*;
 
     use super::*;
@@ -87,9 +88,11 @@ mod tests {
         fn stuffed_message_is_unstuffed_by_the_receiver(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
             let text = dot_stuff(message.as_bytes());
             prop_assert!(!has_bare_line_end(0, &text) && !text.contains(&0));
-            let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
+            let buffer = MeteredBuffer::new(&MemoryBudget::unlimited());
+            let content = ReceivedData::new(b"", 1 << 20, 0, buffer).expect("there is memory");
+            let mut reader = DataReader::new(content);
             prop_assert_eq!(reader.push(&text), (text.len(), DataProgress::End));
-            let (kept, _) = reader.into_content().finish();
+            let kept = reader.into_content().finish().bytes;
             let mut expected = normalize_line_ends(message.replace('\0', " ").as_bytes());
             if !expected.is_empty() && !expected.ends_with(b"\r\n") {
                 expected.extend_from_slice(b"\r\n");

@@ -2,7 +2,7 @@
 //!
 //! The chunk is read even if the command is refused, provided that its size can be parsed, because the client has
 //! already sent it. After a refused chunk, all further chunks are refused until RSET or MAIL. As with DATA, at least
-//! one recipient is required.
+//! one recipient is required. The memory for a chunk is taken before it arrives.
 
 use crate::cmd::CommandContext;
 use crate::codec::reply;
@@ -19,19 +19,27 @@ pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextA
     if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
         return session.close_oversize(call.out);
     }
-    let mut refused = find_refusal(session);
+    let refused = find_refusal(session).or_else(|| reserve(session, size).err());
+    session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
+    if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
+}
+
+/// Takes the memory for a chunk, and begins the content with the first one.
+fn reserve(session: &mut Session, size: u64) -> Result<(), NegativeReply> {
     let begins = session.transaction.as_ref().is_some_and(|transaction| transaction.chunks.is_none());
-    if refused.is_none() && begins {
-        let content = session.open_content();
+    if begins {
+        let content = session.open_content()?;
         if let Some(transaction) = &mut session.transaction {
             transaction.chunks = Some(content);
         }
     }
-    if refused.is_none() && is_too_large(session, size) {
-        refused = Some(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
+    if is_too_large(session, size) {
+        return Err(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
-    session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
-    if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
+    if let Some(content) = session.transaction.as_mut().and_then(|transaction| transaction.chunks.as_mut()) {
+        content.announce(size)?;
+    }
+    Ok(())
 }
 
 /// Reads the available part of the chunk.

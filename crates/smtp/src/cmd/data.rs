@@ -9,9 +9,14 @@ pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextA
     if let Some(refusal) = find_refusal(session, call.arguments) {
         return session.refuse_with(call.out, &refusal);
     }
-    session.phase = Phase::Data(DataReader::new(session.open_content()));
-    call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");
-    NextAction::Continue
+    match session.open_content() {
+        Ok(content) => {
+            session.phase = Phase::Data(DataReader::new(content));
+            call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");
+            NextAction::Continue
+        }
+        Err(refusal) => session.refuse_with(call.out, &refusal),
+    }
 }
 
 fn find_refusal(session: &Session, arguments: &str) -> Option<NegativeReply> {

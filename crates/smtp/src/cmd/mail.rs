@@ -1,8 +1,8 @@
 //! MAIL (RFC 5321 §4.1.1.2): begins a transaction.
 //!
-//! The session itself refuses a command before EHLO or HELO, a missing but required login, a malformed address and a
-//! size beyond the limit. It asks the backend whether the user may send with this address and whether there is
-//! capacity.
+//! The session itself refuses a command before EHLO or HELO, a missing but required login, a malformed address, a size
+//! beyond the limit and a size for which no memory is left. It asks the backend whether the user may send with this
+//! address and whether there is capacity.
 
 use base::ascii_case;
 
@@ -84,7 +84,7 @@ fn parse(session: &Session, arguments: &str) -> Result<MailTransaction, Negative
     if parameters.size.is_some_and(|size| size > session.message_bytes_max()) {
         return Err(NegativeReply::new(552, EnhancedStatus(5, 3, 4), "Message exceeds the size limit"));
     }
-    Ok(MailTransaction::new(path.address.to_owned(), parameters))
+    Ok(MailTransaction::new(path.address.to_owned(), parameters, &session.memory_budget())?)
 }
 
 /// Returns the refusal for an error in the parameters.

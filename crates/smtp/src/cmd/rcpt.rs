@@ -42,9 +42,9 @@ pub(crate) fn on_recipient_result(
     if session.transaction.as_ref().is_some_and(|transaction| !transaction.resolved.has_capacity_for(&resolved)) {
         return session.refuse(out, 452, EnhancedStatus(4, 5, 3), "Too many members of groups");
     }
-    if let Some(transaction) = &mut session.transaction {
-        transaction.recipients.push(recipient);
-        transaction.resolved.push(resolved);
+    let added = session.transaction.as_mut().map(|transaction| transaction.add_recipient(recipient, resolved));
+    if let Some(Err(exhausted)) = added {
+        return session.refuse_with(out, &exhausted.into());
     }
     out.extend_from_slice(b"250 2.1.5 Ok\r\n");
     NextAction::Continue

@@ -8,20 +8,22 @@
 //! - Only CRLF.CRLF ends the data. All endings used for smuggling (`\n.\n`, `\n.\r\n`, `\r.\r`, `\r\n.\n`, `\r\n.\r`,
 //!   `\r.\r\n`, `\r\n\0.\r\n`) are data.
 //! - The result does not depend on how the input is split into pieces (property test).
-//! - Data that is too large is read to its end and discarded.
+//! - Data that is too large, or for which no memory is left, is read to its end and discarded.
+//! - The memory of the data is taken from the budget of the sender ([`base::memory`]).
 //!
 //! A dot is removed only at the beginning of a line that follows a true CRLF. Text after a bare LF is kept unchanged;
 //! if the message is sent after normalization, the sending side applies dot-stuffing again.
 
 use base::line_ends::has_bare_line_end;
+use base::memory::{Exhausted, MemoryPermit, MeteredBuffer};
 use memchr::memmem;
 
 use crate::limits::MESSAGE_RESERVE_BYTES_MAX;
 
 /// The received data of a message, after a prefix (the trace field).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReceivedData {
-    bytes: Vec<u8>,
+    buffer: MeteredBuffer,
     /// Length of the prefix that precedes the peer's data.
     start: usize,
     /// Maximum number of bytes that the peer may send.
@@ -31,36 +33,70 @@ pub struct ReceivedData {
     /// The last byte received. Initially it is not a CR.
     previous: u8,
     has_bare: bool,
+    /// The reason why the data is discarded because of a lack of memory.
+    exhausted: Option<Exhausted>,
+}
+
+/// The complete data of a message.
+#[derive(Debug)]
+pub struct CollectedData {
+    /// The prefix and the data.
+    pub bytes: Vec<u8>,
+    /// Length of the prefix.
+    pub prefix_bytes: usize,
+    /// The memory that must be held for as long as the bytes are.
+    pub memory: MemoryPermit,
 }
 
 impl ReceivedData {
-    /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes.
-    #[must_use]
-    pub fn new(prefix: &[u8], limit: usize, expected: usize) -> Self {
+    /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes. The content is
+    /// collected in `buffer`, which is empty. Returns [`Exhausted`] if there is no memory to begin with.
+    pub fn new(prefix: &[u8], limit: usize, expected: usize, mut buffer: MeteredBuffer) -> Result<Self, Exhausted> {
         let reserve = expected.min(limit).min(MESSAGE_RESERVE_BYTES_MAX);
-        let mut bytes = Vec::with_capacity(prefix.len().saturating_add(reserve));
-        bytes.extend_from_slice(prefix);
-        Self { bytes, start: prefix.len(), limit, received: 0, previous: 0, has_bare: false }
+        buffer.reserve(prefix.len().saturating_add(reserve))?;
+        buffer.append(prefix, prefix.len())?;
+        let start = prefix.len();
+        Ok(Self { buffer, start, limit, received: 0, previous: 0, has_bare: false, exhausted: None })
+    }
+
+    /// Takes memory for `bytes` further bytes, which the peer has announced.
+    pub fn announce(&mut self, bytes: u64) -> Result<(), Exhausted> {
+        let total = (self.buffer.bytes().len() as u64).saturating_add(bytes);
+        self.buffer.hold(usize::try_from(total).unwrap_or(usize::MAX))
     }
 
     /// Appends a piece.
     pub fn append(&mut self, piece: &[u8]) {
         let Some(&last) = piece.last() else { return };
         self.received = self.received.saturating_add(piece.len() as u64);
-        if self.is_oversize() {
-            self.bytes = Vec::new();
-            self.start = 0;
+        if self.is_oversize() || self.exhausted.is_some() {
+            self.discard();
             return;
         }
         self.has_bare |= has_bare_line_end(self.previous, piece);
         self.previous = last;
-        self.bytes.extend_from_slice(piece);
+        let bytes_max = self.start.saturating_add(self.limit);
+        if let Err(exhausted) = self.buffer.append(piece, bytes_max) {
+            self.exhausted = Some(exhausted);
+            self.discard();
+        }
+    }
+
+    fn discard(&mut self) {
+        self.buffer.clear();
+        self.start = 0;
     }
 
     /// Returns `true` if the peer has sent more than the limit.
     #[must_use]
     pub fn is_oversize(&self) -> bool {
         self.received > self.limit as u64
+    }
+
+    /// Returns the reason why the data was discarded because of a lack of memory, or `None` if it was not.
+    #[must_use]
+    pub fn exhausted(&self) -> Option<Exhausted> {
+        self.exhausted
     }
 
     /// Returns the number of bytes that the peer has sent.
@@ -75,13 +111,15 @@ impl ReceivedData {
         self.has_bare || (self.previous == b'\r')
     }
 
-    /// Returns the bytes and the length of the prefix. A missing line end after the last line is added.
+    /// Returns the data. A missing line end after the last line is added.
     #[must_use]
-    pub fn finish(mut self) -> (Vec<u8>, usize) {
-        if self.received > 0 && !self.bytes.ends_with(b"\r\n") {
-            self.bytes.extend_from_slice(b"\r\n");
+    pub fn finish(self) -> CollectedData {
+        let (mut bytes, memory) = self.buffer.into_parts();
+        if self.received > 0 && !bytes.ends_with(b"\r\n") {
+            bytes.reserve_exact(2);
+            bytes.extend_from_slice(b"\r\n");
         }
-        (self.bytes, self.start)
+        CollectedData { bytes, prefix_bytes: self.start, memory }
     }
 }
 
@@ -201,13 +239,19 @@ impl DataReader {
 #[cfg(test)]
 mod tests {
     use base::line_ends::normalize_line_ends;
+    use base::memory::MemoryBudget;
     use proptest::prelude::*;
 
     use super::*;
 
+    fn content(prefix: &[u8], limit: usize, expected: usize) -> ReceivedData {
+        let buffer = MeteredBuffer::new(&MemoryBudget::unlimited());
+        ReceivedData::new(prefix, limit, expected, buffer).expect("there is memory")
+    }
+
     /// Reads data split into pieces. Returns the content, whether it has bare line ends, and the remaining input.
     fn read(input: &[u8], cuts: &[usize]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
-        let mut reader = DataReader::new(ReceivedData::new(b"", 1 << 20, 0));
+        let mut reader = DataReader::new(content(b"", 1 << 20, 0));
         let mut position = 0;
         let ends = cuts.iter().map(|cut| cut % (input.len() + 1)).chain([input.len()]);
         for end in ends {
@@ -215,7 +259,7 @@ mod tests {
             position += taken;
             if progress == DataProgress::End {
                 let bare = reader.content().has_bare_line_end();
-                let (kept, _) = reader.into_content().finish();
+                let kept = reader.into_content().finish().bytes;
                 return Some((kept, bare, input[position..].to_vec()));
             }
         }
@@ -273,11 +317,41 @@ mod tests {
 
     #[test]
     fn oversize_data_is_read_to_its_end_and_dropped() {
-        let mut reader = DataReader::new(ReceivedData::new(b"Received: x\r\n", 10, 1 << 40));
+        let mut reader = DataReader::new(content(b"Received: x\r\n", 10, 1 << 40));
         let input = b"0123456789\r\nmore\r\n.\r\nNOOP\r\n";
         assert_eq!(reader.push(input), (input.len() - 6, DataProgress::End));
         assert!(reader.content().is_oversize());
-        assert!(reader.into_content().finish().0.len() < 8);
+        assert!(reader.into_content().finish().bytes.len() < 8);
+    }
+
+    #[test]
+    fn data_without_memory_is_read_to_its_end_and_dropped() {
+        let budget = MemoryBudget::new(1_000);
+        let buffer = MeteredBuffer::new(&budget);
+        let mut reader =
+            DataReader::new(ReceivedData::new(b"Received: x\r\n", 5_000, 0, buffer).expect("there is memory"));
+        for _ in 0..20 {
+            assert_eq!(reader.push(&[b'x'; 100]), (100, DataProgress::More));
+        }
+        assert_eq!(budget.available_bytes(), 1_000, "the memory is returned at once");
+        assert_eq!(reader.push(b"\r\n.\r\nNOOP\r\n"), (5, DataProgress::End));
+        let content = reader.into_content();
+        assert_eq!((content.exhausted(), content.is_oversize()), (Some(Exhausted::Total), false));
+        assert!(content.finish().bytes.len() < 8);
+    }
+
+    #[test]
+    fn announced_data_has_its_memory() {
+        let budget = MemoryBudget::new(1_000);
+        let mut content = ReceivedData::new(b"x", 5_000, 0, MeteredBuffer::new(&budget)).expect("there is memory");
+        content.append(&[b'x'; 99]);
+        assert!(content.announce(901).is_err() && content.announce(900).is_ok());
+        assert_eq!(budget.available_bytes(), 0);
+        (0..9).for_each(|_| content.append(&[b'x'; 100]));
+        assert_eq!(content.exhausted(), None);
+        let collected = content.finish();
+        assert_eq!((collected.prefix_bytes, collected.memory.bytes()), (1, 1_000));
+        assert_eq!(collected.bytes.len(), 1_002, "the line end is added");
     }
 
     fn text() -> impl Strategy<Value = Vec<u8>> {
@@ -299,7 +373,7 @@ mod tests {
         #[test]
         fn bare_line_ends_are_found_across_any_split(input in text(), cut in 0usize..200) {
             let (a, b) = input.split_at(cut % (input.len() + 1));
-            let mut content = ReceivedData::new(b"", 1 << 20, 0);
+            let mut content = content(b"", 1 << 20, 0);
             content.append(a);
             content.append(b);
             let clean = normalize_line_ends(&input);

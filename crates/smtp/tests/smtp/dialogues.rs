@@ -13,6 +13,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use mail::mime::message_header::top_fields;
 use mail::router::ReturnContent;
@@ -39,7 +40,12 @@ pub struct SessionDriver {
 
 impl SessionDriver {
     pub fn new(rules: ListenerRules, peer: Peer) -> Self {
-        let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer);
+        Self::with_memory(rules, peer, MemoryShares::unlimited())
+    }
+
+    /// Starts a session that shares the memory for messages with others.
+    pub fn with_memory(rules: ListenerRules, peer: Peer, memory: Arc<MemoryShares>) -> Self {
+        let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer, memory);
         let mut out = Vec::new();
         session.greet(&mut out);
         Self { session, backend: MemoryBackend::default(), input: Vec::new(), out, closed: false, wants_tls: false }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base::memory::MemoryShares;
 use base::networks::{Network, Networks};
 use base::sim::{SeededRandom, SimClock};
 use mail::router::{Notify, Recipient, ReturnContent};
@@ -93,6 +94,7 @@ pub fn service(
         verifier,
         tls: Some(Arc::new(tls)),
         login_pool: pool.clone(),
+        memory: MemoryShares::unlimited(),
         pool,
         shutdown: Shutdown::new(),
         clock,

@@ -1,5 +1,5 @@
 //! Tests of this crate through its public API: dialogues, smuggling, headers, local senders, parameters of reports,
-//! network, name servers, debug events, fuzzing.
+//! memory, network, name servers, debug events, fuzzing.
 
 mod backend;
 mod debug_log;
@@ -9,6 +9,7 @@ mod fuzz;
 mod headers;
 mod local_senders;
 mod loopback;
+mod memory;
 mod report_parameters;
 mod results;
 mod smuggling;
