@@ -7,7 +7,8 @@
 //!
 //! The task owns the stream. It ends with QUIT, an error, a time limit, or the shutdown of the server. When the server
 //! drains, an idle session gets 421, and a session in a transaction may complete it until the server closes. A
-//! termination does not wait for the end of a transaction.
+//! termination does not wait for the end of a transaction. Every received byte renews the idle time, so text and chunks
+//! also have a minimum rate, and a transaction may not hold memory for long without receiving its message.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -20,7 +21,8 @@ use mail::submission::{ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{Check, Credentials, ExchangeStep, LoginError};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{JobLabel, JobOwner, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use wire::limits::BODY_GRACE;
+use wire::{JobLabel, JobOwner, Pace, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::auth::local_claims::LocalClaims;
 use crate::auth::results;
@@ -78,7 +80,8 @@ pub async fn serve(
     let shutdown = service.shutdown.clone();
     let input = Vec::new();
     let out = Vec::new();
-    let connection = Connection { stream, session, service, termination, input, used: 0, out, ends_at };
+    let paces = Paces::default();
+    let connection = Connection { stream, session, service, termination, input, used: 0, out, ends_at, paces };
     tracing::debug!(target: "smtp", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
     let outcome = tokio::select! {
         biased;
@@ -108,12 +111,30 @@ struct Connection {
     out: Vec<u8>,
     /// The time at which the session exceeds its limit. `None` means no limit.
     ends_at: Option<Instant>,
+    paces: Paces,
+}
+
+/// The pace at which the peer sends messages.
+#[derive(Default)]
+struct Paces {
+    body: Pace,
+    transaction: Pace,
+}
+
+impl Paces {
+    /// Returns the time at which the peer is too slow unless more bytes arrive.
+    fn deadline(&mut self, session: &Session) -> Option<Instant> {
+        let body = self.body.deadline(session.body_progress(), BODY_GRACE);
+        let transaction = self.transaction.deadline(session.transaction_progress(), session.transaction_grace());
+        [body, transaction].into_iter().flatten().min()
+    }
 }
 
 /// The reason why there is no more input.
 enum InputEnd {
     Ended,
     TooLong,
+    TooSlow,
     Draining,
     Dismissed,
 }
@@ -181,7 +202,9 @@ impl Connection {
             return Ok(Err(InputEnd::Draining));
         }
         let idle_end = Instant::now() + self.service.rules.idle_time_max;
-        let deadline = self.ends_at.map_or(idle_end, |end| end.min(idle_end));
+        let pace_end = self.paces.deadline(&self.session);
+        let ends = [Some(idle_end), self.ends_at, pace_end];
+        let deadline = ends.into_iter().flatten().min().unwrap_or(idle_end);
         let listen_for_end = self.session.is_idle();
         let received = tokio::select! {
             received = timeout_at(deadline, self.stream.receive(&mut self.input)) => received,
@@ -189,6 +212,7 @@ impl Connection {
             () = self.termination.terminated() => return Ok(Err(InputEnd::Dismissed)),
         };
         Ok(match received {
+            Err(_) if pace_end.is_some_and(|end| end == deadline && end < idle_end) => Err(InputEnd::TooSlow),
             Err(_) => Err(InputEnd::TooLong),
             Ok(outcome) => match outcome? {
                 0 => Err(InputEnd::Ended),
@@ -201,6 +225,7 @@ impl Connection {
         match silence {
             InputEnd::Ended => {}
             InputEnd::TooLong => self.session.time_out(&mut self.out),
+            InputEnd::TooSlow => self.session.end_slow_transfer(&mut self.out),
             InputEnd::Draining => self.session.shut_down(&mut self.out),
             InputEnd::Dismissed => self.session.dismiss(&mut self.out),
         }

@@ -80,6 +80,13 @@ pub const IDLE_TIME_MAX: Duration = Duration::from_secs(300);
 /// Maximum duration of a session.
 pub const SESSION_TIME_MAX: Duration = Duration::from_secs(3_600);
 
+/// Time for which a transaction may hold memory for a message without receiving it. RFC 5321 §4.5.3.2.7 gives a client
+/// five minutes for a single command.
+pub const TRANSACTION_GRACE: Duration = Duration::from_secs(300);
+
+/// Time by which each recipient of a transaction extends [`TRANSACTION_GRACE`].
+pub const RECIPIENT_GRACE: Duration = Duration::from_secs(1);
+
 /// Delay of the greeting for clients on other machines.
 pub const GREET_DELAY: Duration = Duration::from_millis(500);
 

@@ -15,6 +15,7 @@
 //! - What a message takes in memory is counted in the share of the login or, without one, of the peer's network.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::memory::{MemoryBudget, MemoryOwner, MemoryPermit, MemoryShares, MeteredBuffer};
 use base::{Clock, Random};
@@ -22,7 +23,7 @@ use mail::router::Recipient;
 use mail::submission::trace::{ReceivedField, received_field};
 use mail::submission::{Origin, ReceivedProtocol, ResolvedAddress, Submission};
 use sasl::{ChannelBinding, Check, Exchange};
-use wire::{JobOwner, Peer};
+use wire::{JobOwner, Peer, TransferProgress};
 
 use crate::cmd::{self, CommandContext};
 use crate::codec::data::{DataProgress, DataReader, ReceivedData};
@@ -30,7 +31,8 @@ use crate::codec::line::{BareLineEndPolicy, Line, first_line, split_verb};
 use crate::codec::{path, reply};
 use crate::error::{EnhancedStatus, NegativeReply};
 use crate::limits::{
-    AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, EXPECTED_BYTES_DEFAULT, OVERSIZE_BYTES_MAX, REPLIES_BYTES_MAX,
+    AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX, EXPECTED_BYTES_DEFAULT, OVERSIZE_BYTES_MAX, RECIPIENT_GRACE,
+    REPLIES_BYTES_MAX, TRANSACTION_GRACE,
 };
 use crate::listener_rules::{ListenerRole, ListenerRules, PipeliningPolicy, StartTlsPolicy};
 
@@ -149,13 +151,17 @@ pub(crate) enum PendingRequest {
     Message { recipients: usize },
 }
 
-/// The counters that are limited per session.
+/// The counters of a session. Those of commands, errors, failed logins and messages are limited.
 #[derive(Debug, Default)]
 pub(crate) struct SessionCounters {
     pub commands: u64,
     pub errors: u32,
     pub auth_failures: u32,
     pub messages: u64,
+    /// Transactions that have begun.
+    pub transactions: u64,
+    /// Texts and chunks that have begun.
+    pub bodies: u64,
 }
 
 /// A session. See the documentation of the module.
@@ -310,6 +316,11 @@ impl Session {
         self.end_without_command(out, 421, EnhancedStatus(4, 4, 2), "Timeout, closing connection");
     }
 
+    /// Ends the session because message data arrives too slowly.
+    pub fn end_slow_transfer(&mut self, out: &mut Vec<u8>) {
+        self.end_without_command(out, 421, EnhancedStatus(4, 4, 2), "Data arrives too slowly, closing connection");
+    }
+
     /// Ends the session because the server is shutting down.
     pub fn shut_down(&mut self, out: &mut Vec<u8>) {
         self.end_without_command(out, 421, EnhancedStatus(4, 3, 2), "Service shutting down, try again later");
@@ -319,6 +330,44 @@ impl Session {
     pub fn dismiss(&mut self, out: &mut Vec<u8>) {
         let text = "Account disabled, removed or given another password, closing connection";
         self.end_without_command(out, 421, EnhancedStatus(4, 7, 0), text);
+    }
+
+    /// Returns the progress of the text or chunk that is being received.
+    #[must_use]
+    pub fn body_progress(&self) -> Option<TransferProgress> {
+        let received_bytes = match &self.phase {
+            Phase::Data(reader) => reader.content().received(),
+            Phase::Chunk(chunk) => chunk.size.saturating_sub(chunk.remaining),
+            _ => return None,
+        };
+        Some(TransferProgress { number: self.counts.bodies, received_bytes })
+    }
+
+    /// Returns the progress of the transaction if it holds memory for a message.
+    #[must_use]
+    pub fn transaction_progress(&self) -> Option<TransferProgress> {
+        let transaction = self.transaction.as_ref()?;
+        let received_bytes = match (&self.phase, &transaction.chunks) {
+            (Phase::Data(reader), _) => reader.content().received(),
+            (_, Some(chunks)) => chunks.received(),
+            _ if transaction.holds_announced_size() => 0,
+            _ => return None,
+        };
+        Some(TransferProgress { number: self.counts.transactions, received_bytes })
+    }
+
+    /// Returns the time for which the transaction may hold memory for a message without receiving it.
+    #[must_use]
+    pub fn transaction_grace(&self) -> Duration {
+        let recipients = self.transaction.as_ref().map_or(0, |transaction| transaction.recipients.len());
+        let of_recipients = RECIPIENT_GRACE.saturating_mul(u32::try_from(recipients).unwrap_or(u32::MAX));
+        TRANSACTION_GRACE.saturating_add(of_recipients)
+    }
+
+    /// Enters the phase of a text or a chunk.
+    pub(crate) fn begin_body(&mut self, phase: Phase) {
+        self.counts.bodies = self.counts.bodies.saturating_add(1);
+        self.phase = phase;
     }
 
     /// Returns `true` if the session waits for a command and no transaction is in progress.

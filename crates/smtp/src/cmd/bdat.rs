@@ -20,7 +20,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextA
         return session.close_oversize(call.out);
     }
     let refused = find_refusal(session).or_else(|| reserve(session, size).err());
-    session.phase = Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused });
+    session.begin_body(Phase::Chunk(Chunk { remaining: size, size, ends_message: last, refused }));
     if size == 0 { end_chunk(session, call.out) } else { NextAction::Continue }
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextA
     }
     match session.open_content() {
         Ok(content) => {
-            session.phase = Phase::Data(DataReader::new(content));
+            session.begin_body(Phase::Data(DataReader::new(content)));
             call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");
             NextAction::Continue
         }

@@ -25,6 +25,7 @@ pub(crate) fn run(session: &mut Session, call: &mut CommandContext<'_>) -> NextA
                 size_bytes: transaction.parameters.size.unwrap_or(0),
             };
             session.transaction = Some(transaction);
+            session.counts.transactions = session.counts.transactions.saturating_add(1);
             session.phase = Phase::AwaitingResponse(PendingRequest::Sender);
             NextAction::CallBackend(request)
         }

@@ -99,6 +99,11 @@ impl MailTransaction {
         Ok(())
     }
 
+    /// Returns `true` if the transaction holds memory for an announced size of which nothing has been received.
+    pub(crate) fn holds_announced_size(&self) -> bool {
+        self.buffer.is_some() && self.parameters.size.is_some_and(|size| size > 0)
+    }
+
     /// Checks the message data under the rules of the listener. Returns the message with its envelope.
     pub(crate) fn complete(
         self,

@@ -1,5 +1,5 @@
 //! Tests of this crate through its public API: dialogues, smuggling, headers, local senders, parameters of reports,
-//! memory, network, name servers, debug events, fuzzing.
+//! memory, pace, network, name servers, debug events, fuzzing.
 
 mod backend;
 mod debug_log;
@@ -10,6 +10,7 @@ mod headers;
 mod local_senders;
 mod loopback;
 mod memory;
+mod pace;
 mod report_parameters;
 mod results;
 mod smuggling;
