@@ -15,7 +15,6 @@ mod tests;
 
 pub use decoder::{CommandDecoder, DecodeResult, RefusedCommand, SyntaxMode};
 pub use error::SyntaxError;
-pub use mail::mailbox::utf7;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
 pub use writer::{MONTHS, ResponseStatus, ResponseWriter, TextEncoding, is_atom_byte};
 

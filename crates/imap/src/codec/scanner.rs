@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 
+use mail::mailbox::utf7;
+
 use super::command::{Bound, MailboxName, MessageSet, RequestedFlags, SequenceRange, SequenceSet, SystemFlags};
 use super::decoder::{Frame, SyntaxMode};
 use super::error::SyntaxError;
-use super::{utf7, writer};
+use super::writer;
 use crate::limits;
 
 /// Result of parsing.

@@ -10,9 +10,9 @@
 use std::ops::RangeInclusive;
 
 use base::Timestamp;
+use mail::mailbox::utf7;
 
 use super::command::SystemFlags;
-use super::utf7;
 
 /// Maximum length of a string that is written as a quoted string. A longer one becomes a literal.
 const QUOTED_BYTES_MAX: usize = 1_000;
