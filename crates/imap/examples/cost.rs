@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::Name;
+use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
@@ -42,7 +43,7 @@ struct Client {
 impl Client {
     /// Sends a line and returns the number of bytes in the reply.
     fn command(&mut self, line: &str) -> usize {
-        self.decoder.set_mode(self.session.mode());
+        self.session.configure(&mut self.decoder);
         self.decoder.feed(line.as_bytes());
         self.decoder.feed(b"\r\n");
         let mut bytes = 0;
@@ -80,10 +81,14 @@ fn main() {
         MailOptions::default(),
     );
     mail.create_if_missing("mail/u.nsf", "u", &Name::new("u@x"), None).expect("the mail file is made");
-    let context =
-        Arc::new(SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), clock, SessionOptions::default()));
+    let context = Arc::new(SessionContext::new(
+        Arc::new(OnlyUser(Arc::clone(&mail))),
+        clock,
+        SessionOptions::default(),
+        MemoryShares::unlimited(),
+    ));
     let session = Session::new(context, Peer::local());
-    let decoder = CommandDecoder::new(session.mode());
+    let decoder = session.decoder();
     let mut client = Client { session, decoder, out: ResponseWriter::new() };
     let file = mail.open("mail/u.nsf", &Arc::new(Identity::person("u@x"))).expect("the owner may open it");
     fill(&file, count);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::Name;
+use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::Accounts;
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
@@ -57,7 +58,7 @@ impl Client {
     /// Logs in and selects the inbox.
     fn new(context: SessionContext) -> Self {
         let session = Session::new(Arc::new(context), Peer::local());
-        let decoder = CommandDecoder::new(session.mode());
+        let decoder = session.decoder();
         let mut client = Self { session, decoder, out: ResponseWriter::new() };
         client.command("a LOGIN u p");
         client.command("a SELECT INBOX");
@@ -66,7 +67,7 @@ impl Client {
 
     /// Sends a line and returns the reply.
     fn command(&mut self, line: &str) -> Vec<u8> {
-        self.decoder.set_mode(self.session.mode());
+        self.session.configure(&mut self.decoder);
         self.decoder.feed(line.as_bytes());
         self.decoder.feed(b"\r\n");
         let mut answer = Vec::new();
@@ -100,7 +101,12 @@ fn main() {
         Arc::new(FullTextIndex::open(databases, &folder.path().join("full-text"), options).expect("the index opens"));
     update(&index, &mail);
     let context = || {
-        SessionContext::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, SessionOptions::default())
+        SessionContext::new(
+            Arc::new(OnlyUser(Arc::clone(&mail))),
+            Arc::clone(&clock) as _,
+            SessionOptions::default(),
+            MemoryShares::unlimited(),
+        )
     };
     let mut without = Client::new(context());
     let mut with = Client::new(context().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));

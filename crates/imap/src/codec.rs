@@ -13,6 +13,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+use base::memory::MemoryBudget;
+
 pub use decoder::{CommandDecoder, DecodeResult, RefusedCommand, SyntaxMode};
 pub use error::SyntaxError;
 pub use verb::{PermittedState, Pipelining, UidForm, VERBS, Verb};
@@ -30,7 +32,7 @@ pub fn fuzz(data: &[u8]) {
 
 /// Decodes all data, fed in pieces of the given size, until the end or a fatal error.
 fn decode_all(mode: SyntaxMode, data: &[u8], piece_bytes: usize) -> Vec<DecodeResult> {
-    let mut decoder = CommandDecoder::new(mode);
+    let mut decoder = CommandDecoder::new(mode, MemoryBudget::unlimited());
     let mut all = Vec::new();
     for piece in data.chunks(piece_bytes.max(1)) {
         decoder.feed(piece);

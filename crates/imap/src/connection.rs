@@ -10,7 +10,8 @@
 //! to the connection, so that no password hash keeps a worker.
 //!
 //! Memory: between commands a connection holds its session and no buffer. TLS keeps its own buffers. DEFLATE releases
-//! as much as it can when the client has been silent for a while.
+//! as much as it can when the client has been silent for a while. The decoder, which goes to the worker with a command,
+//! holds the memory of the command's literals until the command has been executed.
 //!
 //! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or the
 //! termination of the session. Shutdown and termination are reported to a client that is between commands.
@@ -56,7 +57,7 @@ pub async fn serve(
     if peer.tls {
         session.set_encrypted(stream.channel_bindings());
     }
-    let decoder = CommandDecoder::new(session.mode());
+    let decoder = session.decoder();
     let work = Box::new(ConnectionState { session, decoder, deferred: None, out: ResponseWriter::new() });
     let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream: Some(stream), work, service, termination };
@@ -389,7 +390,7 @@ impl ConnectionState {
     /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.replacement();
-        Self { decoder: CommandDecoder::new(session.mode()), session, deferred: None, out: ResponseWriter::new() }
+        Self { decoder: session.decoder(), session, deferred: None, out: ResponseWriter::new() }
     }
 
     /// Returns the next command or other input. A login that a worker left comes first.
@@ -398,7 +399,7 @@ impl ConnectionState {
             let (verb, command) = *deferred;
             return DecodeResult::Command(verb, command);
         }
-        self.decoder.set_mode(self.session.mode());
+        self.session.configure(&mut self.decoder);
         self.decoder.decode()
     }
 

@@ -37,13 +37,16 @@ pub mod updates;
 use std::sync::Arc;
 
 use base::UidSet;
+use base::memory::MemoryBudget;
 use event_listener::EventListener;
 use mail::mailbox::MailFile;
 use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer};
 
-use crate::codec::{PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, TextEncoding, Verb};
+use crate::codec::{
+    CommandDecoder, PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, TextEncoding, Verb,
+};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -102,6 +105,8 @@ pub struct Session {
     /// The channel bindings of the TLS connection.
     channel_bindings: Vec<ChannelBinding>,
     pub(crate) account: Option<Account>,
+    /// The budget for the memory of commands: the share of the account or, before the login, of the peer.
+    pub(crate) memory: MemoryBudget,
     pub(crate) selected: Option<Box<SelectedMailbox>>,
     pub(crate) enabled: EnabledExtensions,
     /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
@@ -139,11 +144,17 @@ impl Session {
     /// Creates the session of a new connection.
     #[must_use]
     pub fn new(context: Arc<SessionContext>, peer: Peer) -> Self {
+        let memory = context.memory.share_of(&peer.memory_owner());
+        Self::with_memory(context, peer, memory)
+    }
+
+    fn with_memory(context: Arc<SessionContext>, peer: Peer, memory: MemoryBudget) -> Self {
         Self {
             context,
             peer,
             channel_bindings: Vec::new(),
             account: None,
+            memory,
             selected: None,
             enabled: EnabledExtensions::default(),
             watch: None,
@@ -239,7 +250,7 @@ impl Session {
     /// Creates a session that replaces a lost one. It can only be used to end the connection.
     #[must_use]
     pub fn replacement(&self) -> Self {
-        Self::new(Arc::clone(&self.context), self.peer)
+        Self::with_memory(Arc::clone(&self.context), self.peer, self.memory.clone())
     }
 
     /// Returns a future that must be ready before the output written so far is sent, or `None` if the output can be
@@ -290,6 +301,21 @@ impl Session {
             utf8: self.enabled.utf8 || self.enabled.rev2,
             charset_refused: self.enabled.utf8,
             append_bytes_max: self.context.options.append_bytes_max,
+        }
+    }
+
+    /// Returns a decoder for the session's commands.
+    #[must_use]
+    pub fn decoder(&self) -> CommandDecoder {
+        CommandDecoder::new(self.mode(), self.memory.clone())
+    }
+
+    /// Prepares the decoder for the next command, after a command that may have changed the state of the session.
+    pub fn configure(&self, decoder: &mut CommandDecoder) {
+        let mode = self.mode();
+        if mode != decoder.mode() {
+            decoder.set_mode(mode);
+            decoder.set_memory(self.memory.clone());
         }
     }
 

@@ -31,7 +31,7 @@ impl Connection {
     /// Connects to one of the sites of a world.
     pub fn at(context: &Arc<SessionContext>, peer: Peer) -> Self {
         let session = Session::new(Arc::clone(context), peer);
-        let decoder = CommandDecoder::new(session.mode());
+        let decoder = session.decoder();
         Self {
             session,
             decoder,
@@ -52,7 +52,7 @@ impl Connection {
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
         loop {
-            self.decoder.set_mode(self.session.mode());
+            self.session.configure(&mut self.decoder);
             if matches!(self.action, ConnectionAction::Line | ConnectionAction::Idle) {
                 let Some(line) = self.decoder.decode_line() else { break };
                 let line = line.expect("lines of dialogues are short");

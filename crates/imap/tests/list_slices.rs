@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
+use imap::codec::{DecodeResult, ResponseWriter};
 use imap::limits;
 use imap::session::{ConnectionAction, Session};
 use mail::mailbox::{Flags, MailFile, NewMessage};
@@ -89,7 +89,7 @@ fn list_whose_patterns_cost_too_much_is_refused() {
 
 /// Executes a command line. Returns the action after its first slice.
 fn execute(session: &mut Session, line: &str, out: &mut ResponseWriter) -> ConnectionAction {
-    let mut decoder = CommandDecoder::new(session.mode());
+    let mut decoder = session.decoder();
     decoder.feed(format!("c {line}\r\n").as_bytes());
     match decoder.decode() {
         DecodeResult::Command(verb, command) => session.execute(verb, command, out),

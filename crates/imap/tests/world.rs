@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Name;
+use base::memory::MemoryShares;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Accounts, FullTextProvider};
 use imap::session::{SessionContext, SessionOptions};
@@ -45,6 +46,15 @@ impl TestServer {
 
     /// Creates an empty world with changed options.
     pub fn with(change: impl FnOnce(&mut SessionOptions)) -> Self {
+        Self::create(change, MemoryShares::unlimited())
+    }
+
+    /// Creates an empty world with limited memory for commands.
+    pub fn with_memory(memory: Arc<MemoryShares>) -> Self {
+        Self::create(|_| {}, memory)
+    }
+
+    fn create(change: impl FnOnce(&mut SessionOptions), memory: Arc<MemoryShares>) -> Self {
         let options = store::StoreOptions { sync: SyncMode::Each, ..store::StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
@@ -61,7 +71,10 @@ impl TestServer {
         let mut options = SessionOptions { starttls: true, append_bytes_max: 1 << 20, ..SessionOptions::default() };
         change(&mut options);
         let accounts: Arc<dyn Accounts> = Arc::new(accounts);
-        let context = || SessionContext::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
+        let context = || {
+            let clock = Arc::clone(&clock) as _;
+            SessionContext::new(Arc::clone(&accounts), clock, options.clone(), Arc::clone(&memory))
+        };
         let index_uses = Arc::new(AtomicUsize::new(0));
         let found = Arc::clone(&index);
         let uses = Arc::clone(&index_uses);

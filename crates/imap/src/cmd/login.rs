@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use base::memory::MemoryOwner;
 use sasl::{Login, LoginError, LoginProtocol, PasswordRequest};
 
 use super::capability;
@@ -45,6 +46,7 @@ impl SlicedCommand for OpenMailFile {
         let reply = match session.context.accounts.open(&origin, login) {
             Ok(file) => {
                 session.account = Some(Account { login: login.into(), file: Arc::new(file) });
+                session.memory = session.context.memory.share_of(&MemoryOwner::account(login));
                 TaggedReply::ok("logged in").with_code(capability::capability_code(session))
             }
             Err(error) => {

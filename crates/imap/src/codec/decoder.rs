@@ -8,8 +8,11 @@
 //! The decoder promises the following:
 //!
 //! - Memory stays within the limits of [`SyntaxMode`] and [`crate::limits`], whatever arrives.
-//! - A literal that is announced as too large is refused before the client sends it, or skipped if the client sends it
-//!   without waiting.
+//! - Memory beyond a few KiB is taken from a budget ([`base::memory`]): for a literal when it is announced, for a long
+//!   line as it arrives. It is held while the command is received, and until the next call of
+//!   [`CommandDecoder::decode`] after its last part, that is, while the command is executed.
+//! - A literal that is announced as too large, or for which no memory is left, is refused before the client sends it, or
+//!   skipped if the client sends it without waiting.
 //! - After a refusal the decoder finds the start of the next command.
 //! - An idle decoder holds no buffer.
 //!
@@ -17,6 +20,7 @@
 //! forwarded from here.
 
 use base::line_ends::without_line_end;
+use base::memory::{MemoryBudget, MemoryPermit};
 
 use super::command::Command;
 use super::error::SyntaxError;
@@ -96,8 +100,15 @@ pub struct CommandDecoder {
     state: State,
     frame: Frame,
     line_bytes: usize,
+    /// Number of bytes that the literals of the command announce.
     literal_bytes: usize,
     literal_count: usize,
+    /// The budget for the memory of commands.
+    memory: MemoryBudget,
+    /// The memory of the command that is being received.
+    held: Option<MemoryPermit>,
+    /// The memory of the last complete command.
+    _executing: Option<MemoryPermit>,
     /// The error with which the command will be refused once its rest has been read. The flag is `true` if the command
     /// was to save a search result.
     refusal: Option<(SyntaxError, bool)>,
@@ -106,7 +117,9 @@ pub struct CommandDecoder {
 
 /// Maximum size of a literal that is kept within the text.
 const INLINE_BYTES_MAX: usize = 4 << 10;
-/// Maximum memory reserved in advance for a literal, because its size is only the client's claim.
+/// Number of bytes of a command that are not counted, so that ordinary commands do not touch the budget.
+const UNCOUNTED_BYTES_MAX: usize = 4 << 10;
+/// Maximum memory allocated in advance for a literal, because its size is only the client's claim.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
 /// Maximum length of the announcement of a literal. This many bytes at the end of an overlong line are kept, so that an
 /// announcement there is recognized.
@@ -115,9 +128,9 @@ const ANNOUNCEMENT_BYTES_MAX: usize = 32;
 const SKIP_BYTES_MAX: usize = 1 << 30;
 
 impl CommandDecoder {
-    /// Creates a decoder for a new connection.
+    /// Creates a decoder for a new connection. Commands take their memory from `memory`.
     #[must_use]
-    pub fn new(mode: SyntaxMode) -> Self {
+    pub fn new(mode: SyntaxMode, memory: MemoryBudget) -> Self {
         Self {
             input: Vec::new(),
             consumed: 0,
@@ -127,6 +140,9 @@ impl CommandDecoder {
             line_bytes: 0,
             literal_bytes: 0,
             literal_count: 0,
+            memory,
+            held: None,
+            _executing: None,
             refusal: None,
             mode,
         }
@@ -141,6 +157,11 @@ impl CommandDecoder {
     /// Changes the mode for commands that begin after this call.
     pub fn set_mode(&mut self, mode: SyntaxMode) {
         self.mode = mode;
+    }
+
+    /// Changes the budget for the memory of commands that begin after this call.
+    pub fn set_memory(&mut self, memory: MemoryBudget) {
+        self.memory = memory;
     }
 
     /// Appends bytes from the network.
@@ -164,6 +185,7 @@ impl CommandDecoder {
         }
         let (_, literal) = self.frame.literals.last_mut()?;
         let missing = missing.saturating_sub(literal.len());
+        reserve(literal, 1, missing);
         Some((literal, missing))
     }
 
@@ -186,6 +208,7 @@ impl CommandDecoder {
     /// Returns the next command, or the reason why there is none yet. The caller must repeat the call until it returns
     /// [`DecodeResult::Incomplete`].
     pub fn decode(&mut self) -> DecodeResult {
+        self._executing = None;
         loop {
             let step = match self.state {
                 State::Line => self.take_line_of_command(),
@@ -240,17 +263,27 @@ impl CommandDecoder {
         }
     }
 
-    /// Handles a line whose end has not arrived: refuses the command if the line is already too long, and drops bytes
-    /// that need not be kept.
+    /// Handles a line whose end has not arrived: refuses the command if the line is already too long or no memory is left
+    /// for it, and drops bytes that need not be kept.
     fn wait_for_line_end(&mut self) -> DecodeResult {
         let waiting = self.input.len().saturating_sub(self.consumed);
-        if self.line_bytes.saturating_add(waiting) > limits::LINE_BYTES_MAX {
+        let line_bytes = self.line_bytes.saturating_add(waiting);
+        let error = if line_bytes > limits::LINE_BYTES_MAX {
+            Some(SyntaxError::LineTooLong)
+        } else if self.refusal.is_none() && !self.hold_memory(line_bytes) {
+            // The rest of the line is dropped as it arrives, like that of a line that is too long.
+            self.line_bytes = limits::LINE_BYTES_MAX;
+            Some(SyntaxError::NoMemory)
+        } else {
+            None
+        };
+        if let Some(error) = error {
             if self.frame.text.is_empty() {
                 let start = self.input.get(self.consumed..).unwrap_or_default();
                 let kept = start.get(..limits::TAG_BYTES_MAX + 1).unwrap_or(start);
                 self.frame.text.extend_from_slice(kept);
             }
-            self.refuse(SyntaxError::LineTooLong);
+            self.refuse(error);
             self.line_bytes = self.line_bytes.saturating_add(waiting);
             self.consumed = self.input.len().saturating_sub(ANNOUNCEMENT_BYTES_MAX).max(self.consumed);
             self.searched = self.input.len().saturating_sub(self.consumed);
@@ -271,12 +304,17 @@ impl CommandDecoder {
         if literal.length > each_max || self.literal_bytes > all_max {
             self.refuse(SyntaxError::LiteralTooBig);
         }
+        if self.refusal.is_none() && !self.hold_memory(self.line_bytes) {
+            self.refuse(SyntaxError::NoMemory);
+        }
         if self.refusal.is_some() {
             if literal.synchronizing {
                 return Some(self.finish());
             }
             if self.literal_bytes > SKIP_BYTES_MAX || !self.mode.authenticated {
-                return Some(DecodeResult::Fatal(SyntaxError::LiteralTooBig));
+                let is_temporary = matches!(self.refusal, Some((SyntaxError::NoMemory, _)));
+                let error = if is_temporary { SyntaxError::NoMemory } else { SyntaxError::LiteralTooBig };
+                return Some(DecodeResult::Fatal(error));
             }
             self.state = State::Skip { missing: literal.length };
             return None;
@@ -284,8 +322,8 @@ impl CommandDecoder {
         if literal.length <= INLINE_BYTES_MAX {
             self.state = State::Inline { missing: literal.length };
         } else {
-            let reserve = Vec::with_capacity(literal.length.min(RESERVE_BYTES_MAX));
-            self.frame.literals.push((self.frame.text.len(), reserve));
+            let buffer = Vec::with_capacity(literal.length.min(RESERVE_BYTES_MAX));
+            self.frame.literals.push((self.frame.text.len(), buffer));
             self.state = State::Large { missing: literal.length };
         }
         literal.synchronizing.then_some(DecodeResult::Continue)
@@ -323,6 +361,7 @@ impl CommandDecoder {
         };
         let missing = total.saturating_sub(literal.len());
         let taken = available.get(..missing).unwrap_or(available);
+        reserve(literal, taken.len(), missing);
         literal.extend_from_slice(taken);
         self.consumed += taken.len();
         if literal.len() < total {
@@ -351,6 +390,7 @@ impl CommandDecoder {
         self.line_bytes = 0;
         self.literal_bytes = 0;
         self.literal_count = 0;
+        self._executing = self.held.take();
         match self.refusal.take() {
             Some((error, was_to_save)) => DecodeResult::Refused(RefusedCommand {
                 tag: parse::tag_of(&frame.text),
@@ -367,7 +407,19 @@ impl CommandDecoder {
             self.refusal = Some((error, parse::requests_save(&self.frame.text)));
             self.frame.literals = Vec::new();
             self.frame.text.truncate(limits::TAG_BYTES_MAX + 1);
+            self.held = None;
         }
+    }
+
+    /// Takes memory for `line_bytes` bytes of lines and for the literals that the command has announced. Returns `false`
+    /// if there is none left.
+    fn hold_memory(&mut self, line_bytes: usize) -> bool {
+        let counted = line_bytes.saturating_add(self.literal_bytes).saturating_sub(UNCOUNTED_BYTES_MAX);
+        if counted == 0 {
+            return true;
+        }
+        let held = self.held.get_or_insert_with(|| self.memory.empty_permit());
+        held.grow(counted.saturating_sub(held.bytes())).is_ok()
     }
 
     /// Returns the position after the next LF.
@@ -394,6 +446,15 @@ impl CommandDecoder {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
+    }
+}
+
+/// Reserves capacity for `needed` further bytes of a literal that lacks `missing` bytes. The capacity at most doubles,
+/// and never exceeds the length of the literal.
+fn reserve(literal: &mut Vec<u8>, needed: usize, missing: usize) {
+    if literal.capacity() - literal.len() < needed {
+        let ahead = literal.len().max(RESERVE_BYTES_MAX).min(missing);
+        literal.reserve_exact(ahead.max(needed));
     }
 }
 

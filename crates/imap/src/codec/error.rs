@@ -26,6 +26,9 @@ pub enum SyntaxError {
     /// A literal is larger than this command allows.
     #[error("[TOOBIG] the literal is too large")]
     LiteralTooBig,
+    /// The server has no memory left for the command.
+    #[error("[LIMIT] no memory is left for this command, try again later")]
+    NoMemory,
     /// The charset of a search is unknown.
     #[error("[BADCHARSET (US-ASCII UTF-8)] unknown charset")]
     BadCharset,
@@ -48,6 +51,7 @@ impl SyntaxError {
             Self::NoTag | Self::UnknownCommand | Self::Expected(_) | Self::LineTooLong => ResponseStatus::Bad,
             Self::Limit(_)
             | Self::LiteralTooBig
+            | Self::NoMemory
             | Self::BadCharset
             | Self::BadEvent
             | Self::MailboxName

@@ -1,6 +1,7 @@
 //! Tests of the decoder: the arguments of every verb, all kinds of literals, refusals and limits. The result must not
 //! depend on the portions in which the bytes arrive.
 
+use base::memory::MemoryBudget;
 use proptest::prelude::*;
 
 use super::command::*;
@@ -8,6 +9,11 @@ use super::*;
 
 fn logged_in() -> SyntaxMode {
     SyntaxMode { authenticated: true, utf8: false, charset_refused: false, append_bytes_max: 1 << 20 }
+}
+
+/// Creates the decoder of a client that has logged in.
+fn new_decoder(memory: MemoryBudget) -> CommandDecoder {
+    CommandDecoder::new(logged_in(), memory)
 }
 
 fn decode(mode: SyntaxMode, input: &[u8]) -> Vec<DecodeResult> {
@@ -504,7 +510,7 @@ fn oversize_non_synchronizing_literal_is_skipped() {
 
 #[test]
 fn large_literal_is_read_into_its_own_buffer() {
-    let mut decoder = CommandDecoder::new(logged_in());
+    let mut decoder = new_decoder(MemoryBudget::unlimited());
     decoder.feed(b"a APPEND INBOX {6000}\r\n");
     assert_eq!(decoder.decode(), DecodeResult::Continue);
     let (buffer, missing) = decoder.literal_buffer().expect("the literal is large");
@@ -519,6 +525,95 @@ fn large_literal_is_read_into_its_own_buffer() {
     assert!(decoder.is_empty());
 }
 
+/// Feeds bytes in pieces, and returns the results.
+fn feed(decoder: &mut CommandDecoder, input: &[u8]) -> Vec<DecodeResult> {
+    let mut all = Vec::new();
+    for piece in input.chunks(1_000) {
+        decoder.feed(piece);
+        loop {
+            match decoder.decode() {
+                DecodeResult::Incomplete => break,
+                decoded => all.push(decoded),
+            }
+        }
+    }
+    all
+}
+
+fn is_noop(decoded: &DecodeResult) -> bool {
+    matches!(decoded, DecodeResult::Command(verb, _) if verb.name == "NOOP")
+}
+
+#[test]
+fn announced_literal_takes_memory_until_its_command_was_executed() {
+    let budget = MemoryBudget::new(100_000);
+    let mut decoder = new_decoder(budget.clone());
+    decoder.feed(b"a APPEND INBOX {60000}\r\n");
+    assert_eq!(decoder.decode(), DecodeResult::Continue);
+    let left = budget.available_bytes();
+    assert!((40_000..45_000).contains(&left), "{left}");
+    assert!(feed(&mut decoder, &[b'x'; 60_000]).is_empty());
+    decoder.feed(b" {30000}\r\n");
+    assert_eq!(decoder.decode(), DecodeResult::Continue);
+    assert!(budget.available_bytes() < 15_000);
+    assert!(feed(&mut decoder, &[b'y'; 30_000]).is_empty());
+    decoder.feed(b"\r\nb NOOP\r\n");
+    let DecodeResult::Command(_, Command { body: CommandBody::Append { messages, .. }, .. }) = decoder.decode() else {
+        panic!("APPEND was complete")
+    };
+    assert_eq!(messages.iter().map(|message| message.raw.capacity()).collect::<Vec<_>>(), [60_000, 30_000]);
+    assert!(budget.available_bytes() < 15_000, "the command is executed now");
+    assert!(is_noop(&decoder.decode()));
+    assert_eq!(budget.available_bytes(), 100_000);
+}
+
+#[test]
+fn literal_without_memory_is_refused_or_skipped() {
+    let budget = MemoryBudget::new(50_000);
+    let mut decoder = new_decoder(budget.clone());
+    let no_memory = refused(Some("a"), SyntaxError::NoMemory);
+    let all = feed(&mut decoder, b"a APPEND INBOX {60000}\r\nb NOOP\r\n");
+    assert_eq!(all[..1], [no_memory.clone()], "before the client sends it");
+    assert!(is_noop(&all[1]));
+    let literal = "z".repeat(60_000);
+    let all = feed(&mut decoder, format!("a APPEND INBOX {{60000+}}\r\n{literal}\r\nb NOOP\r\n").as_bytes());
+    assert_eq!(all[..1], [no_memory.clone()]);
+    assert!(is_noop(&all[1]));
+    let second = format!("a APPEND INBOX {{10000+}}\r\n{} {{60000+}}\r\n{literal}\r\nb NOOP\r\n", &literal[..10_000]);
+    let all = feed(&mut decoder, second.as_bytes());
+    assert_eq!(all[..1], [no_memory]);
+    assert!(is_noop(&all[1]));
+    assert_eq!(budget.available_bytes(), 50_000);
+    let small = format!("a APPEND INBOX {{40000+}}\r\n{}\r\n", &literal[..40_000]);
+    assert!(matches!(feed(&mut decoder, small.as_bytes())[..], [DecodeResult::Command(..)]));
+}
+
+#[test]
+fn long_line_takes_memory_as_it_arrives() {
+    let budget = MemoryBudget::new(2_000);
+    let mut decoder = new_decoder(budget.clone());
+    let line = |length: usize| format!("a LOGIN a {}", "x".repeat(length));
+    assert!(feed(&mut decoder, line(4_000).as_bytes()).is_empty());
+    assert_eq!(budget.available_bytes(), 2_000, "ordinary lines are not counted");
+    assert!(feed(&mut decoder, &[b'x'; 1_000]).is_empty());
+    assert!(budget.available_bytes() < 2_000);
+    assert!(matches!(feed(&mut decoder, b"\r\n")[..], [DecodeResult::Command(..)]));
+    let all = feed(&mut decoder, format!("{}\r\nb NOOP\r\n", line(20_000)).as_bytes());
+    assert_eq!(all[..1], [refused(Some("a"), SyntaxError::NoMemory)]);
+    assert!(is_noop(&all[1]));
+    assert_eq!(budget.available_bytes(), 2_000);
+}
+
+#[test]
+fn small_literals_are_counted_together() {
+    let budget = MemoryBudget::new(50_000);
+    let mut decoder = new_decoder(budget.clone());
+    let literal = format!(" {{4000+}}\r\n{}", "z".repeat(4_000));
+    let append = |count: usize| format!("a APPEND INBOX{}\r\n", literal.repeat(count));
+    assert!(matches!(feed(&mut decoder, append(12).as_bytes())[..], [DecodeResult::Command(..)]));
+    assert_eq!(feed(&mut decoder, append(20).as_bytes()), [refused(Some("a"), SyntaxError::NoMemory)]);
+}
+
 #[test]
 fn lines_without_a_tag_are_answered_untagged() {
     for (line, expected) in [(&b"\r\n"[..], None), (b" NOOP\r\n", None), (b"+ NOOP\r\n", None), (b"*\r\n", None)] {
@@ -529,7 +624,7 @@ fn lines_without_a_tag_are_answered_untagged() {
 
 #[test]
 fn continuation_lines_are_returned_undecoded() {
-    let mut decoder = CommandDecoder::new(logged_in());
+    let mut decoder = new_decoder(MemoryBudget::unlimited());
     decoder.feed(b"DONE\r\na NOOP\r\n");
     assert_eq!(decoder.decode_line(), Some(Ok(b"DONE".to_vec())));
     assert!(matches!(decoder.decode(), DecodeResult::Command(..)));
@@ -539,7 +634,7 @@ fn continuation_lines_are_returned_undecoded() {
     decoder.feed(b"\r\n");
     assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
     let longest = vec![b'x'; crate::limits::CONTINUATION_BYTES_MAX];
-    let mut decoder = CommandDecoder::new(logged_in());
+    let mut decoder = new_decoder(MemoryBudget::unlimited());
     decoder.feed(&longest);
     decoder.feed(b"\r");
     assert_eq!(decoder.decode_line(), None);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
+use base::memory::MemoryShares;
 use sasl::Mechanism;
 
 use super::recent::RecentMessages;
@@ -65,13 +66,21 @@ pub struct SessionContext {
     pub recent: RecentMessages,
     /// Access to the full-text index, which excludes messages from a search without reading them.
     pub full_text: FullTextProvider,
+    /// The memory for commands, which the server shares between all protocols.
+    pub memory: Arc<MemoryShares>,
 }
 
 impl SessionContext {
     /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
-    pub fn new(accounts: Arc<dyn Accounts>, clock: Arc<dyn Clock>, options: SessionOptions) -> Self {
-        Self { accounts, clock, options, recent: RecentMessages::default(), full_text: Arc::new(|| Ok(None)) }
+    pub fn new(
+        accounts: Arc<dyn Accounts>,
+        clock: Arc<dyn Clock>,
+        options: SessionOptions,
+        memory: Arc<MemoryShares>,
+    ) -> Self {
+        let recent = RecentMessages::default();
+        Self { accounts, clock, options, recent, full_text: Arc::new(|| Ok(None)), memory }
     }
 
     /// Sets the full-text index that searches use.

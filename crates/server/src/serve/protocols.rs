@@ -121,7 +121,8 @@ impl ProtocolServices {
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::ListenerServices> {
     let options = imap_options(&server.instance.config);
     let accounts = Arc::clone(logins) as Arc<dyn imap::backend::Accounts>;
-    let context = imap::session::SessionContext::new(accounts, Arc::clone(&server.instance.clock), options);
+    let clock = Arc::clone(&server.instance.clock);
+    let context = imap::session::SessionContext::new(accounts, clock, options, Arc::clone(&server.memory));
     let full_text = Arc::clone(&server.instance.full_text);
     Arc::new(imap::ListenerServices {
         context: Arc::new(context.with_full_text(Arc::new(move || full_text.open_existing()))),
