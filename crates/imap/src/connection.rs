@@ -13,8 +13,9 @@
 //! as much as it can when the client has been silent for a while. The decoder, which goes to the worker with a command,
 //! holds the memory of the command's literals until the command has been executed.
 //!
-//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or the
-//! termination of the session. Shutdown and termination are reported to a client that is between commands.
+//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, a command that arrives too slowly, the
+//! server's shutdown, or the termination of the session. Shutdown and termination are reported to a client that is
+//! between commands.
 
 use std::future::Future;
 use std::io;
@@ -24,8 +25,9 @@ use std::time::Duration;
 
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
-use wire::{Peer, PoolError, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
+use tokio::time::{Instant, timeout, timeout_at};
+use wire::limits::BODY_GRACE;
+use wire::{Pace, Peer, PoolError, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
 
 use crate::codec::command::Command;
 use crate::codec::{CommandDecoder, DecodeResult, ResponseStatus, ResponseWriter, Verb};
@@ -60,7 +62,8 @@ pub async fn serve(
     let decoder = session.decoder();
     let work = Box::new(ConnectionState { session, decoder, deferred: None, out: ResponseWriter::new() });
     let shutdown = service.shutdown.clone();
-    let mut connection = Connection { stream: Some(stream), work, service, termination };
+    let paces = Paces::default();
+    let mut connection = Connection { stream: Some(stream), work, service, termination, paces };
     tracing::debug!(target: "imap", connection = peer.connection, %peer, tls = peer.tls, "connection opened");
     let outcome = tokio::select! {
         biased;
@@ -85,6 +88,24 @@ struct Connection {
     service: Arc<ListenerServices>,
     /// Signals that the account or its groups have changed since the login.
     termination: SessionTermination,
+    paces: Paces,
+}
+
+/// The pace at which the client sends commands.
+#[derive(Default)]
+struct Paces {
+    literal: Pace,
+    command: Pace,
+}
+
+impl Paces {
+    /// Returns the time at which the client is too slow unless more bytes arrive. A command whose bytes arrive one by one
+    /// has the time that a silent client has.
+    fn deadline(&mut self, decoder: &CommandDecoder, silence_max: Duration) -> Option<Instant> {
+        let literal = self.literal.deadline(decoder.literal_progress(), BODY_GRACE);
+        let command = self.command.deadline(decoder.command_progress(), silence_max);
+        [literal, command].into_iter().flatten().min()
+    }
 }
 
 /// The state that is moved to a worker and back.
@@ -107,6 +128,7 @@ enum WorkerTask {
 enum WaitEnd {
     Ended,
     TooLong,
+    TooSlow,
     Draining,
     Dismissed,
     Woken,
@@ -332,12 +354,16 @@ impl Connection {
         let logged_in = self.work.session.login().is_some();
         let options = &self.service.context.options;
         let time_max = if logged_in { options.silence_time_max } else { options.login_time_max };
+        let idle_end = Instant::now() + time_max;
+        let pace_end = self.paces.deadline(&self.work.decoder, time_max).filter(|end| *end < idle_end);
+        let deadline = pace_end.unwrap_or(idle_end);
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         tokio::select! {
             biased;
-            received = receive(stream, &mut self.work.decoder, time_max) => match received? {
+            received = receive(stream, &mut self.work.decoder, deadline) => match received? {
                 Some(0) => Ok(Err(WaitEnd::Ended)),
                 Some(_) => Ok(Ok(())),
+                None if pace_end.is_some() => Ok(Err(WaitEnd::TooSlow)),
                 None => Ok(Err(WaitEnd::TooLong)),
             },
             () = woken => Ok(Err(WaitEnd::Woken)),
@@ -361,6 +387,7 @@ impl Connection {
     fn write_good_bye(&mut self, silence: &WaitEnd) {
         let text = match silence {
             WaitEnd::TooLong => "[UNAVAILABLE] the connection was idle for too long",
+            WaitEnd::TooSlow => "[UNAVAILABLE] the command arrived too slowly",
             WaitEnd::Draining => {
                 self.work.session.withdraw_exchange();
                 "[UNAVAILABLE] the server is shutting down, try again later"
@@ -482,16 +509,17 @@ impl WorkerTask {
     }
 }
 
-/// Reads into the decoder. Returns `None` if no data arrived within `time_max`. Cancel safe: dropping the future loses
-/// no data.
-async fn receive(stream: &mut Stream, decoder: &mut CommandDecoder, time_max: Duration) -> io::Result<Option<usize>> {
+/// Reads into the decoder. Returns `None` if no data arrived until `deadline`. Cancel safe: dropping the future loses no
+/// data.
+async fn receive(stream: &mut Stream, decoder: &mut CommandDecoder, deadline: Instant) -> io::Result<Option<usize>> {
     if stream.is_deflated() {
-        if let Ok(received) = timeout(limits::IDLE_MEMORY_RELEASE_TIME, receive_now(stream, decoder)).await {
+        let release_at = Instant::now() + limits::IDLE_MEMORY_RELEASE_TIME;
+        if let Ok(received) = timeout_at(release_at.min(deadline), receive_now(stream, decoder)).await {
             return received.map(Some);
         }
         stream.release_idle_memory();
     }
-    timeout(time_max, receive_now(stream, decoder)).await.ok().transpose()
+    timeout_at(deadline, receive_now(stream, decoder)).await.ok().transpose()
 }
 
 /// Reads a large literal directly into its buffer, and everything else after the input that has not been decoded.

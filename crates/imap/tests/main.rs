@@ -1,6 +1,6 @@
 //! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
 //! store; several clients against a model; searches against a model, and with an index against searches without; verbs
-//! in each state of a session; slices of long responses; memory; complete connections over loopback sockets; debug
+//! in each state of a session; slices of long responses; memory; pace; complete connections over loopback sockets; debug
 //! events.
 
 mod access_matrix;
@@ -12,6 +12,7 @@ mod index_equivalence;
 mod list_slices;
 mod memory;
 mod model;
+mod pace;
 mod search_model;
 mod sockets;
 mod states;

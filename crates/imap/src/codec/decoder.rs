@@ -21,6 +21,7 @@
 
 use base::line_ends::without_line_end;
 use base::memory::{MemoryBudget, MemoryPermit};
+use wire::TransferProgress;
 
 use super::command::Command;
 use super::error::SyntaxError;
@@ -103,6 +104,12 @@ pub struct CommandDecoder {
     /// Number of bytes that the literals of the command announce.
     literal_bytes: usize,
     literal_count: usize,
+    /// Number of bytes that the last literal of the command announces.
+    literal_length: usize,
+    /// Number of literals that have been announced.
+    literals_begun: u64,
+    /// Number of commands, and of other lines, that are complete.
+    commands_ended: u64,
     /// The budget for the memory of commands.
     memory: MemoryBudget,
     /// The memory of the command that is being received.
@@ -140,6 +147,9 @@ impl CommandDecoder {
             line_bytes: 0,
             literal_bytes: 0,
             literal_count: 0,
+            literal_length: 0,
+            literals_begun: 0,
+            commands_ended: 0,
             memory,
             held: None,
             _executing: None,
@@ -195,6 +205,39 @@ impl CommandDecoder {
         self.consumed == self.input.len() && self.frame.text.is_empty() && self.refusal.is_none()
     }
 
+    /// Returns the progress of the literal that is being received.
+    #[must_use]
+    pub fn literal_progress(&self) -> Option<TransferProgress> {
+        if matches!(self.state, State::Line) {
+            return None;
+        }
+        let received_bytes = self.literal_length.saturating_sub(self.literal_missing()) as u64;
+        Some(TransferProgress { number: self.literals_begun, received_bytes })
+    }
+
+    /// Returns the progress of the command of which a part has arrived.
+    #[must_use]
+    pub fn command_progress(&self) -> Option<TransferProgress> {
+        if self.is_empty() {
+            return None;
+        }
+        let waiting = self.input.len().saturating_sub(self.consumed);
+        let literal_bytes = self.literal_bytes.saturating_sub(self.literal_missing());
+        let received_bytes = self.line_bytes.saturating_add(literal_bytes).saturating_add(waiting) as u64;
+        Some(TransferProgress { number: self.commands_ended, received_bytes })
+    }
+
+    /// Returns the number of bytes that the current literal lacks.
+    fn literal_missing(&self) -> usize {
+        match self.state {
+            State::Line => 0,
+            State::Inline { missing } | State::Skip { missing } => missing,
+            State::Large { missing } => {
+                missing.saturating_sub(self.frame.literals.last().map_or(0, |(_, literal)| literal.len()))
+            }
+        }
+    }
+
     /// Discards bytes that were fed but belong to no command yet, and returns their number. They must be discarded
     /// before TLS starts.
     pub fn discard_input(&mut self) -> usize {
@@ -238,6 +281,7 @@ impl CommandDecoder {
         let end = end?;
         let line = line.to_vec();
         self.consumed = end;
+        self.commands_ended = self.commands_ended.saturating_add(1);
         self.release_memory();
         Some(Ok(line))
     }
@@ -297,6 +341,8 @@ impl CommandDecoder {
     fn begin_literal(&mut self, literal: AnnouncedLiteral) -> Option<DecodeResult> {
         self.literal_count += 1;
         self.literal_bytes = self.literal_bytes.saturating_add(literal.length);
+        self.literal_length = literal.length;
+        self.literals_begun = self.literals_begun.saturating_add(1);
         if self.literal_count > limits::LITERALS_MAX {
             self.refuse(SyntaxError::Limit("literals"));
         }
@@ -391,6 +437,7 @@ impl CommandDecoder {
         self.literal_bytes = 0;
         self.literal_count = 0;
         self._executing = self.held.take();
+        self.commands_ended = self.commands_ended.saturating_add(1);
         match self.refusal.take() {
             Some((error, was_to_save)) => DecodeResult::Refused(RefusedCommand {
                 tag: parse::tag_of(&frame.text),
