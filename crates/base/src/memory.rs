@@ -93,6 +93,10 @@ impl Pool {
         }
     }
 
+    fn bytes_max(&self) -> usize {
+        self.parent.as_ref().map_or(self.bytes_max, |parent| self.bytes_max.min(parent.bytes_max()))
+    }
+
     fn available_bytes(&self) -> usize {
         let own = self.bytes_max.saturating_sub(self.held.load(Ordering::Acquire));
         self.parent.as_ref().map_or(own, |parent| own.min(parent.available_bytes()))
@@ -116,6 +120,12 @@ impl MemoryBudget {
     #[must_use]
     pub fn share(&self, bytes: usize) -> Self {
         Self { pool: Pool::new(bytes, Some(Arc::clone(&self.pool))) }
+    }
+
+    /// Returns the number of bytes that can be acquired if nobody holds any.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.pool.bytes_max()
     }
 
     /// Returns the number of bytes that can be acquired.

@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use base::memory::MemoryPermit;
 use base::{NoteId, Uid, UidSet, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile};
 use notes::Marks;
@@ -27,8 +28,8 @@ pub enum BackendRequest {
     Open(Login),
     /// Continues to list the messages of an inbox.
     ContinueList(Maildrop),
-    /// Reads a message. With a number of lines, only its top is sent.
-    Read(Arc<MailFile>, NoteId, Option<u32>),
+    /// Reads a message.
+    Read(ReadRequest),
     /// Removes messages.
     Remove(Arc<MailFile>, ViewId, Vec<Uid>),
 }
@@ -41,14 +42,36 @@ pub enum BackendResponse {
     Refused(LoginError),
     /// The next step of a login.
     Exchange(ExchangeStep),
-    /// A message and the number of its lines to send. The message is `None` if it has vanished.
-    Message(Option<Vec<u8>>, Option<u32>),
+    /// A message.
+    Message(MessageContent),
     /// The messages have been removed.
     Removed,
     /// Some work is done. The rest is in another request, so that others get their turn.
     Partial(BackendRequest),
     /// The mail file failed. The text is for the log.
     Failed(String),
+}
+
+/// A request for a message.
+pub struct ReadRequest {
+    /// The mail file.
+    pub file: Arc<MailFile>,
+    /// The note of the message.
+    pub note: NoteId,
+    /// The number of lines after the header to send, or `None` for all.
+    pub lines: Option<u32>,
+    /// The memory for the message.
+    pub memory: MemoryPermit,
+}
+
+/// A message that was read.
+pub struct MessageContent {
+    /// The whole message, or `None` if it has vanished.
+    pub raw: Option<Vec<u8>>,
+    /// The number of lines after the header to send, or `None` for all.
+    pub lines: Option<u32>,
+    /// The memory that must be held for as long as the message is.
+    pub memory: MemoryPermit,
 }
 
 /// The inbox as it was at login.
@@ -129,7 +152,7 @@ impl BackendRequest {
             Self::Check(check) => BackendResponse::Exchange(check.run(accounts)).into(),
             Self::Open(login) => open(accounts, peer, &login),
             Self::ContinueList(maildrop) => into_response(continue_list(maildrop)),
-            Self::Read(file, note, lines) => into_response(read(&file, note, lines)),
+            Self::Read(request) => into_response(read(request)),
             Self::Remove(file, folder, uids) => into_response(remove(file, folder, uids)),
         }
     }
@@ -183,11 +206,12 @@ fn continue_list(mut maildrop: Maildrop) -> mail::Result<DurableResponse> {
     Ok(DurableResponse { response, durable })
 }
 
-fn read(file: &MailFile, note: NoteId, lines: Option<u32>) -> mail::Result<DurableResponse> {
+fn read(request: ReadRequest) -> mail::Result<DurableResponse> {
+    let ReadRequest { file, note, lines, memory } = request;
     let snapshot = file.snapshot()?;
     let raw = snapshot.message(note)?.map(|message| message.raw()).transpose()?;
     Ok(DurableResponse {
-        response: BackendResponse::Message(raw, lines),
+        response: BackendResponse::Message(MessageContent { raw, lines, memory }),
         durable: Some(file.durable(snapshot.ticket())),
     })
 }

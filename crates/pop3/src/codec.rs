@@ -9,6 +9,7 @@
 //! SMTP contain no bare LF and are sent byte for byte.
 
 use base::line_ends::without_line_end;
+use base::memory::MemoryPermit;
 
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX};
 
@@ -95,6 +96,8 @@ pub struct MessageResponse {
     end: usize,
     at_line_start: bool,
     finished: bool,
+    /// The memory of the message.
+    _memory: Option<MemoryPermit>,
 }
 
 impl MessageResponse {
@@ -102,7 +105,13 @@ impl MessageResponse {
     #[must_use]
     pub fn whole(raw: Vec<u8>) -> Self {
         let end = raw.len();
-        Self { raw, offset: 0, end, at_line_start: true, finished: false }
+        Self { raw, offset: 0, end, at_line_start: true, finished: false, _memory: None }
+    }
+
+    /// Returns the same response, which holds the memory of the message.
+    #[must_use]
+    pub fn holding(self, memory: MemoryPermit) -> Self {
+        Self { _memory: Some(memory), ..self }
     }
 
     /// Returns the number of octets that the client has after it has undone the dot-stuffing. Every line, including the

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::memory::MemoryShares;
 use sasl::Mechanism;
 use tokio::io::AsyncWriteExt;
 use wire::{JobLabel, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, WorkerPool};
@@ -26,6 +27,8 @@ pub struct ListenerServices {
     pub pool: WorkerPool,
     /// The pool that checks logins.
     pub login_pool: WorkerPool,
+    /// The memory for messages, which the server shares between all protocols.
+    pub memory: Arc<MemoryShares>,
     /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.
@@ -48,7 +51,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let mechanisms = service.mechanisms.clone();
     let offers = Features { tls: service.tls.is_some() && !peer.tls, mechanisms };
-    let mut session = Session::new(peer, &service.hostname, offers);
+    let mut session = Session::new(peer, &service.hostname, offers, Arc::clone(&service.memory));
     if peer.tls {
         session.reset_after_tls(stream.channel_bindings());
     }

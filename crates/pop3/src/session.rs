@@ -11,10 +11,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base::memory::{Exhausted, MemoryOwner, MemoryPermit, MemoryShares};
 use sasl::{ChannelBinding, Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
 use wire::{JobOwner, Peer};
 
-use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage};
+use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage, MessageContent};
 use crate::cmd;
 use crate::codec::{Command, LineError, LineKind, MessageResponse};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
@@ -52,6 +53,8 @@ pub struct Session {
     pub(crate) hostname: String,
     pub(crate) offers: Features,
     pub(crate) state: State,
+    /// The memory for messages, by account.
+    memory: Arc<MemoryShares>,
     /// The SASL exchange that waits for the client's next line.
     exchange: Option<Exchange>,
     /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.
@@ -78,13 +81,14 @@ pub(crate) struct OpenMaildrop {
 impl Session {
     /// Creates a session.
     #[must_use]
-    pub fn new(peer: Peer, hostname: &str, offers: Features) -> Self {
+    pub fn new(peer: Peer, hostname: &str, offers: Features, memory: Arc<MemoryShares>) -> Self {
         Self {
             peer,
             channel_bindings: Vec::new(),
             hostname: hostname.to_owned(),
             offers,
             state: State::Authorization(None),
+            memory,
             exchange: None,
             verb: "",
             failures: 0,
@@ -156,14 +160,7 @@ impl Session {
             BackendResponse::Opened(maildrop) => self.enter_transaction(maildrop),
             BackendResponse::Refused(error) => self.refuse_login(error),
             BackendResponse::Exchange(step) => self.proceed(step),
-            BackendResponse::Message(Some(raw), None) => {
-                let outgoing = MessageResponse::whole(raw);
-                ConnectionAction::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
-            }
-            BackendResponse::Message(Some(raw), Some(lines)) => {
-                ConnectionAction::Message(ok("top follows"), MessageResponse::top(raw, lines))
-            }
-            BackendResponse::Message(None, _) => ConnectionAction::Reply(err("this message no longer exists")),
+            BackendResponse::Message(content) => reply_to_read(content),
             BackendResponse::Partial(rest) => ConnectionAction::CallBackend(rest),
             BackendResponse::Removed => ConnectionAction::Close(ok("bye")),
             BackendResponse::Failed(text) => {
@@ -243,6 +240,13 @@ impl Session {
         }
     }
 
+    /// Takes memory for a message of this size from the share of an account. A message that is larger than the share takes
+    /// all of it.
+    pub(crate) fn acquire_memory(&self, login: Arc<str>, octets: u64) -> Result<MemoryPermit, Exhausted> {
+        let share = self.memory.share_of(&MemoryOwner::Account(login));
+        share.acquire(usize::try_from(octets).unwrap_or(usize::MAX).min(share.bytes_max()))
+    }
+
     /// Returns the inbox. The table of verbs ensures that it is open for the commands that need it.
     pub(crate) fn inbox(&mut self) -> Option<&mut OpenMaildrop> {
         match &mut self.state {
@@ -282,6 +286,21 @@ impl OpenMaildrop {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         let message = self.maildrop.messages.get(index)?;
         (!self.deleted.contains(&index)).then_some((index, *message))
+    }
+}
+
+/// Returns the reply to a request for a message.
+fn reply_to_read(content: MessageContent) -> ConnectionAction {
+    let MessageContent { raw, lines, memory } = content;
+    match (raw, lines) {
+        (Some(raw), None) => {
+            let outgoing = MessageResponse::whole(raw).holding(memory);
+            ConnectionAction::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
+        }
+        (Some(raw), Some(lines)) => {
+            ConnectionAction::Message(ok("top follows"), MessageResponse::top(raw, lines).holding(memory))
+        }
+        (None, _) => ConnectionAction::Reply(err("this message no longer exists")),
     }
 }
 

@@ -33,6 +33,7 @@ fn share_takes_from_the_budget_that_contains_it() {
     assert_eq!(bob.acquire(41).err(), Some(Exhausted::Total), "nor more than the budget has");
     let second = bob.acquire(40).expect("other shares continue");
     assert_eq!((budget.available_bytes(), ann.available_bytes()), (0, 0));
+    assert_eq!((budget.bytes_max(), ann.bytes_max(), budget.share(200).bytes_max()), (100, 60, 100));
     drop((first, second));
     assert_eq!(budget.available_bytes(), 100);
     assert!(bob.acquire(60).is_ok() && ann.acquire(60).is_ok(), "a refused request takes nothing of the share");
@@ -123,7 +124,7 @@ fn step(random: &SeededRandom, share: &MemoryBudget, permits: &mut Vec<MemoryPer
             // A refusal is an expected outcome.
             let _ = permits[index].grow(bytes);
         }
-        _ if permits.len() > 1 && bytes % 2 == 0 => {
+        _ if permits.len() > 1 && bytes.is_multiple_of(2) => {
             let other = permits.swap_remove(below(permits.len()));
             permits[0].merge(other);
         }
@@ -165,15 +166,13 @@ fn threads_never_hold_more_than_the_budget_has() {
     let total = MemoryBudget::new(TOTAL_BYTES);
     let share = total.share(SHARE_BYTES);
     std::thread::scope(|scope| {
-        for seed in 0..4 {
-            let budget = if seed % 2 == 0 { share.clone() } else { total.clone() };
-            let bytes_max = if seed % 2 == 0 { SHARE_BYTES } else { TOTAL_BYTES };
+        for (seed, budget) in [(0, &share), (1, &total), (2, &share), (3, &total)] {
             scope.spawn(move || {
                 let random = SeededRandom::new(seed);
                 let mut permits = Vec::new();
                 for _ in 0..5_000 {
-                    step(&random, &budget, &mut permits);
-                    assert!(sum(&permits) <= bytes_max, "seed {seed}");
+                    step(&random, budget, &mut permits);
+                    assert!(sum(&permits) <= budget.bytes_max(), "seed {seed}");
                 }
             });
         }

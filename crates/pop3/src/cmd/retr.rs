@@ -1,12 +1,13 @@
 //! `RETR` (RFC 1939 §5): returns a complete message.
 //!
-//! Reading does not set `\Seen`, because a POP3 client tracks this itself.
+//! Reading does not set `\Seen`, because a POP3 client tracks this itself. The message is in memory until the client has
+//! received it, so its size counts in the share of the account.
 
 use std::sync::Arc;
 
-use crate::backend_request::BackendRequest;
+use crate::backend_request::{BackendRequest, ReadRequest};
 use crate::codec::Command;
-use crate::session::{ConnectionAction, Session};
+use crate::session::{ConnectionAction, Session, err};
 
 pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     match command.numbers::<1>() {
@@ -17,9 +18,16 @@ pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction 
 
 /// Reads a message, or only its top if `lines` is given.
 pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> ConnectionAction {
-    let found = session.inbox().and_then(|inbox| Some((Arc::clone(&inbox.maildrop.file), inbox.find(number)?.1)));
-    match found {
-        Some((file, message)) => ConnectionAction::CallBackend(BackendRequest::Read(file, message.note, lines)),
-        None => session.error("no such message"),
+    let found = session.inbox().and_then(|inbox| {
+        let (_, message) = inbox.find(number)?;
+        Some((Arc::clone(&inbox.maildrop.login), Arc::clone(&inbox.maildrop.file), message))
+    });
+    let Some((login, file, message)) = found else { return session.error("no such message") };
+    match session.acquire_memory(login, message.octets) {
+        Ok(memory) => {
+            let request = ReadRequest { file, note: message.note, lines, memory };
+            ConnectionAction::CallBackend(BackendRequest::Read(request))
+        }
+        Err(_) => ConnectionAction::Reply(err("[SYS/TEMP] no memory is left for this message, try again later")),
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base::memory::{MemoryOwner, MemoryShares, ShareSizes};
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
@@ -93,6 +94,7 @@ fn world_with(letters: &[&str], change: impl FnOnce(&mut ListenerServices)) -> W
     let mut service = ListenerServices {
         accounts: Arc::new(MemoryAccounts { mail: Arc::clone(&mail), ended_logins: Arc::clone(&ended_logins) }),
         login_pool: pool.clone(),
+        memory: MemoryShares::unlimited(),
         pool,
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
@@ -633,6 +635,26 @@ async fn reading_a_message_removed_meanwhile_fails() {
     assert_eq!(client.line().await, "-ERR this message no longer exists");
     assert!(client.line().await.starts_with("+OK"));
     assert_eq!(client.line().await, "+OK bye");
+}
+
+#[tokio::test]
+async fn message_needs_memory_of_the_account() {
+    let sizes = ShareSizes { account_bytes: 40, network_bytes: 40, networks_bytes: 40, local_bytes: 40 };
+    let memory = MemoryShares::new(100, sizes);
+    let large = format!("Subject: two\n\n{}\n", "x".repeat(60));
+    let world = world_with(&[LETTER, &large], |service| service.memory = Arc::clone(&memory));
+    let ann = MemoryOwner::account("ann@acme.test");
+    let others = memory.share_of(&ann).acquire(10).expect("within the share");
+    let no_memory = "S: -ERR [SYS/TEMP] no memory is left for this message, try again later";
+    let refused = format!("{LOGIN}S: +OK 2 *\nC: RETR 1\n{no_memory}\nC: TOP 1 0\n{no_memory}\nC: NOOP\nS: +OK *");
+    check(&world, Peer::local(), &refused).await;
+    drop(others);
+    let letter = "S: +OK *\nS: Subject: one\nS:\nS: ..dots\nS: ...\nS: last\nS: .";
+    let whole = format!("S: +OK *\nS: Subject: two\nS:\nS: {}\nS: .", "x".repeat(60));
+    // A message that is larger than the share takes all of it.
+    let read = format!("{LOGIN}S: +OK 2 *\nC: RETR 1\n{letter}\nC: RETR 2\n{whole}\nC: QUIT\nS: +OK bye\nEND");
+    check(&world, Peer::local(), &read).await;
+    assert_eq!(memory.total().available_bytes(), 100);
 }
 
 #[tokio::test]

@@ -73,6 +73,7 @@ impl ProtocolServices {
                 accounts: Arc::clone(logins) as Arc<dyn pop3::backend::Accounts>,
                 pool: server.pool.clone(),
                 login_pool: server.login_pool.clone(),
+                memory: Arc::clone(&server.memory),
                 tls: Some(Arc::clone(&server.tls)),
                 hostname: hostname.to_owned(),
                 mechanisms: mechanisms(config, &Mechanism::WITH_PASSWORD),
