@@ -2,8 +2,9 @@
 //!
 //! All listeners are bound before any of them serves, so that a port in use is an error at startup and not later.
 //! Accepting ends when the server drains. A connection beyond the limits gets an error in the words of its protocol and
-//! is closed. Errors of `accept`, such as running out of file descriptors, are logged and retried after a pause; they
-//! are never fatal. [`find_faults`] probes the tasks of the listeners and reports those that do not accept connections.
+//! is closed before the next one is accepted, so refused connections keep neither a task nor a descriptor. Errors of
+//! `accept`, such as running out of file descriptors, are logged and retried after a pause; they are never fatal.
+//! [`find_faults`] probes the tasks of the listeners and reports those that do not accept connections.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -14,12 +15,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use config::keys::ListenKeys;
 use config::setting::{BindAddress, ListenAddresses};
 use instance::data_folder::{DataError, DataFolder, write_private};
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -371,7 +370,7 @@ impl ConnectionAcceptor {
                 self.traffic.refused.fetch_add(1, Ordering::Relaxed);
                 let listener = self.bound.protocol.name();
                 tracing::debug!(target: "wire", listener, %peer, why = %error, "refused a connection");
-                tokio::spawn(refuse(stream, self.bound.protocol.refusal()));
+                stream.refuse(self.bound.protocol.refusal().as_bytes());
             }
         }
     }
@@ -409,15 +408,6 @@ impl Socket {
             }
         }
     }
-}
-
-/// Sends the reply and closes the connection. Gives up after five seconds if the peer does not read.
-async fn refuse(mut stream: Stream, words: &'static str) {
-    let _ = tokio::time::timeout(Duration::from_secs(5), async {
-        let _ = stream.write_all(words.as_bytes()).await;
-        let _ = stream.shutdown().await;
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! protocol has already received must not be taken for encrypted ones (CVE-2011-0411).
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -65,6 +65,28 @@ impl Stream {
     pub fn duplex(size_bytes: usize) -> (Self, Self) {
         let (one, other) = tokio::io::duplex(size_bytes);
         (Self::plain(Transport::Memory(one)), Self::plain(Transport::Memory(other)))
+    }
+
+    /// Sends a short reply and closes the connection, without waiting: the socket is closed when this method returns,
+    /// whether or not its peer reads. Only for new connections, whose sockets can take the reply at once. Other streams
+    /// are closed without a reply.
+    pub fn refuse(self, reply: &[u8]) {
+        // Errors at the end of the connection are ignored.
+        match self.layer {
+            Layer::Plain(Transport::Tcp(stream)) => {
+                if let Ok(mut stream) = stream.into_std() {
+                    let _ = stream.write_all(reply);
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                }
+            }
+            Layer::Plain(Transport::Unix(stream)) => {
+                if let Ok(mut stream) = stream.into_std() {
+                    let _ = stream.write_all(reply);
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                }
+            }
+            Layer::Plain(Transport::Memory(_)) | Layer::Server(_) | Layer::Client(_) => {}
+        }
     }
 
     /// Performs a TLS handshake as the server. On error the connection is lost.

@@ -39,6 +39,25 @@ async fn refused_connection_gets_a_reply_of_its_protocol() {
 }
 
 #[tokio::test]
+async fn silent_refused_peers_keep_no_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bound = bind(folder.path(), &["smtp=127.0.0.1:0"]).expect("a free port").remove(0);
+    let listener = RunningListener::start(bound, &limited(0), &Shutdown::new());
+    let mut clients = Vec::new();
+    for number in 1..=200 {
+        clients.push(TcpStream::connect(&listener.address).await.expect("it listens"));
+        listener.wait_for(number).await;
+    }
+    assert_eq!(listener.counts(), (0, 200));
+    for mut client in clients {
+        // The other end is closed, so what the client sends is rejected.
+        while client.write_all(b"EHLO c.example\r\n").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn listeners_share_the_limit_of_all_connections() {
     let folder = tempfile::tempdir().expect("a folder");
     let bound = bind(folder.path(), &["imap=127.0.0.1:0", "smtp=127.0.0.1:0"]).expect("free ports");

@@ -6,7 +6,7 @@ use std::io;
 use base::Random;
 use base::sim::SeededRandom;
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use wire::{ClientTls, Stream, Tls, TlsError};
 
@@ -199,4 +199,31 @@ proptest! {
             assert!(received == expected);
         });
     }
+}
+
+/// Checks that a client gets the reply and the end, and that no descriptor of the server remains: what the client sends
+/// afterwards cannot be delivered.
+async fn check_refused(client: &mut (impl AsyncRead + AsyncWrite + Unpin), expected: &str) {
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).await.expect("an orderly end");
+    assert_eq!(reply, expected);
+    while client.write_all(b"x").await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn refused_stream_is_closed_at_once() {
+    let reply = "421 4.7.0 Too many connections\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+    let mut client = TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
+    let (server, _) = listener.accept().await.expect("a client connected");
+    Stream::tcp(server).refuse(reply.as_bytes());
+    check_refused(&mut client, reply).await;
+    let (mut client, server) = UnixStream::pair().expect("a pair");
+    Stream::unix(server).refuse(reply.as_bytes());
+    check_refused(&mut client, reply).await;
+    let (mut client, server) = Stream::duplex(64);
+    server.refuse(reply.as_bytes());
+    check_refused(&mut client, "").await;
 }

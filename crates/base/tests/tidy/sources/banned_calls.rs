@@ -63,7 +63,6 @@ const BANS: &[Ban] = &[
 const SPAWNING: &[&str] = &[
     "crates/admin/src/control/server.rs",
     "crates/client/src/connection.rs",
-    "crates/server/src/listeners.rs",
     "crates/server/src/serve/protocols.rs",
     "crates/server/src/transfer_agent.rs",
     "crates/smtp/src/auth/verify.rs",
