@@ -6,19 +6,27 @@
 //! - `GET /metrics`: statistics for Prometheus, in the OpenMetrics text format.
 //!
 //! There is no authentication, so the port is bound to loopback unless the configuration says otherwise. It cannot
-//! change anything and shows no content of any database.
+//! change anything and shows no content of any database. Its connections do not count as connections of the server, so
+//! that it answers when those are used up; it closes those beyond [`ADMIN_CONNECTIONS_MAX`].
 
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::serve::Listener;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
-use wire::Shutdown;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use wire::{ConnectionLimits, ConnectionPermit, Connections, Peer, Shutdown};
 
+use crate::limits::ADMIN_CONNECTIONS_MAX;
 use crate::listeners::{self, ListenerProbe};
 use crate::metrics;
 
@@ -42,8 +50,64 @@ pub struct AdminSources {
 }
 
 /// Serves the port until the server closes.
-pub async fn serve(listener: TcpListener, sources: AdminSources, shutdown: Shutdown) -> std::io::Result<()> {
+pub async fn serve(listener: TcpListener, sources: AdminSources, shutdown: Shutdown) -> io::Result<()> {
+    let limits = ConnectionLimits { total_max: ADMIN_CONNECTIONS_MAX, per_address_max: ADMIN_CONNECTIONS_MAX };
+    let listener = LimitedListener { listener, connections: Connections::new(limits) };
     axum::serve(listener, router(sources)).with_graceful_shutdown(async move { shutdown.closing().await }).await
+}
+
+/// A listener that closes connections beyond its limits.
+struct LimitedListener {
+    listener: TcpListener,
+    connections: Arc<Connections>,
+}
+
+impl Listener for LimitedListener {
+    type Io = AdmittedStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            if let Ok(permit) = self.connections.admit(&Peer::network(address)) {
+                return (AdmittedStream { stream, _permit: permit }, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that is counted until it is dropped.
+struct AdmittedStream {
+    stream: TcpStream,
+    _permit: ConnectionPermit,
+}
+
+impl AsyncRead for AdmittedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for AdmittedStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }
 
 fn router(sources: AdminSources) -> Router {

@@ -42,3 +42,6 @@ pub const SESSION_END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Minimum interval between two checks whether the logged-in sessions may continue.
 pub const SESSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// Maximum number of connections to the administration port.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use server::admin_http::{AdminSources, StatusSource, serve};
+use server::limits::ADMIN_CONNECTIONS_MAX;
 use server::listeners::ListenerProbe;
 use server::metrics::{MetricWriter, registry};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use wire::Shutdown;
@@ -92,6 +94,30 @@ async fn failed_metrics_reply_reveals_no_details() {
     let (address, _port) = start(Status { listeners: Vec::new(), fault: Some("a fault") }, &shutdown).await;
     let failed = http(&address, "GET", "/metrics").await;
     assert!(failed.starts_with("HTTP/1.1 500 ") && !failed.contains("on purpose"), "{failed}");
+}
+
+#[tokio::test]
+async fn port_has_a_limit_of_its_own() {
+    let shutdown = Shutdown::new();
+    let (address, _port) = start(Status { listeners: Vec::new(), fault: None }, &shutdown).await;
+    let mut silent = Vec::new();
+    for _ in 0..ADMIN_CONNECTIONS_MAX {
+        silent.push(TcpStream::connect(&address).await.expect("it listens"));
+    }
+    let mut refused = TcpStream::connect(&address).await.expect("it listens");
+    assert_eq!(refused.read(&mut [0; 8]).await.expect("an orderly end"), 0, "it is closed without a reply");
+    silent.pop();
+    // The port notices the end of a connection at some point.
+    loop {
+        let mut client = TcpStream::connect(&address).await.expect("it listens");
+        let request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let mut response = String::new();
+        // A connection that is refused may be reset while it is used.
+        if client.write_all(request).await.is_ok() && client.read_to_string(&mut response).await.is_ok_and(|n| n > 0) {
+            assert!(response.ends_with("alive\n"), "{response}");
+            break;
+        }
+    }
 }
 
 #[tokio::test]
