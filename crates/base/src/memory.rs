@@ -134,6 +134,12 @@ impl MemoryBudget {
         self.pool.available_bytes()
     }
 
+    /// Returns the number of bytes that are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.pool.held.load(Ordering::Acquire)
+    }
+
     /// Acquires `bytes` bytes. Returns [`Exhausted`] if this budget, or one that contains it, has fewer left.
     pub fn acquire(&self, bytes: usize) -> Result<MemoryPermit, Exhausted> {
         let mut permit = self.empty_permit();

@@ -284,6 +284,7 @@ impl Server {
             pool: self.pool.clone(),
             login_pool: self.login_pool.clone(),
             connections: Arc::clone(&self.connections),
+            memory: Arc::clone(&self.memory),
             traffic: self.traffic.clone(),
             sessions: Arc::clone(&self.sessions),
             logins: Arc::clone(&self.logins),

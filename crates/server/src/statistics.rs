@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base::memory::MemoryShares;
 use instance::Instance;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -34,6 +35,8 @@ pub struct ServerStatistics {
     pub login_pool: WorkerPool,
     /// All connections.
     pub connections: Arc<Connections>,
+    /// The memory for messages and calls in transit.
+    pub memory: Arc<MemoryShares>,
     /// The counters of each listener.
     pub traffic: BTreeMap<ListenerProtocol, Arc<ListenerCounters>>,
     /// The registry of login sessions.
@@ -92,6 +95,8 @@ impl fmt::Debug for ServerStatistics {
 impl ServerStatistics {
     fn write_listeners(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
         out.gauge("connections", "Connections now.", self.connections.count())?;
+        let memory = self.memory.total().held_bytes();
+        out.gauge("message_memory_bytes", "Memory of messages and calls in transit.", memory)?;
         let samples = |pick: fn(&ListenerCounters) -> &AtomicU64| {
             let labels = |protocol: &ListenerProtocol| [("listener", protocol.name())];
             self.traffic.iter().map(move |(protocol, of)| (labels(protocol), pick(of).load(Ordering::Relaxed)))
@@ -343,6 +348,7 @@ mod tests {
             pool: WorkerPool::new(&options, Arc::clone(&clock)).expect("threads can be started"),
             login_pool: WorkerPool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
+            memory: MemoryShares::unlimited(),
             traffic: BTreeMap::new(),
             mail_counters: Arc::default(),
             sessions,

@@ -34,6 +34,7 @@ fn share_takes_from_the_budget_that_contains_it() {
     let second = bob.acquire(40).expect("other shares continue");
     assert_eq!((budget.available_bytes(), ann.available_bytes()), (0, 0));
     assert_eq!((budget.bytes_max(), ann.bytes_max(), budget.share(200).bytes_max()), (100, 60, 100));
+    assert_eq!((budget.held_bytes(), ann.held_bytes(), bob.held_bytes()), (100, 60, 40));
     drop((first, second));
     assert_eq!(budget.available_bytes(), 100);
     assert!(bob.acquire(60).is_ok() && ann.acquire(60).is_ok(), "a refused request takes nothing of the share");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Random;
+use base::memory::{MemoryOwner, MemoryShares};
 use base::sim::{SeededRandom, SimClock};
 use mail::submission::{Origin, ReceivedProtocol as MailProtocol};
 use prometheus_client::collector::Collector;
@@ -33,6 +34,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
         pool: WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
         login_pool: WorkerPool::new(&pool_options(4), Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
+        memory: MemoryShares::unlimited(),
         traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
         logins: Logins::new(instance, Arc::clone(&sessions)),
         sessions,
@@ -63,6 +65,7 @@ fn statistics_follow_connections_logins_and_jobs() {
     assert_eq!(before["doublet_pool_workers{pool=\"worker\"}"], 3.0);
     assert_eq!(before["doublet_pool_workers{pool=\"login\"}"], 2.0);
     let permit = statistics.connections.admit(&Peer::local()).expect("within the limit");
+    let _message = statistics.memory.share_of(&MemoryOwner::Local).acquire(500).expect("there is no limit");
     statistics.traffic[&ListenerProtocol::Imap].accepted.fetch_add(7, Ordering::Relaxed);
     statistics.traffic[&ListenerProtocol::Imap].refused.fetch_add(2, Ordering::Relaxed);
     for password in [PASSWORD, "guess"] {
@@ -78,6 +81,7 @@ fn statistics_follow_connections_logins_and_jobs() {
     let after = samples(&text);
     for (name, expected) in [
         ("doublet_connections", 1.0),
+        ("doublet_message_memory_bytes", 500.0),
         ("doublet_connections_accepted_total{listener=\"imap\"}", 7.0),
         ("doublet_connections_refused_total{listener=\"imap\"}", 2.0),
         ("doublet_logins_total{protocol=\"pop3\",outcome=\"ok\"}", 1.0),
