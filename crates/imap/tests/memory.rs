@@ -1,8 +1,6 @@
 //! Tests of the memory for commands: literals count when they are announced, accounts have shares, and a session
 //! continues after a refusal.
 
-use std::sync::Arc;
-
 use base::memory::{MemoryShares, ShareSizes};
 use wire::Peer;
 

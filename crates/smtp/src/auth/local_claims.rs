@@ -113,7 +113,7 @@ fn claimed_domain(author: &Mailbox) -> String {
     let local = String::from_utf8_lossy(&author.local);
     let domain = String::from_utf8_lossy(&author.domain);
     // A quoted address, as in `<"ann@acme.test">`, is a local part without a domain.
-    comparable_domain(if domain.is_empty() { split_address(&local).1 } else { &*domain })
+    comparable_domain(if domain.is_empty() { split_address(&local).1 } else { &domain })
 }
 
 /// Returns the form of a domain that is looked up: in ASCII, in lower case, without a final dot, and without characters
