@@ -247,7 +247,8 @@ impl Databases {
         open.remove(&database.path().to_lowercase());
         database.notify_changed();
         drop(open);
-        database_delete::compact_deleted(self.store(), database.number)
+        database_delete::reclaim_deleted(self.store(), database.number);
+        Ok(())
     }
 
     /// Starts a transaction over databases. Each database may occur at most once.

@@ -720,6 +720,15 @@ fn database_stays_usable_after_a_failed_deletion() {
 }
 
 #[test]
+fn deletion_succeeds_if_its_space_cannot_be_reclaimed_at_once() {
+    let world = World::new(SyncMode::Each);
+    let database = world.database("d.nsf");
+    world.memory.faults().fail_compactions();
+    world.databases.database_delete(&access::<level::Manager>(&database)).unwrap();
+    assert!(world.databases.database_open("d.nsf").is_err());
+}
+
+#[test]
 fn readers_get_an_error_after_a_store_failure() {
     for sync in [SyncMode::Each, SyncMode::Group] {
         let world = World::new(sync);

@@ -19,6 +19,7 @@ pub struct Faults {
     sync_failures_per_mille: AtomicU32,
     next_sync_fails: AtomicBool,
     next_sync_panics: AtomicBool,
+    compactions_fail: AtomicBool,
     capacity_bytes: AtomicU64,
     syncs: AtomicU64,
     door: Mutex<SyncGate>,
@@ -39,6 +40,7 @@ impl Faults {
             sync_failures_per_mille: AtomicU32::new(0),
             next_sync_fails: AtomicBool::new(false),
             next_sync_panics: AtomicBool::new(false),
+            compactions_fail: AtomicBool::new(false),
             capacity_bytes: AtomicU64::new(u64::MAX),
             syncs: AtomicU64::new(0),
             door: Mutex::default(),
@@ -54,6 +56,18 @@ impl Faults {
     /// Makes the next sync panic, as a broken engine might.
     pub fn panic_in_next_sync(&self) {
         self.next_sync_panics.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes compactions fail from now on, as on a full disk.
+    pub fn fail_compactions(&self) {
+        self.compactions_fail.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn check_compaction(&self) -> Result<()> {
+        match self.compactions_fail.load(Ordering::SeqCst) {
+            true => Err(Error::Full("no space for a compaction".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Makes the given number of syncs in a thousand fail.
