@@ -15,23 +15,20 @@ The times of the kills come from a seed, but threads are not repeatable. A failu
 actual state.
 """
 
-import base64
 import datetime
 import imaplib
 import json
 import os
 import random
 import re
-import smtplib
-import threading
 import time
 
-USERS = ("reader1", "reader2", "reader3")
-GROUP, GROUP_MEMBERS = "team", ("reader1", "reader2")
-FAR = "far1"
+from workload.imap import Told, Worker, unlike
+from workload.messages import DOMAIN, USERS, Wrong, number_of
+from workload.smtp import FAR, FAR_DOMAIN, GROUP, GROUP_MEMBERS, Sender
+
 WORKERS = 3
 SENDERS = 3
-DOMAIN, FAR_DOMAIN = "crash.test", "far.test"
 RUN_S = (0.2, 1.5)
 START_S = (0.0, 0.25)
 DRAIN_S = 120
@@ -40,202 +37,6 @@ DRAIN_S = 120
 # takes two syncs.
 TAKE_S, COMMIT_S = 0.25, 0.5
 TRANSFERS_MAX = 5
-FLAGS = ("\\Flagged", "\\Answered", "\\Seen")
-GONE = (OSError, smtplib.SMTPException, imaplib.IMAP4.abort, EOFError)
-ATTACHMENTS = 8
-
-
-class Wrong(Exception):
-    """A guarantee is violated."""
-
-
-def lines_of(dice, size):
-    """Returns `size` bytes of text, in lines."""
-    text = base64.b64encode(dice.randbytes(size * 3 // 4 + 3)).decode()[:size]
-    return "\r\n".join(text[start:start + 76] for start in range(0, len(text), 76))
-
-
-def letter(number):
-    """Returns a message that contains its number, of 1 B to 200 KB, sometimes with an attachment shared with others."""
-    dice = random.Random(number)
-    head = f"From: {USERS[0]}@{DOMAIN}\r\nTo: someone@{DOMAIN}\r\nSubject: number {number} end\r\nMessage-ID: <{number}@crash>\r\n"
-    size = dice.choice((1, 1, 50, 500, 2_000, 4_000, 4_095, 4_096, 4_097, 9_000, 20_000, dice.randrange(1, 200_000)))
-    text = lines_of(dice, size)
-    if dice.random() < 0.7:
-        return f"{head}\r\n{text}\r\n".encode()
-    which = dice.randrange(ATTACHMENTS)
-    attached = lines_of(random.Random(-1 - which), 3_000 * 2 ** (which % 6))
-    return (f"{head}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=cut\r\n\r\n--cut\r\n\r\n{text}\r\n--cut\r\n"
-            f"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n{attached}\r\n--cut--\r\n").encode()
-
-
-def number_of(raw):
-    """Returns the number of a stored message. Raises `Wrong` if the message is not complete."""
-    found = re.search(rb"^Subject: number (\d+) end\r$", raw, re.MULTILINE)
-    if not found:
-        raise Wrong(f"this is no message of ours: {raw[:300]!r}")
-    number = int(found.group(1))
-    if not raw.endswith(letter(number)):
-        raise Wrong(f"message {number} is not whole")
-    return number
-
-
-class Sender(threading.Thread):
-    """Submits messages over SMTP until the server is killed.
-
-    The recipients are readers, the group, or a user of the other server.
-    """
-
-    def __init__(self, loop, numbers):
-        super().__init__(daemon=True)
-        self.loop, self.numbers = loop, numbers
-        self.random = random.Random(numbers[0])
-        self.error = None
-
-    def run(self):
-        try:
-            with smtplib.SMTP(*self.loop.server.address("submission"), timeout=20) as client:
-                client.login(f"{USERS[0]}@{DOMAIN}", self.loop.password)
-                while True:
-                    self.send(client, self.numbers.pop(0))
-        except GONE as error:
-            if isinstance(error, smtplib.SMTPResponseException) and error.smtp_code != 421:
-                self.error = error
-            elif isinstance(error, smtplib.SMTPRecipientsRefused):
-                self.error = error
-
-    def send(self, client, number):
-        """Sends one message and records its recipients when the server has acknowledged it."""
-        to = self.random.choice(((USERS[0],), (USERS[2],), (USERS[1], USERS[2]), (GROUP,), (FAR,), (FAR, USERS[2]), (GROUP, USERS[0])))
-        readers = {name for address in to for name in ((*GROUP_MEMBERS, FAR) if address == GROUP else (address,))}
-        self.loop.possible |= {(reader, number) for reader in readers}
-        addresses = [f"{name}@{FAR_DOMAIN if name == FAR else DOMAIN}" for name in to]
-        # The number in the reverse path identifies the message in the log of the other server.
-        client.sendmail(f"{USERS[0]}+n{number}@{DOMAIN}", addresses, letter(number))
-        self.loop.promised |= {(reader, number) for reader in readers}
-
-
-class Worker(threading.Thread):
-    """Changes a mailbox of its own over IMAP: appends, flags, copies, moves, expunges.
-
-    The model is {folder: {number: flags}}.
-    """
-
-    def __init__(self, loop, user, model, numbers):
-        super().__init__(daemon=True)
-        self.loop, self.user, self.numbers = loop, user, numbers
-        self.random = random.Random(numbers[0])
-        self.model = model
-        self.after = None
-        self.error = None
-
-    def run(self):
-        try:
-            client = self.loop.login(self.loop.server, self.user, 20)
-            client.enable("CONDSTORE")
-            while True:
-                self.step(client)
-        except GONE:
-            pass
-        except Exception as error:  # pylint: disable=broad-except
-            self.error = error
-
-    def step(self, client):
-        """Executes one operation, and updates the model when the server has acknowledged it."""
-        folder = self.random.choice(("INBOX", "Work"))
-        held = self.model[folder]
-        deed = self.random.choice(("append", "append", "flag", "flag", "copy", "move", "expunge"))
-        self.after = {name: dict(messages) for name, messages in self.model.items()}
-        if deed == "append" or not held:
-            number = self.numbers.pop(0)
-            self.after[folder][number] = frozenset()
-            self.good(client.append(folder, None, None, letter(number)))
-            validity, uid = client.response("APPENDUID")[1][0].split()
-            self.loop.told.of(self.user, folder).gave(int(validity), int(uid), number)
-        else:
-            self.change(client, folder, deed, self.random.choice(sorted(held)))
-        self.model, self.after = self.after, None
-
-    def change(self, client, folder, deed, number):
-        """Executes an operation on one message."""
-        self.good(client.select(folder))
-        self.loop.told.of(self.user, folder).saw(client)
-        uid = self.good(client.uid("search", "SUBJECT", f'"number {number} end"'))[0].decode()
-        if not uid or " " in uid:
-            raise Wrong(f"{self.user}: message {number} is at {uid!r} in {folder}")
-        other = "Work" if folder == "INBOX" else "INBOX"
-        flags = self.after[folder][number]
-        if deed == "flag":
-            flag = self.random.choice(FLAGS)
-            self.after[folder][number] = flags ^ {flag}
-            said = self.good(client.uid("store", uid, "-FLAGS" if flag in flags else "+FLAGS", f"({flag})"))
-            self.loop.told.of(self.user, folder).heard(said)
-        elif deed == "expunge":
-            del self.after[folder][number]
-            flagged = {name: dict(messages) for name, messages in self.model.items()}
-            flagged[folder][number] = flags | {"\\Deleted"}
-            final, self.after = self.after, flagged
-            self.good(client.uid("store", uid, "+FLAGS", "(\\Deleted)"))
-            self.model, self.after = flagged, final
-            self.good(client.uid("expunge", uid))
-        elif number not in self.after[other]:
-            self.after[other][number] = flags
-            if deed == "move":
-                del self.after[folder][number]
-            client.response("COPYUID")
-            self.good(client.uid(deed, uid, other))
-            validity, _, new = client.response("COPYUID")[1][-1].split()
-            self.loop.told.of(self.user, other).gave(int(validity), int(new), number)
-
-    def good(self, answer):
-        """Returns the data of a response. Raises `Wrong` unless it is OK, because no command of the loop may fail."""
-        if answer[0] != "OK":
-            raise Wrong(f"{self.user}: {answer}")
-        return answer[1]
-
-
-class Numbers:
-    """The numbers of one mailbox that clients have received."""
-
-    def __init__(self, name):
-        self.name = name
-        self.validity = None
-        self.next = self.modseq = 0
-        self.of_uid = {}
-
-    def gave(self, validity, uid, number):
-        """Records the UID of a message."""
-        if self.validity not in (None, validity):
-            raise Wrong(f"{self.name}: UIDVALIDITY was {self.validity} and is {validity}")
-        if self.of_uid.setdefault(uid, number) != number:
-            raise Wrong(f"{self.name}: UID {uid} was message {self.of_uid[uid]} and is {number}")
-        self.validity = validity
-        self.next = max(self.next, uid + 1)
-
-    def saw(self, client):
-        """Checks and records the numbers in the response to SELECT."""
-        validity, following, modseq = (int(client.response(name)[1][0]) for name in ("UIDVALIDITY", "UIDNEXT", "HIGHESTMODSEQ"))
-        if self.validity not in (None, validity) or following < self.next or modseq < self.modseq:
-            raise Wrong(f"{self.name}: UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ are {validity}, {following}, {modseq}, "
-                        f"and clients were told {self.validity}, {self.next}, {self.modseq}")
-        self.validity, self.next, self.modseq = validity, following, modseq
-
-    def heard(self, answers):
-        """Records the mod-sequences in responses."""
-        for answer in answers:
-            for modseq in re.findall(rb"MODSEQ \((\d+)\)", answer or b""):
-                self.modseq = max(self.modseq, int(modseq))
-
-
-class Told:
-    """The numbers of all mailboxes that clients have received."""
-
-    def __init__(self):
-        self.mailboxes = {}
-
-    def of(self, user, folder):
-        """Returns the numbers of one mailbox."""
-        return self.mailboxes.setdefault((user, folder), Numbers(f"{user}'s {folder}"))
 
 
 class Loop:
@@ -428,12 +229,6 @@ class Loop:
                     raise Wrong(f"a message was sent twice without a kill: {line}")
                 if transfer:
                     sent.add(transfer.groups())
-
-
-def unlike(found, model):
-    """Returns the differences: (folder, number, found, expected)."""
-    return [(folder, number, found[folder].get(number), model[folder].get(number)) for folder in found
-            for number in sorted(found[folder].keys() | model[folder].keys()) if found[folder].get(number) != model[folder].get(number)]
 
 
 def kills():
