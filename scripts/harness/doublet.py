@@ -15,14 +15,19 @@ CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_roun
 
 
 class Doublet:
-    """A Doublet server."""
+    """A Doublet server.
+
+    The server is started with the words of `prefix` before its command, such as those of a program that limits its
+    resources. Its data are in `data`, by default in the folder of its log.
+    """
 
     name = "Doublet"
 
-    def __init__(self, program, folder, settings=None):
+    def __init__(self, program, folder, settings=None, prefix=(), data=None):
         self.program = program
         self.folder = folder
-        self.data = f"{folder}/data"
+        self.prefix = list(prefix)
+        self.data = data or f"{folder}/data"
         self.family = None
         self.listeners = {}
         self.settings = {f"listen.{name}": "127.0.0.1:0" for name in LISTENERS}
@@ -44,15 +49,28 @@ class Doublet:
         return done.stdout
 
     def start(self):
-        """Starts the server and waits until it has written its listeners to `listeners.json`."""
+        """Starts the server and waits until it listens. Raises RuntimeError if it ends at once."""
+        refusal = self.start_or_refusal()
+        if refusal is not None:
+            raise RuntimeError(f"the server ended at once: {refusal[-2000:]}")
+
+    def start_or_refusal(self):
+        """Starts the server and waits until it has written its listeners to `listeners.json`.
+
+        Returns None, or what the server has logged if it has ended.
+        """
         where = f"{self.data}/listeners.json"
         if os.path.exists(where):
             os.remove(where)
-        self.family = Family("doublet", [self.program, *self.options(), "serve"], f"{self.folder}/doublet.log")
+        begin = self._log_length()
+        self._launch()
         wait_for("listeners.json", lambda: self._listening(where) or self._ended())
-        if self._ended():
-            with open(f"{self.folder}/doublet.log", encoding="utf-8", errors="replace") as log:
-                raise RuntimeError(f"the server ended at once: {log.read()[-2000:]}")
+        if not self._ended():
+            return None
+        self.family = None
+        with open(self._log(), "rb") as log:
+            log.seek(begin)
+            return log.read().decode(errors="replace")
 
     def stop(self):
         """Stops the server."""
@@ -68,9 +86,23 @@ class Doublet:
 
     def kill_in_start(self, after_s):
         """Starts the server and kills it after `after_s` seconds, when it may not be ready yet."""
-        self.family = Family("doublet", [self.program, *self.options(), "serve"], f"{self.folder}/doublet.log")
+        self._launch()
         time.sleep(after_s)
         self.kill()
+
+    def signal(self, number):
+        """Sends a signal to the server's process."""
+        self.family.process.send_signal(number)
+
+    def is_running(self):
+        """Returns True if the server has been started and its process has not ended."""
+        return self.family is not None and not self._ended()
+
+    def wait(self, patience_s):
+        """Waits until the server's process has ended, and returns its exit status."""
+        status = self.family.process.wait(patience_s)
+        self.family = None
+        return status
 
     def address(self, listener):
         """Returns the host and the port of a listener."""
@@ -117,6 +149,15 @@ class Doublet:
         """Returns the disk usage of the data folder in bytes."""
         out = subprocess.run(["du", "-s", "--block-size=1", self.data], capture_output=True, text=True, check=True)
         return int(out.stdout.split()[0])
+
+    def _launch(self):
+        self.family = Family("doublet", [*self.prefix, self.program, *self.options(), "serve"], self._log())
+
+    def _log(self):
+        return f"{self.folder}/doublet.log"
+
+    def _log_length(self):
+        return os.path.getsize(self._log()) if os.path.exists(self._log()) else 0
 
     def _ended(self):
         return self.family.process.poll() is not None
