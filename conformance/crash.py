@@ -1,9 +1,9 @@
 """The crash loop: mail is delivered, relayed and changed over SMTP and IMAP while the server is killed at random times.
 
 After each restart, every acknowledged message must exist once. A message that was in progress at the kill may exist or
-not, but must be complete. Every worker keeps a model of its mailbox. An operation without a response leaves two models,
-before and after, and the mailbox must match one of them. Numbers that a client has received stay valid: a UID is never
-reused for another message, UIDVALIDITY does not change, UIDNEXT and HIGHESTMODSEQ never decrease.
+not, but must be complete. Every worker keeps a model of its mailboxes (`workload`). An operation without a response
+leaves two models, before and after, and the mailboxes must match one of them. Numbers that a client has received stay
+valid: a UID is never reused for another message, UIDVALIDITY does not change, UIDNEXT and HIGHESTMODSEQ never decrease.
 
 Mail is sent to users, to a group, and to another Doublet server (the smart host), which is not killed and whose inbox
 is counted. No message may be lost on the way. A message may arrive twice only if a kill fell between the end of its
@@ -16,22 +16,23 @@ actual state.
 """
 
 import datetime
-import imaplib
 import json
 import os
 import random
 import re
 import time
 
-from workload.imap import Told, Worker, unlike
-from workload.messages import DOMAIN, USERS, Wrong, number_of
+from workload.imap import Mailboxes, Numbers, Worker, differences, log_in, read_folder, read_mailboxes
+from workload.messages import DOMAIN, USERS, Wrong
 from workload.smtp import FAR, FAR_DOMAIN, GROUP, GROUP_MEMBERS, Sender
+from workload.writer import Target
 
 WORKERS = 3
 SENDERS = 3
 RUN_S = (0.2, 1.5)
 START_S = (0.0, 0.25)
 DRAIN_S = 120
+READ_PATIENCE_S = 60
 # A kill explains a message that arrived twice if it fell close to the time at which the other server accepted it first:
 # before this time, if the text had been sent already, or after it, until the reply was received and recorded, which
 # takes two syncs.
@@ -42,12 +43,14 @@ TRANSFERS_MAX = 5
 class Loop:
     """The server, its smart host, the messages that they have acknowledged, and the kills."""
 
+    refusals = False    # no command of the loop may fail
+
     def __init__(self, server, far, password, kills, seed=1):
         self.server, self.far, self.password, self.kills = server, far, password, kills
         self.random = random.Random(seed)
         self.promised, self.possible = set(), set()
-        self.models = {f"worker{n}": {"INBOX": {}, "Work": {}} for n in range(WORKERS)}
-        self.told = Told()
+        self.targets = [Target(f"worker{n}", Mailboxes(f"worker{n}")) for n in range(WORKERS)]
+        self.numbers_of = {reader: Numbers(f"{reader}'s INBOX") for reader in (*USERS, FAR)}
         self.killed_at = []
         self.killed_in_start = 0
         self.next_number = 1
@@ -63,6 +66,8 @@ class Loop:
             self.killed_at.append(time.time())
             self.server.kill()
             for hand in crew:
+                hand.stopping.set()
+            for hand in crew:
                 hand.join(60)
             while self.random.random() < 0.4:
                 self.server.kill_in_start(self.random.uniform(*START_S))
@@ -71,7 +76,7 @@ class Loop:
             self.server.start()
             self.check(crew, whole=kill + 1 == self.kills)
             print(f"kill {kill + 1}: {len(self.promised)} deliveries promised, "
-                  f"{sum(len(f) for m in self.models.values() for f in m.values())} messages in mailboxes that change", flush=True)
+                  f"{sum(target.model.size() for target in self.targets)} messages in mailboxes that change", flush=True)
         self.drain()
         self.check_far()
         self.server.stop()
@@ -86,29 +91,33 @@ class Loop:
         self.server.add_domain(DOMAIN)
         self.far.add_domain(FAR_DOMAIN)
         self.far.add_users([f"{FAR}@{FAR_DOMAIN}"], self.password)
-        self.server.add_users([f"{user}@{DOMAIN}" for user in (*USERS, *self.models)], self.password)
+        self.server.add_users([f"{user}@{DOMAIN}" for user in (*USERS, *(target.name for target in self.targets))],
+                              self.password)
         members = [f"{name}@{DOMAIN}" for name in GROUP_MEMBERS] + [f"{FAR}@{FAR_DOMAIN}"]
         self.server.command("group", "add", f"{GROUP}@{DOMAIN}", *(word for member in members for word in ("--member", member)))
-        for user in self.models:
-            client = self.login(self.server, user)
+        for target in self.targets:
+            client = self.login(self.server, target.name)
             client.create("Work")
+            target.model, _ = read_mailboxes(client, target, True)
             client.logout()
 
     def crew(self):
         """Returns the threads for one round."""
         crew = [Sender(self, self.numbers()) for _ in range(SENDERS)]
-        return crew + [Worker(self, user, model, self.numbers()) for user, model in self.models.items()]
+        return crew + [Worker(self, [target], self.numbers()) for target in self.targets]
 
     def numbers(self):
         """Returns unused numbers."""
         self.next_number += 100_000
         return list(range(self.next_number, self.next_number + 100_000))
 
-    def login(self, server, user, patience_s=60):
+    def login(self, server, user):
         """Logs in to IMAP."""
-        client = imaplib.IMAP4(*server.address("imap"), timeout=patience_s)
-        client.login(f"{user}@{FAR_DOMAIN if server is self.far else DOMAIN}", self.password)
-        return client
+        return log_in(server, f"{user}@{FAR_DOMAIN if server is self.far else DOMAIN}", self.password, READ_PATIENCE_S)
+
+    def store_is_poisoned(self):
+        """Returns False: no command may be refused."""
+        return False
 
     def check(self, crew, whole):
         """Compares the stored data with the acknowledged changes.
@@ -118,8 +127,8 @@ class Loop:
         for hand in crew:
             if hand.error:
                 raise Wrong(f"{hand}: {hand.error!r}") from hand.error
-            if isinstance(hand, Worker):
-                self.check_worker(hand, whole)
+        for target in self.targets:
+            self.check_worker(target, whole)
         for reader in USERS:
             self.check_reader(self.server, reader, whole)
 
@@ -128,7 +137,10 @@ class Loop:
 
         The messages in `again` may exist twice.
         """
-        found = [number for number, _ in self.folder(server, reader, "INBOX", whole)]
+        client = self.login(server, reader)
+        client.enable("CONDSTORE")
+        found = [number for number, _ in read_folder(client, "INBOX", self.numbers_of[reader], whole)]
+        client.logout()
         wanted = {number for who, number in self.promised if who == reader}
         twice = {n for n in found if found.count(n) > 1} if len(found) != len(set(found)) else set()
         if twice - set(again):
@@ -140,44 +152,17 @@ class Loop:
         self.promised |= {(reader, number) for number in found}
         return found
 
-    def check_worker(self, worker, whole):
-        """Checks that the mailbox of a worker is in the state before or after the operation in progress."""
-        found = {}
-        for folder in ("INBOX", "Work"):
-            messages = self.folder(self.server, worker.user, folder, whole)
-            found[folder] = dict(messages)
-            if len(messages) != len(found[folder]):
-                raise Wrong(f"{worker.user} has messages twice in {folder}")
-        if found not in (worker.model, worker.after):
-            raise Wrong(f"{worker.user}: unlike before: {unlike(found, worker.model)}; unlike after: {unlike(found, worker.after or worker.model)}")
-        self.models[worker.user] = found
-
-    def folder(self, server, user, folder, whole):
-        """Returns the number and the flags of each message in a folder.
-
-        Compares the UIDs and mod-sequences with those that clients have received. New messages must be complete; with
-        `whole`, all messages.
-        """
-        client = self.login(server, user)
+    def check_worker(self, target, whole):
+        """Checks that the mailboxes of a worker are in the state before or after the operation in progress."""
+        client = self.login(self.server, target.name)
         client.enable("CONDSTORE")
-        count = int(client.select(folder, readonly=True)[1][0])
-        told = self.told.of(user, folder)
-        told.saw(client)
-        flags = {}
-        for answer in client.uid("fetch", "1:*", "(FLAGS)")[1] if count else []:
-            uid = int(re.search(rb"UID (\d+)", answer).group(1))
-            said = re.search(rb"FLAGS \(([^)]*)\)", answer).group(1).decode().split()
-            flags[uid] = frozenset(flag for flag in said if flag != "\\Recent")
-        unread = sorted(uid for uid in flags if whole or uid not in told.of_uid)
-        for start in range(0, len(unread), 100):
-            uids = ",".join(map(str, unread[start:start + 100]))
-            answers = [part for part in client.uid("fetch", uids, "(UID BODY.PEEK[])")[1] if isinstance(part, tuple)]
-            for told_first, raw in answers:
-                told.gave(told.validity, int(re.search(rb"UID (\d+)", told_first).group(1)), number_of(raw))
+        found, twice = read_mailboxes(client, target, whole)
         client.logout()
-        if len(flags) != count:
-            raise Wrong(f"{user}'s {folder} has {count} messages and shows {len(flags)}")
-        return [(told.of_uid[uid], flags[uid]) for uid in sorted(flags)]
+        if twice:
+            raise Wrong(f"{target.name} has messages twice: {twice}")
+        told = target.settle(found, differences)
+        if told:
+            raise Wrong("; ".join(text for _, text in told))
 
     def drain(self):
         """Waits until the queue is empty."""

@@ -1,1 +1,1 @@
-"""The load of the crash loop and of the faults: mail that is sent and changed, with a model of what the server must have."""
+"""The load of the crash loop and of the faults: mail is sent and changed, with a model of what the server must have."""

@@ -1,4 +1,4 @@
-"""Messages whose content follows from their number, so that a stored message can be compared with the one that was sent."""
+"""Messages whose content follows from their number, so that a stored message can be compared with the sent one."""
 
 import base64
 import random
@@ -11,6 +11,10 @@ ATTACHMENTS = 8
 
 class Wrong(Exception):
     """A guarantee is violated."""
+
+
+class Refused(Wrong):
+    """The server has refused a command, which must then have changed nothing."""
 
 
 def lines_of(dice, size):

@@ -1,47 +1,87 @@
 """Submission of numbered messages over SMTP."""
 
-import imaplib
-import random
 import smtplib
-import threading
 
-from .messages import DOMAIN, USERS, letter
+from .messages import DOMAIN, USERS, Refused, Wrong, letter
+from .writer import GONE, Writer
 
 GROUP, GROUP_MEMBERS = "team", ("reader1", "reader2")
 FAR, FAR_DOMAIN = "far1", "far.test"
-GONE = (OSError, smtplib.SMTPException, imaplib.IMAP4.abort, EOFError)
+PATIENCE_S = 20
 
 
-class Sender(threading.Thread):
-    """Submits messages over SMTP until the server is killed.
+class Sender(Writer):
+    """Submits messages over SMTP.
 
-    The recipients are readers, the group, or a user of the other server.
+    The recipients are readers, the group, or a user of the other server. A message is *possible* for its readers from
+    the moment when it is sent, unless the server refuses it, and *promised* when the server has accepted it.
     """
 
+    recipients = ((USERS[0],), (USERS[2],), (USERS[1], USERS[2]), (GROUP,), (FAR,), (FAR, USERS[2]), (GROUP, USERS[0]))
+    members = (*GROUP_MEMBERS, FAR)
+
     def __init__(self, loop, numbers):
-        super().__init__(daemon=True)
-        self.loop, self.numbers = loop, numbers
-        self.random = random.Random(numbers[0])
-        self.error = None
+        super().__init__(loop, (), numbers[0])
+        self.numbers = numbers
 
-    def run(self):
+    def may_go_on(self):
+        return not self.stopping.is_set()
+
+    def connect(self):
+        client = smtplib.SMTP(*self.loop.server.address("submission"), timeout=PATIENCE_S)
         try:
-            with smtplib.SMTP(*self.loop.server.address("submission"), timeout=20) as client:
-                client.login(f"{USERS[0]}@{DOMAIN}", self.loop.password)
-                while True:
-                    self.send(client, self.numbers.pop(0))
-        except GONE as error:
-            if isinstance(error, smtplib.SMTPResponseException) and error.smtp_code != 421:
-                self.error = error
-            elif isinstance(error, smtplib.SMTPRecipientsRefused):
-                self.error = error
+            client.login(f"{USERS[0]}@{DOMAIN}", self.loop.password)
+        except smtplib.SMTPResponseException as error:
+            raise refusal(error.smtp_code, error.smtp_error) from error
+        return client
 
-    def send(self, client, number):
-        """Sends one message and records its recipients when the server has acknowledged it."""
-        to = self.random.choice(((USERS[0],), (USERS[2],), (USERS[1], USERS[2]), (GROUP,), (FAR,), (FAR, USERS[2]), (GROUP, USERS[0])))
-        readers = {name for address in to for name in ((*GROUP_MEMBERS, FAR) if address == GROUP else (address,))}
-        self.loop.possible |= {(reader, number) for reader in readers}
-        addresses = [f"{name}@{FAR_DOMAIN if name == FAR else DOMAIN}" for name in to]
-        # The number in the reverse path identifies the message in the log of the other server.
-        client.sendmail(f"{USERS[0]}+n{number}@{DOMAIN}", addresses, letter(number))
-        self.loop.promised |= {(reader, number) for reader in readers}
+    def disconnect(self, client):
+        client.quit()
+
+    def step(self, client):
+        """Sends one message."""
+        number, to = self.numbers.pop(0), self.random.choice(self.recipients)
+        readers = {(reader, number) for reader in self.readers(to)}
+        addresses = {f"{name}@{FAR_DOMAIN if name == FAR else DOMAIN}": name for name in to}
+        self.loop.possible |= readers
+        self.tries += 1
+        try:
+            # The number in the reverse path identifies the message in the log of the other server.
+            refused = client.sendmail(f"{USERS[0]}+n{number}@{DOMAIN}", list(addresses), letter(number))
+        except smtplib.SMTPRecipientsRefused as error:
+            self.note_refusal(readers)
+            raise refusal(*max(error.recipients.values())) from error
+        except smtplib.SMTPResponseException as error:
+            if error.smtp_code == 421:
+                self.unknown += 1
+            else:
+                self.note_refusal(readers)
+            raise refusal(error.smtp_code, error.smtp_error) from error
+        except GONE:
+            self.unknown += 1
+            raise
+        self.acknowledged += 1
+        taken = self.readers(name for address, name in addresses.items() if address not in refused)
+        self.loop.promised |= {(reader, number) for reader in taken}
+        self.loop.possible -= readers - self.loop.promised
+        if refused:
+            raise refusal(*max(refused.values()))
+
+    def readers(self, names):
+        """Returns the readers of messages to these names."""
+        return {reader for name in names for reader in (self.members if name == GROUP else (name,))}
+
+    def note_refusal(self, readers):
+        """Records that nobody may have the message."""
+        if self.loop.store_is_poisoned():
+            self.unknown += 1
+        else:
+            self.refused += 1
+            self.loop.possible -= readers
+
+
+def refusal(code, text):
+    """Returns the error for a reply. A server that closes the connection has not refused a command."""
+    if code == 421:
+        return ConnectionError(f"{code} {text!r}")
+    return (Refused if code < 500 else Wrong)(f"SMTP: {code} {text!r}")
