@@ -189,8 +189,9 @@ pub const VIEW_REPLY_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of rows that are examined for one reply.
 pub const VIEW_EXAMINED_ROWS_MAX: u64 = 100_000;
 
-/// Maximum number of rows of one document in one sort order of a view.
-pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
+/// Maximum number of rows of one document in all sort orders of a view together. A view with more sort orders shows
+/// fewer entries of a document in each.
+pub const NOTE_ROWS_PER_VIEW_MAX: usize = 1_024;
 
 /// Maximum number of response levels below a document, as in Domino.
 pub const RESPONSE_LEVELS_MAX: usize = 31;

@@ -71,7 +71,7 @@ struct Queues {
     next: u64,
     /// The time of the last update of each view that is updated every given number of hours.
     hourly: HashMap<(DbNumber, NoteId), Timestamp>,
-    /// The views whose formulas exceed their limits over some documents. Each was logged once.
+    /// The views of which some documents exceed the limits. Each was logged once.
     limited: HashSet<(DbNumber, NoteId)>,
 }
 
@@ -294,7 +294,7 @@ impl ViewUpdater {
         }
     }
 
-    /// Logs a warning if the formulas of a view have begun to exceed their limits.
+    /// Logs a warning if documents of a view have begun to exceed its limits.
     fn report_limited_documents(&self, access: &Access<level::Designer>, info: &ViewInfo) -> notes::Result<()> {
         let reading = access.read()?;
         // The view may have been deleted or changed meanwhile.
@@ -311,7 +311,7 @@ impl ViewUpdater {
         if is_new {
             let path = access.database().path();
             let view = &info.view.title;
-            tracing::warn!(target: "update", database = path, view, documents, "formulas of a view exceed their limits");
+            tracing::warn!(target: "update", database = path, view, documents, "documents of a view exceed its limits");
         }
         Ok(())
     }

@@ -10,7 +10,6 @@
 
 use base::Timestamp;
 
-use crate::limits::VIEW_ENTRIES_PER_NOTE_MAX;
 use crate::view::cell::{Cell, CellValue};
 use crate::view::limits::{NOTE_ROWS_BYTES_MAX, ROW_BYTES_MAX};
 use crate::view::row::FirstValues;
@@ -126,9 +125,16 @@ impl FirstValues for DocumentEntry<'_> {
     }
 }
 
-/// Returns the entries of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`], or `None` if the document is a single entry
-/// with all values.
-pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<DocumentEntry<'c>>> {
+/// The entries of a document in one order of a view.
+pub(super) struct DocumentEntries<'c> {
+    /// The first entries.
+    pub(super) entries: Vec<DocumentEntry<'c>>,
+    /// `true` if the document has further entries, which are omitted.
+    pub(super) is_cut: bool,
+}
+
+/// Returns the first `count_max` entries of a document, or `None` if the document is a single entry with all values.
+pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell], count_max: usize) -> Option<DocumentEntries<'c>> {
     let is_multiplied = |index: usize| {
         let column = &design.columns[index];
         column.multi_value && column.sort.is_some() && cells[index].len() > 1
@@ -137,23 +143,32 @@ pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<
     if multiplied.is_empty() && design.range.is_none() {
         return None;
     }
-    let mut entries = vec![DocumentEntry::whole(cells)];
+    let mut found = DocumentEntries { entries: vec![DocumentEntry::whole(cells)], is_cut: false };
     for column in multiplied {
-        let each = entries.into_iter().flat_map(|entry| entry.each_value(design, column));
-        entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
+        found.replace_each(count_max, |entry| entry.each_value(design, column));
     }
     if design.range.is_some() {
-        let each = entries.into_iter().flat_map(|entry| entry.each_day(design));
-        entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
+        found.replace_each(count_max, |entry| entry.each_day(design));
     }
-    assert!(
-        (1..=VIEW_ENTRIES_PER_NOTE_MAX).contains(&entries.len()),
-        "a document has between 1 and VIEW_ENTRIES_PER_NOTE_MAX entries"
-    );
-    Some(entries)
+    assert!((1..=count_max).contains(&found.entries.len()), "a document has between 1 and `count_max` entries");
+    Some(found)
 }
 
-/// Returns the maximum size of the cells of one row, for a document with `rows` rows in an order.
+impl<'c> DocumentEntries<'c> {
+    /// Replaces each entry by several, and keeps the first `count_max` of all.
+    fn replace_each<I: Iterator<Item = DocumentEntry<'c>>>(
+        &mut self,
+        count_max: usize,
+        replace: impl FnMut(DocumentEntry<'c>) -> I,
+    ) {
+        let entries = std::mem::take(&mut self.entries);
+        self.entries = entries.into_iter().flat_map(replace).take(count_max.saturating_add(1)).collect();
+        self.is_cut |= self.entries.len() > count_max;
+        self.entries.truncate(count_max);
+    }
+}
+
+/// Returns the maximum size of the cells of one row, for a document with `rows` rows in all orders of a view together.
 pub(super) fn row_bytes_max(rows: usize) -> usize {
     ROW_BYTES_MAX.min(NOTE_ROWS_BYTES_MAX / rows.max(1))
 }
@@ -196,6 +211,7 @@ fn cut_length(mut sizes: Vec<usize>, sum_max: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::NOTE_ROWS_PER_VIEW_MAX;
     use crate::view::sort_key::SortDirection;
     use crate::view::view_format::Column;
 
@@ -219,7 +235,8 @@ mod tests {
     /// Returns the cells of each entry.
     fn entry_cells(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
         let cells_of = |entry: &DocumentEntry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
-        entries(design, cells).map(|entries| entries.iter().map(cells_of).collect())
+        let found = entries(design, cells, NOTE_ROWS_PER_VIEW_MAX);
+        found.map(|found| found.entries.iter().map(cells_of).collect())
     }
 
     /// Returns the beginning and the end of each entry, in hours.
@@ -255,9 +272,21 @@ mod tests {
         let entries = entry_cells(&calendar(), &[times(&[23]), Cell::Numbers(vec![120.0])]).expect("entries");
         assert_eq!(entries.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>(), [times(&[23]), times(&[24])]);
         let endless = entry_cells(&calendar(), &[times(&[0]), Cell::Numbers(vec![f64::INFINITY])]).expect("entries");
-        assert_eq!(endless.len(), VIEW_ENTRIES_PER_NOTE_MAX);
+        assert_eq!(endless.len(), NOTE_ROWS_PER_VIEW_MAX);
         let backwards = entry_cells(&calendar(), &[times(&[0]), Cell::Numbers(vec![-1e300])]).expect("entries");
         assert_eq!(backwards.len(), 1);
+    }
+
+    #[test]
+    fn excess_entries_are_omitted() {
+        let begins = times(&[1, 25, 47]);
+        let ends = times(&[2, 26, 49]);
+        let cells = [begins, ends];
+        let found = |count_max: usize| {
+            let found = entries(&calendar(), &cells, count_max).expect("a calendar view has entries of its own");
+            (found.entries.len(), found.is_cut)
+        };
+        assert_eq!([1, 2, 3, 4, 5].map(found), [(1, true), (2, true), (3, true), (4, false), (4, false)]);
     }
 
     #[test]

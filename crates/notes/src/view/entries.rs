@@ -125,7 +125,8 @@ impl<'r> EntrySource<'r> {
         }
     }
 
-    /// Returns the number of documents whose formulas a limit has stopped, hidden ones included.
+    /// Returns the number of documents whose formulas a limit has stopped, or that have more entries than are shown.
+    /// Hidden documents are included.
     pub fn limited_documents(&self) -> Result<u64> {
         match self {
             Self::View(entries) => entries.rows().limited_documents(),

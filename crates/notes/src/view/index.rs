@@ -20,10 +20,10 @@ use store::{Table, TableReader};
 use crate::error::{Result, damaged};
 use crate::formula_document::FormulaDocument;
 use crate::grant::ReadersId;
-use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
+use crate::limits::{NOTE_ROWS_PER_VIEW_MAX, RESPONSE_LEVELS_MAX};
 use crate::note::{NoteClass, NoteFlags, NoteHeader};
 use crate::view::cell::Cell;
-use crate::view::document_entries::{self, DocumentEntry, cells_within, row_bytes_max};
+use crate::view::document_entries::{self, DocumentEntries, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::index_state::IndexState;
 use crate::view::row::{DocumentRow, RowKeys};
 use crate::view::selection::{CompiledView, ViewRowValues};
@@ -173,7 +173,7 @@ pub(crate) struct ViewBackRecord {
     selected: bool,
     /// `true` if the note has Readers items.
     pub(crate) restricted: bool,
-    /// `true` if a limit stopped formulas of the note.
+    /// `true` if a limit stopped formulas of the note, or if it has more entries than are shown.
     pub(crate) limited: bool,
     /// The note's UNID if it is a member of a response cycle.
     pub(crate) cycle: Option<Unid>,
@@ -214,8 +214,7 @@ impl ViewBackRecord {
         }
         let mut keys = Vec::with_capacity(orders);
         for _ in 0..orders {
-            let count =
-                Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(InvalidRecord)?;
+            let count = Some(input.count()?).filter(|count| *count <= NOTE_ROWS_PER_VIEW_MAX).ok_or(InvalidRecord)?;
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
         let is_set = |flag: u8| flags & flag != 0;
@@ -284,6 +283,8 @@ pub(crate) struct DocumentRows {
     cycle: Option<Unid>,
     /// The limit that stopped a formula, if any.
     stopped: Option<BudgetExceeded>,
+    /// `true` if the document has more entries than are shown.
+    is_cut: bool,
     /// The rows, for each order.
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
@@ -294,9 +295,9 @@ impl DocumentRows {
         self.stopped == Some(BudgetExceeded::Time)
     }
 
-    /// Returns `true` if a limit stopped a formula.
+    /// Returns `true` if a limit stopped a formula, or if the document has more entries than are shown.
     pub(crate) fn is_limited(&self) -> bool {
-        self.stopped.is_some()
+        self.stopped.is_some() || self.is_cut
     }
 
     /// Returns `true` if a `viewback` record must be stored.
@@ -341,7 +342,8 @@ impl ViewIndex {
     }
 
     pub(crate) fn no_rows(&self) -> DocumentRows {
-        DocumentRows { selected: false, cycle: None, stopped: None, rows: vec![Vec::new(); self.collations.len()] }
+        let rows = vec![Vec::new(); self.collations.len()];
+        DocumentRows { selected: false, cycle: None, stopped: None, is_cut: false, rows }
     }
 
     /// Computes the rows of a document from the position above it.
@@ -378,22 +380,27 @@ impl ViewIndex {
             conflict: header.flags.contains(NoteFlags::CONFLICT),
             cells: Vec::new(),
         };
-        let shown = ShownDocument::new(&self.design, head, cells);
-        let rows_in = |order: usize, keys: &RowKeys| match (self.design.shows_response_hierarchy, header.parent) {
-            (true, Some(_)) => {
-                let above = parent.and_then(|parent| parent.keys.get(order));
-                shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
+        let shown = ShownDocument::new(&self.design, self.orders(), head, cells);
+        let is_response = self.design.shows_response_hierarchy && header.parent.is_some();
+        let entries = if is_response { None } else { shown.entries() };
+        let rows_in = |order: usize, keys: &RowKeys| {
+            if !is_response {
+                return shown.main_rows(keys, header.note, entries.as_ref());
             }
-            _ => shown.main_rows(keys, header.note),
+            let above = parent.and_then(|parent| parent.keys.get(order));
+            shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
         };
         let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
-        DocumentRows { selected, cycle, stopped, rows }
+        let is_cut = entries.as_ref().is_some_and(|entries| entries.is_cut);
+        DocumentRows { selected, cycle, stopped, is_cut, rows }
     }
 }
 
 /// The columns and rows that a view shows of a document.
 struct ShownDocument<'d> {
     design: &'d ViewDesign,
+    /// Number of orders of the view. They share the limits for the rows of a document.
+    orders: usize,
     /// The values of the columns, if they exceed the size of a row. Keys are made of these values.
     values: Option<Vec<Cell>>,
     /// The row of a document that has a single row.
@@ -401,12 +408,13 @@ struct ShownDocument<'d> {
 }
 
 impl<'d> ShownDocument<'d> {
-    fn new(design: &'d ViewDesign, head: DocumentRow, cells: Vec<Cell>) -> Self {
-        if cells.iter().map(Cell::byte_count).sum::<usize>() <= row_bytes_max(1) {
-            return Self { design, values: None, row: Arc::new(DocumentRow { cells, ..head }) };
+    fn new(design: &'d ViewDesign, orders: usize, head: DocumentRow, cells: Vec<Cell>) -> Self {
+        let bytes_max = row_bytes_max(orders);
+        if cells.iter().map(Cell::byte_count).sum::<usize>() <= bytes_max {
+            return Self { design, orders, values: None, row: Arc::new(DocumentRow { cells, ..head }) };
         }
-        let cut = cells_within(design, &DocumentEntry::whole(&cells), row_bytes_max(1));
-        Self { design, values: Some(cells), row: Arc::new(DocumentRow { cells: cut, ..head }) }
+        let cut = cells_within(design, &DocumentEntry::whole(&cells), bytes_max);
+        Self { design, orders, values: Some(cells), row: Arc::new(DocumentRow { cells: cut, ..head }) }
     }
 
     fn values(&self) -> &[Cell] {
@@ -425,18 +433,24 @@ impl<'d> ShownDocument<'d> {
         if level > RESPONSE_LEVELS_MAX {
             return Vec::new();
         }
-        let cells = cells_within(self.design, &DocumentEntry::whole(self.values()), row_bytes_max(above.len()));
+        let bytes_max = row_bytes_max(above.len() * self.orders);
+        let cells = cells_within(self.design, &DocumentEntry::whole(self.values()), bytes_max);
         let row = self.row_of(level as u8, cells);
         above.iter().map(|parent| (keys.response_key(parent, level, self.values(), note), Arc::clone(&row))).collect()
     }
 
+    /// Returns the entries of a main document, or `None` if it is a single entry with all values.
+    fn entries(&self) -> Option<DocumentEntries<'_>> {
+        document_entries::entries(self.design, self.values(), NOTE_ROWS_PER_VIEW_MAX / self.orders)
+    }
+
     /// Returns the rows of a main document: one for each of its entries.
-    fn main_rows(&self, keys: &RowKeys, note: NoteId) -> Vec<KeyAndRow> {
-        let Some(entries) = document_entries::entries(self.design, self.values()) else {
+    fn main_rows(&self, keys: &RowKeys, note: NoteId, entries: Option<&DocumentEntries<'_>>) -> Vec<KeyAndRow> {
+        let Some(DocumentEntries { entries, .. }) = entries else {
             return vec![(keys.document_key(self.values(), note, 0), Arc::clone(&self.row))];
         };
-        let bytes_max = row_bytes_max(entries.len());
-        let numbered = (0..).zip(&entries).map(|(number, entry)| {
+        let bytes_max = row_bytes_max(entries.len() * self.orders);
+        let numbered = (0..).zip(entries).map(|(number, entry)| {
             let cells = cells_within(self.design, entry, bytes_max);
             (keys.document_key(entry, note, number), self.row_of(0, cells))
         });

@@ -23,7 +23,7 @@ pub(crate) struct IndexState {
     /// Number of batches that were applied since the index was built. An update whose state has another number by the
     /// time that it is written would overwrite the rows of another update.
     pub(crate) batches: u64,
-    /// Number of documents whose formulas a limit has stopped.
+    /// Number of documents whose formulas a limit has stopped, or that have more entries than are shown.
     pub(crate) limited_documents: u64,
     /// `true` if the time stopped the formulas of any document since the index was built.
     ///

@@ -13,7 +13,7 @@ pub const CELL_BYTES_MAX: usize = 32 << 10;
 /// them.
 pub const ROW_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum size of the cells of all rows that one document has in one order of a view, in bytes.
+/// Maximum size of the cells of all rows that one document has in all orders of a view together, in bytes.
 pub const NOTE_ROWS_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum size of a document's spelling of a category, in bytes.

@@ -104,7 +104,8 @@ impl<'r> ViewReader<'r> {
         Ok(self.index.state(self.rows.rows.state())?.applied)
     }
 
-    /// Returns the number of documents whose formulas a limit has stopped, hidden ones included. They may have no row.
+    /// Returns the number of documents whose formulas a limit has stopped, or that have more entries than are shown.
+    /// Hidden documents are included. They may have no row.
     pub fn limited_documents(&self) -> Result<u64> {
         Ok(self.index.state(self.rows.rows.state())?.limited_documents)
     }
