@@ -145,10 +145,11 @@ impl Writer<'_, '_> {
         if count >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "views of a database", max: VIEWS_PER_DATABASE_MAX });
         }
-        view.check(ViewId(self.part.counters.next_note.0))?;
-        self.check_view_name(view, None)?;
         let readers = owner.as_ref().map_or_else(|| view.readers.clone(), |owner| vec![owner.canonical().to_owned()]);
-        let items = [ViewNote { readers, ..view.clone() }.items(), more].concat();
+        let view = ViewNote { readers, ..view.clone() };
+        view.check(ViewId(self.part.counters.next_note.0))?;
+        self.check_view_name(&view, None)?;
+        let items = [view.items(), more].concat();
         self.create_design_note(owner.as_ref(), NewNote::of_class(NoteClass::VIEW, items))
     }
 
@@ -180,11 +181,12 @@ impl Writer<'_, '_> {
                 "the name cannot be changed here; rename the folder instead",
             ));
         }
-        view.check(ViewId(note.0))?;
-        self.check_view_name(view, Some(note))?;
         let is_own = view.kind.private && self.is_owned_by_caller(&stored.items);
         let readers = if is_own { note::readers(&stored.items) } else { view.readers.clone() };
-        let mut items = ViewNote { readers, ..view.clone() }.items();
+        let view = ViewNote { readers, ..view.clone() };
+        view.check(ViewId(note.0))?;
+        self.check_view_name(&view, Some(note))?;
+        let mut items = view.items();
         let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
         items.extend(stored.items.into_iter().filter(|item| !is_designed(item)));
         self.note_update(note, expected, &items, &stored.blobs)

@@ -132,6 +132,9 @@ pub const VIEW_COLUMNS_MAX: usize = 256;
 /// Maximum number of sort orders of a view.
 pub const VIEW_COLLATIONS_MAX: usize = 16;
 
+/// Maximum number of sort orders of a personal view.
+pub const PERSONAL_COLLATIONS_MAX: usize = 4;
+
 /// Maximum length of the source of a selection or column formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 

@@ -13,26 +13,34 @@ use crate::item::{self, Item};
 use crate::limits::PERSONAL_VIEWS_MAX;
 use crate::note::NoteClass;
 use crate::records;
-use crate::view::note::{READERS_ITEM, ViewKind};
+use crate::view::note::{READERS_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
-/// Returns the owner of a folder or view with these `$Flags` letters and readers, or `None` for a shared one.
-fn owner(letters: &str, readers: &[String]) -> Option<Name> {
+/// Returns the owner of a folder or view with these `$Flags` and readers, or `None` for a shared one.
+fn owner(kind: ViewKind, readers: &[String]) -> Option<Name> {
     let [only] = readers else { return None };
-    ViewKind::of_letters(letters).private.then(|| Name::new(only))
+    kind.private.then(|| Name::new(only))
 }
 
 /// Returns the owner of the folder or view that a design note with these items describes, or `None` for a shared one.
 pub(crate) fn owner_of(items: &[Item]) -> Option<Name> {
     let letters = item::find_item(items, FLAGS_ITEM)?.value.text()?;
-    owner(letters, item::find_item(items, READERS_ITEM)?.value.texts())
+    owner(ViewKind::of_letters(letters), item::find_item(items, READERS_ITEM)?.value.texts())
+}
+
+impl ViewNote {
+    /// Returns the owner of the view, or `None` for a shared one.
+    #[must_use]
+    pub fn owner(&self) -> Option<Name> {
+        owner(self.kind, &self.readers)
+    }
 }
 
 impl FolderDesign {
     /// Returns the owner of the folder, or `None` for a shared one.
     #[must_use]
     pub fn owner(&self) -> Option<Name> {
-        owner(&self.flags, &self.readers)
+        owner(ViewKind::of_letters(&self.flags), &self.readers)
     }
 }
 

@@ -73,6 +73,8 @@ struct Queues {
     hourly: HashMap<(DbNumber, NoteId), Timestamp>,
     /// The views of which some documents exceed the limits. Each was logged once.
     limited: HashSet<(DbNumber, NoteId)>,
+    /// The views that themselves exceed a limit, so that they are not updated. Each was logged once.
+    refused: HashSet<(DbNumber, NoteId)>,
 }
 
 impl ViewUpdater {
@@ -201,6 +203,7 @@ impl ViewUpdater {
         let mut queues = self.queues();
         queues.hourly.retain(|(database, note), _| *database != number || is_there(*note));
         queues.limited.retain(|(database, note)| *database != number || is_there(*note));
+        queues.refused.retain(|(database, note)| *database != number || is_there(*note));
         drop(queues);
         let mut later = None;
         for info in &views {
@@ -283,14 +286,25 @@ impl ViewUpdater {
                     queues.hourly.insert(key, instance.clock.now());
                 }
                 queues.awaited.remove(&key);
+                queues.refused.remove(&key);
             }
             Ok(false) => {}
-            Err(error) => {
-                self.counters.failures.fetch_add(1, Ordering::Relaxed);
-                let path = access.database().path();
-                let view = &info.view.title;
-                tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
-            }
+            Err(error) => self.report_failure(access, info, &error),
+        }
+    }
+
+    /// Logs that a view cannot be updated. A view that exceeds a limit is logged once: its owner must change it, and
+    /// receives the error when opening it.
+    fn report_failure(&self, access: &Access<level::Designer>, info: &ViewInfo, error: &notes::Error) {
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        let path = access.database().path();
+        let view = &info.view.title;
+        if !matches!(error, notes::Error::Limit { .. }) {
+            tracing::error!(target: "update", database = path, view, %error, "cannot update a view");
+            return;
+        }
+        if self.queues().refused.insert((access.database().number(), info.note)) {
+            tracing::warn!(target: "update", database = path, view, %error, "a view above a limit is not updated");
         }
     }
 
@@ -421,8 +435,10 @@ async fn perform(updater: &Arc<ViewUpdater>, wanted: UpdateRequest, instance: &A
 #[cfg(test)]
 mod tests {
     use base::sim::{EventRecorder, FieldForm};
-    use notes::view::note::ViewNote;
-    use notes::{Database, DatabaseOptions, NewNote};
+    use notes::limits::PERSONAL_COLLATIONS_MAX;
+    use notes::view::note::{ViewKind, ViewNote};
+    use notes::view::view_format::{ClickSorts, Column, ViewDesign};
+    use notes::{Database, DatabaseOptions, NewNote, NoteClass};
     use sample::{Sample, database_with_view};
 
     use super::*;
@@ -520,6 +536,44 @@ mod tests {
         });
         perform_due_requests(&updater, instance);
         assert_eq!(recorder.take(), [""; 0], "it was logged before");
+        drop(recording);
+    }
+
+    #[test]
+    fn view_above_a_limit_is_logged_once() {
+        let sample = Sample::with(&["views.suppression_time=0s"]);
+        let instance = &sample.instance;
+        let updater = ViewUpdater::new(instance);
+        let database = database_with_view(instance, Refresh::Automatic, DatabaseOptions::default());
+        let access = authorize_server(&database).expect("the server has access").downgrade::<level::Depositor>();
+        let accesses = [&access];
+        let create = |new: NewNote| {
+            let mut transaction = instance.databases.transaction(&accesses).expect("a transaction");
+            transaction.writer(0).note_create(new).expect("a note");
+            transaction.commit().expect("committed");
+        };
+        // An older program accepted this design.
+        let clicks = ClickSorts { ascending: true, descending: true };
+        let columns = vec![Column { clicks, ..Column::default() }; PERSONAL_COLLATIONS_MAX];
+        let wide = ViewNote {
+            title: "Wide".into(),
+            kind: ViewKind { private: true, ..ViewKind::default() },
+            selection: "SELECT @All".into(),
+            design: ViewDesign { columns, ..ViewDesign::default() },
+            readers: vec!["Ann/Acme".into()],
+            ..ViewNote::default()
+        };
+        create(NewNote::of_class(NoteClass::VIEW, wide.items()));
+        let recorder = EventRecorder::new("update", |_| FieldForm::Full);
+        let recording = recorder.start();
+        perform_due_requests(&updater, instance);
+        let lines = recorder.take();
+        let is_expected = |line: &String| line.contains("view=\"Wide\"") && line.contains("sort orders");
+        assert!(lines.len() == 1 && lines.iter().all(is_expected), "{lines:?}");
+        create(NewNote::document(Vec::new()));
+        perform_due_requests(&updater, instance);
+        assert_eq!(recorder.take(), [""; 0], "it was logged before");
+        assert_eq!((rows(&database), updater.counters.failures.load(Ordering::Relaxed)), (Some(2), 2));
         drop(recording);
     }
 

@@ -11,7 +11,7 @@ use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, ItemValue};
-use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
+use crate::limits::{FORMULA_BYTES_MAX, PERSONAL_COLLATIONS_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::selection::{CompiledView, ExternalInputs};
 use crate::view::view_format::ViewDesign;
 
@@ -98,9 +98,19 @@ impl ViewNote {
             return Err(Error::Limit { what: "bytes of a selection formula", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
+        self.check_sort_orders()?;
         let formulas = self.compile(view)?;
         formulas.check_functions(&self.design)?;
         Ok(formulas)
+    }
+
+    /// Checks that a personal view has few sort orders.
+    pub(crate) fn check_sort_orders(&self) -> Result<()> {
+        if self.owner().is_some() && self.design.collations().len() > PERSONAL_COLLATIONS_MAX {
+            let what = "sort orders of a personal view; let fewer columns be sorted by a click";
+            return Err(Error::Limit { what, max: PERSONAL_COLLATIONS_MAX });
+        }
+        Ok(())
     }
 
     /// Returns the inputs that selection and columns use besides documents and time.
@@ -205,7 +215,7 @@ impl ViewInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::view_format::Column;
+    use crate::view::view_format::{ClickSorts, Column};
 
     fn by_kind() -> ViewNote {
         ViewNote {
@@ -262,6 +272,25 @@ mod tests {
         let columns = vec![Column { title: "Sum".into(), formula: Some("1 +".into()), ..Column::default() }];
         let view = ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
         assert!(refused(view, "column \"Sum\": line 1, column 4"));
+    }
+
+    #[test]
+    fn personal_view_has_few_sort_orders() {
+        let with = |orders: usize, private: bool, readers: &[&str]| {
+            let clicks = ClickSorts { ascending: true, descending: false };
+            let columns = vec![Column { clicks, ..Column::default() }; orders - 1];
+            let design = ViewDesign { columns, ..ViewDesign::default() };
+            assert_eq!(design.collations().len(), orders);
+            let kind = ViewKind { private, ..ViewKind::default() };
+            let readers = readers.iter().map(|name| (*name).to_owned()).collect();
+            ViewNote { kind, design, readers, ..by_kind() }.check(ViewId(1)).map(drop)
+        };
+        let most = PERSONAL_COLLATIONS_MAX;
+        with(most, true, &["Bob/Acme"]).expect("a personal view");
+        with(most + 1, false, &["Bob/Acme"]).expect("a shared view that only Bob sees");
+        with(most + 1, true, &["Bob/Acme", "Ann/Acme"]).expect("a view without an owner");
+        let refusal = with(most + 1, true, &["Bob/Acme"]).expect_err("refused").to_string();
+        assert!(refusal.contains("at most 4 sort orders of a personal view"), "{refusal}");
     }
 
     #[test]

@@ -193,6 +193,8 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 
 impl Database {
     /// Returns a view with its index, or with a new one without rows.
+    ///
+    /// Fails if a personal view has too many sort orders, because its design may be from an older program.
     pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
         let lock = self.lock();
         self.check_not_dropped()?;
@@ -207,6 +209,7 @@ impl Database {
                 return Err(not_found());
             }
         }
+        info.view.check_sort_orders()?;
         if let Some(view) = self.views.current(info, &self.record()) {
             return Ok(view);
         }
