@@ -422,6 +422,9 @@ configuration! {
         rebuild_folder: OptionalPath = "";
         /// Memory for sorting the rows of a view that is rebuilt.
         rebuild_memory: ByteSize = "64MiB" in ["1MiB", "16GiB"];
+        /// Maximum size of the indexes of one user's personal views in a database. In the user's own mail file, they
+        /// count towards the quota instead.
+        personal_index: ByteSize = "64MiB" in ["64KiB", "1TiB"];
     }
     /// Background tasks.
     tasks: TaskKeys {

@@ -16,7 +16,7 @@ use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
-use notes::{Access, Database, Databases, Identity, level};
+use notes::{Access, Database, Databases, Identity, ServerSettings, level};
 use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
@@ -174,7 +174,8 @@ impl StoreServices {
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
-        let databases = Databases::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
+        let settings = ServerSettings { personal_index_bytes_max: config.views.personal_index.0 };
+        let databases = Databases::open_with(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random), settings);
         Ok(Self { config, clock, random, databases, store, data, lock })
     }
 

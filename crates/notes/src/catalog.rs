@@ -15,7 +15,7 @@ use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
 use base::{DbNumber, Name, ReplicaId, Timestamp};
 
 use crate::error::{Error, Result};
-use crate::limits::PURGE_INTERVAL_DAYS;
+use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
 use crate::ods::OdsVersion;
 
 /// The purpose of a database.
@@ -93,7 +93,7 @@ pub struct DatabaseOptions {
     pub purge_interval_days: u16,
     /// `true` if the database keeps no unread marks.
     pub no_unread_marks: bool,
-    /// Maximum total size of the documents in bytes, or `None` for no limit. Mail beyond it is refused.
+    /// Maximum total size of the documents and indexes in bytes, or `None` for no limit. Mail beyond it is refused.
     pub quota_bytes: Option<u64>,
     /// Update schedule of the full-text index.
     pub full_text: FullTextSchedule,
@@ -101,6 +101,19 @@ pub struct DatabaseOptions {
     pub no_view_updates: bool,
     /// Number of hours for which deleted documents can be restored, or `None` if deletions are final.
     pub keep_deleted_hours: Option<u16>,
+}
+
+/// Operator settings that apply to all databases of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServerSettings {
+    /// Maximum size in bytes of the indexes of one user's personal views in a database that is not the user's own.
+    pub personal_index_bytes_max: u64,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self { personal_index_bytes_max: PERSONAL_INDEX_BYTES_DEFAULT }
+    }
 }
 
 const NO_UNREAD_MARKS: u8 = 1;

@@ -17,7 +17,7 @@ use event_listener::{Event, EventListener};
 use store::{Store, Ticket};
 
 use crate::acl::Acl;
-use crate::catalog::DatabaseRecord;
+use crate::catalog::{DatabaseRecord, ServerSettings};
 use crate::change_log::{ChangeCursor, ChangeEntry};
 use crate::change_log_tail::ChangeLogTail;
 use crate::change_subscription::ChangeSubscribers;
@@ -34,6 +34,7 @@ pub(crate) struct DatabaseServices {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
+    pub(crate) settings: ServerSettings,
     /// The memory that cached folders may take.
     pub(crate) folder_cache_budget: CacheBudget,
     /// The subscribers to changes of any database.
@@ -45,6 +46,7 @@ pub struct Database {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
+    pub(crate) settings: ServerSettings,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
     /// The ACL. `acl_version` counts its replacements since the database was opened.
@@ -87,6 +89,7 @@ impl Database {
             store: Arc::clone(&services.store),
             clock: Arc::clone(&services.clock),
             random: Arc::clone(&services.random),
+            settings: services.settings,
             number: record.number,
             record: RwLock::new(Arc::new(record)),
             acl: RwLock::new(Arc::new(acl)),

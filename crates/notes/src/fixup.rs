@@ -294,6 +294,8 @@ struct Survey<'s> {
     broken: Vec<ViewId>,
     /// The counters as the last transaction left them.
     stored: Counters,
+    /// Counters that contain the sizes of the view indexes, and nothing else.
+    index_sizes: Counters,
     /// Tables that must be rewritten whatever they contain.
     unreadable: HashSet<Table>,
     /// The note to which the UNID index must point. Of several notes with one UNID it is the last. The others are
@@ -326,6 +328,7 @@ impl<'s> Survey<'s> {
             foreign: Vec::new(),
             broken: Vec::new(),
             stored,
+            index_sizes: Counters::START,
             unreadable: HashSet::new(),
             leads_to: HashMap::new(),
             lost_folders: BTreeSet::new(),
@@ -659,6 +662,8 @@ impl<'s> Survey<'s> {
             let fault = match IndexRecord::decode(&value) {
                 Ok(record) => {
                     known.extend([Some(record.index), record.building].into_iter().flatten());
+                    let bytes = record.counted_bytes(self.reader, self.number)?;
+                    record.account.charge(&mut self.index_sizes, 0, bytes);
                     salvage::split_damage(self.view_fault(view, &record))?.unwrap_or_else(Some)
                 }
                 Err(_) => Some("its record cannot be read".into()),
@@ -690,7 +695,7 @@ impl<'s> Survey<'s> {
         let Ok(design) = ViewDesign::decode(&record.format) else {
             return Ok(Some("its design cannot be read".into()));
         };
-        view_check::fault(self.reader, &ViewIndex::new(self.number, record.index, design))
+        view_check::fault(self.reader, &ViewIndex::new(self.number, record.index, design), record)
     }
 
     /// Returns the numbers under which rows of views are stored.

@@ -72,7 +72,7 @@ mod timed_host;
 pub use access::{Access, AtLeast, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, AuthenticationMethod, Identity};
 pub use acl_history::{AclDifference, AclHistoryEntry};
-pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase};
+pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, NewDatabase, ServerSettings};
 pub use change_subscription::ChangeSubscriber;
 pub use database::Database;
 pub use database_snapshot::DatabaseSnapshot;

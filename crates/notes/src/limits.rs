@@ -135,6 +135,10 @@ pub const VIEW_COLLATIONS_MAX: usize = 16;
 /// Maximum number of sort orders of a personal view.
 pub const PERSONAL_COLLATIONS_MAX: usize = 4;
 
+/// Default for the maximum size in bytes of the indexes of one user's personal views in a database that is not the
+/// user's own.
+pub const PERSONAL_INDEX_BYTES_DEFAULT: u64 = 64 << 20;
+
 /// Maximum length of the source of a selection or column formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 

@@ -12,7 +12,7 @@ use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::access::{Access, level};
 use crate::acl::{ACL_NOTE_ID, Acl, Identity, acl_item};
-use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
+use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase, ServerSettings};
 use crate::change_subscription::ChangeSubscriber;
 use crate::counters::Counters;
 use crate::database::{Database, DatabaseServices, LostRecords};
@@ -35,11 +35,23 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Opens the databases of a store.
+    /// Opens the databases of a store with default settings.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
+        Self::open_with(store, clock, random, ServerSettings::default())
+    }
+
+    /// Opens the databases of a store.
+    #[must_use]
+    pub fn open_with(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        settings: ServerSettings,
+    ) -> Arc<Self> {
         let folder_cache_budget = CacheBudget::default();
-        let services = DatabaseServices { store, clock, random, folder_cache_budget, followers: Arc::default() };
+        let services =
+            DatabaseServices { store, clock, random, settings, folder_cache_budget, followers: Arc::default() };
         Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default() })
     }
 

@@ -293,6 +293,8 @@ impl Writer<'_, '_> {
         if class.is_design() {
             self.batch.delete(Table::Meta, &keys::design(number, note));
             if let Some(index) = IndexRecord::load(self.store, number, note)? {
+                let bytes = index.counted_bytes(self.store, number)?;
+                index.account.charge(&mut self.part.counters, bytes, 0);
                 index.remove(number, note, self.batch);
                 self.part.database.views.remove(Some(note));
             }

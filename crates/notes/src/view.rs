@@ -9,6 +9,7 @@
 //! | [`row`], `row_change` | rows and their keys; changes and weights of rows |
 //! | [`category`] | counts and totals of a category |
 //! | [`index`], `index_state`, [`index_update`] | the index, and how it follows the documents |
+//! | `index_size`, `index_growth` | the size of an index, and its limits |
 //! | `cycle` | detection of response cycles |
 //! | [`build`] | bulk build of an index over many documents |
 //! | [`reader`] | rows and their positions |
@@ -31,7 +32,9 @@ pub mod find_by_key;
 pub mod folder_entries;
 mod hidden_rows;
 pub mod index;
+mod index_growth;
 pub mod index_record;
+mod index_size;
 mod index_state;
 pub mod index_update;
 pub mod limits;

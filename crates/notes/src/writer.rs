@@ -61,10 +61,11 @@ impl Writer<'_, '_> {
         self.part.now
     }
 
-    /// Returns the size of all documents in bytes, changes of this transaction included.
+    /// Returns the number of bytes that count towards the quota, changes of this transaction included: the size of all
+    /// documents and of the indexes of views, except personal views of other users than the owner.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
-        self.part.counters.bytes
+        self.part.counters.bytes_used()
     }
 
     /// Returns the batch and marks the database as changed, for crates of the server that keep collections of their own

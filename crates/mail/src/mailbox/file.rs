@@ -277,7 +277,7 @@ pub struct CopyOutcome {
 /// The usage and the quota of a mail file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Number of bytes of all messages.
+    /// Number of bytes of all messages, and of the indexes of the owner's and of shared views.
     pub used_bytes: u64,
     /// Maximum number of bytes, or `None` for no limit.
     pub limit_bytes: Option<u64>,
@@ -339,7 +339,7 @@ impl MailFile {
         let reading = self.access.read()?;
         let counters = reading.counters();
         let limit_bytes = self.database().record().options.quota_bytes;
-        Ok(Quota { used_bytes: counters.bytes, limit_bytes, notes: counters.notes })
+        Ok(Quota { used_bytes: counters.bytes_used(), limit_bytes, notes: counters.notes })
     }
 
     /// Creates a mailbox and its missing parents.

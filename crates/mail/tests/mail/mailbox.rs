@@ -6,7 +6,10 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId, Uid, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::MimeSource;
-use notes::{Access, Databases, Item, ItemValue, Marks, level};
+use notes::view::note::ViewNote;
+use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{Column, ViewDesign};
+use notes::{Access, DatabaseOptions, Databases, Item, ItemValue, Marks, level};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -257,6 +260,43 @@ fn append_beyond_the_quota_is_refused() {
     let too_much: Vec<_> = (0..9).map(|_| message("b")).collect();
     assert!(fits.is_ok() || used > 200);
     assert!(matches!(file.append(inbox, &too_much), Err(mail::Error::OverQuota { .. })));
+}
+
+#[test]
+fn indexes_of_views_count_towards_the_quota() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, _) = fill(&file, "INBOX", 20);
+    let database = file.database();
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let depositor: Access<level::Depositor> = database.authorize(&itself).unwrap();
+    let manager: Access<level::Manager> = database.authorize(&itself).unwrap();
+    let accesses = [&depositor];
+    let columns = vec![Column { item: "Subject".into(), sort: Some(SortDirection::Ascending), ..Column::default() }];
+    let design = ViewDesign { columns, ..ViewDesign::default() };
+    let all = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+    let mut transaction = mail.databases().transaction(&accesses).unwrap();
+    let view = transaction.writer(0).view_create(&all).unwrap();
+    transaction.commit().unwrap();
+    let used = || file.quota().unwrap().used_bytes;
+    let set_quota = |quota_bytes| {
+        let record = database.record();
+        let options = DatabaseOptions { quota_bytes: Some(quota_bytes), ..record.options };
+        mail.databases().database_options_set(&manager, &record.title, options).unwrap();
+    };
+    let documents_bytes = used();
+    set_quota(documents_bytes + 1);
+    assert!(matches!(manager.view_refresh(view, 100), Err(notes::Error::Limit { .. })), "it would exceed the quota");
+    set_quota(documents_bytes + 10_000);
+    while !manager.view_refresh(view, 100).unwrap().complete {}
+    assert!(used() > documents_bytes + 500, "{} bytes with the index", used());
+    set_quota(used());
+    assert!(matches!(file.append(inbox, &[message("b")]), Err(mail::Error::OverQuota { .. })));
+    let mut transaction = mail.databases().transaction(&accesses).unwrap();
+    transaction.writer(0).view_delete(view).unwrap();
+    transaction.commit().unwrap();
+    assert!(used() < documents_bytes);
+    file.append(inbox, &[message("b")]).expect("the index no longer counts");
 }
 
 #[test]

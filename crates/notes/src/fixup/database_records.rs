@@ -168,6 +168,8 @@ impl Survey<'_> {
         for (what, stored, expected) in [
             ("notes", stored.notes, right.notes),
             ("bytes", stored.bytes, right.bytes),
+            ("bytes of indexes", stored.index_bytes, right.index_bytes),
+            ("bytes of personal indexes", stored.personal_index_bytes, right.personal_index_bytes),
             ("note ids", u64::from(stored.next_note.0), u64::from(right.next_note.0)),
             ("changes", stored.modseq.0, right.modseq.0),
         ] {
@@ -187,6 +189,8 @@ impl Survey<'_> {
             bytes: self.headers.values().filter(|header| header.has_contents()).map(|header| header.size).sum(),
             next_note: stored.next_note.max(self.stored.next_note).max(last_note.next()),
             modseq: stored.modseq.max(self.stored.modseq).max(last_modseq),
+            index_bytes: self.index_sizes.index_bytes,
+            personal_index_bytes: self.index_sizes.personal_index_bytes,
             ..stored
         }
     }

@@ -65,7 +65,7 @@ impl Survey<'_> {
         if let Some(keywords) = &keywords {
             batch.put(Table::Meta, &keys::keywords(self.number), &keywords.encode());
         }
-        self.remove_view_indexes(&mut batch);
+        self.remove_view_indexes(&mut counters, &mut batch);
         for folder in &self.broken {
             self.rewrite_folder(*folder, &mut counters, &mut batch)?;
         }
@@ -90,7 +90,9 @@ impl Survey<'_> {
     ///
     /// Indexes without visible defects are removed, too: they may contain rows of a lost note, or lack data that this
     /// crate does not know of.
-    fn remove_view_indexes(&self, batch: &mut Batch) {
+    fn remove_view_indexes(&self, counters: &mut Counters, batch: &mut Batch) {
+        counters.index_bytes = 0;
+        counters.personal_index_bytes = 0;
         for view in &self.foreign {
             CollectionId::new(self.number, *view).remove_all(batch);
             let back = keys::view_back_range(self.number, *view);

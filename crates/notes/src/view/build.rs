@@ -31,7 +31,9 @@ use crate::records;
 use crate::view::category::CategoryTotals;
 use crate::view::cycle::Cycles;
 use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, is_document};
+use crate::view::index_growth::GrowthCheck;
 use crate::view::index_record::{self, IndexRecord};
+use crate::view::index_size;
 use crate::view::index_state::IndexState;
 use crate::view::row::{CATEGORY_ROW, RowKeys, StoredRow, mark};
 use crate::view::row_change::RowWeights;
@@ -119,9 +121,8 @@ fn build(
 ) -> Result<Option<BuildReport>> {
     let Some(turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
     let note = view.info.note;
-    let index = start(database, note)?;
-    turn.set_index(index);
-    let index = ViewIndex::new(database.number(), index, view.index.design().clone());
+    let index = start(database, view)?;
+    turn.set_index(index.id());
     let now = database.clock.now();
     let formulas = view.formulas_at(now, &database.record());
     let outcome = fill(database, &index, &formulas, options, report).and_then(|built| match built {
@@ -142,19 +143,26 @@ fn build(
 }
 
 /// Allocates the number of the new index and records that it is being built.
-fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
+///
+/// The size of the new index counts only when it replaces the old one. Otherwise mail would be refused during the
+/// rebuild of a view if the mail file is nearly full.
+fn start(database: &Database, view: &OpenView) -> Result<ViewIndex> {
+    let number = database.number();
+    let note = view.info.note;
     let _lock = database.lock();
     database.check_not_dropped()?;
     let reader: &dyn TableReader = database.store.as_ref();
     let mut batch = Batch::new();
-    let index = index_record::next_index(reader, database.number(), &mut batch)?;
+    let index = index_record::next_index(reader, number, &mut batch)?;
     let mut record = load_record(reader, database, note)?;
+    let counted_bytes = record.counted_bytes(reader, number)?;
     if let Some(old) = record.building.replace(index) {
-        index_record::remove_rows(database.number(), old, &mut batch);
+        index_record::remove_rows(number, old, &mut batch);
     }
-    record.put(database.number(), note, &mut batch);
+    record.put(number, note, &mut batch);
     database.store.commit(&batch)?;
-    Ok(index)
+    let index = ViewIndex::new(number, index, view.index.design().clone());
+    Ok(index.charged_to(record.account).replacing(counted_bytes))
 }
 
 fn load_record(reader: &dyn TableReader, database: &Database, note: NoteId) -> Result<IndexRecord> {
@@ -164,22 +172,28 @@ fn load_record(reader: &dyn TableReader, database: &Database, note: NoteId) -> R
 
 /// Replaces the old index by the new one. Fails if the design changed meanwhile.
 fn finish(database: &Database, view: &OpenView, index: &ViewIndex, now: base::Timestamp) -> Result<()> {
-    let lock = database.lock();
+    let reader: &dyn TableReader = database.store.as_ref();
+    let mut lock = database.lock();
     database.check_not_dropped()?;
-    let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
+    let mut record = load_record(reader, database, view.info.note)?;
     if record.building != Some(index.id()) || !record.follows(&view.info, &database.record()) {
         return Err(Error::invalid(
             format!("view {:?}", view.info.view.title),
             "its design changed while the index was being built",
         ));
     }
+    let mut counters = *lock;
+    let counted_bytes = record.counted_bytes(reader, database.number())?;
+    record.account.charge(&mut counters, counted_bytes, index.stored_state(reader)?.bytes);
     let mut batch = Batch::new();
+    batch.put(Table::Meta, &keys::counters(database.number()), &counters.encode());
     index_record::remove_rows(database.number(), record.index, &mut batch);
     record.index = index.id();
     record.building = None;
     record.evaluated = now;
     record.put(database.number(), view.info.note, &mut batch);
     let ticket = database.store.commit(&batch)?;
+    *lock = counters;
     // Readers of the new rows wait for this ticket before they reply, so the rows they report survive a crash.
     database.publish(lock.modseq, ticket);
     database.views.remove(Some(view.info.note));
@@ -211,7 +225,9 @@ fn fill(
 ) -> Result<Option<BuildReport>> {
     let snapshot = database.store.snapshot()?;
     let counters = records::load_counters(&snapshot, database.number())?;
-    let mut survey = BuildPass::new(database, &snapshot, index, formulas, options)?;
+    let counted_bytes = index.replaced_bytes().unwrap_or(0);
+    let growth = GrowthCheck { database, reader: &snapshot, counters: &counters, counted_bytes };
+    let mut survey = BuildPass::new(growth, index, formulas, options)?;
     if survey.all_documents(counters.notes, report)?.is_break() {
         return Ok(None);
     }
@@ -239,8 +255,16 @@ struct BuildPass<'s> {
     limited_documents: u64,
     /// `true` if the time stopped the formulas of any document.
     time_limited: bool,
+    /// The size of the rows so far, in bytes.
+    bytes: u64,
+    growth: GrowthCheck<'s>,
+    /// The size at which it is checked next whether the index may grow.
+    next_growth_check: u64,
     built: BuildReport,
 }
+
+/// Number of bytes of rows between two checks of whether an index may grow.
+const GROWTH_CHECK_BYTES: u64 = 1 << 20;
 
 /// A response that waits for its parent.
 #[derive(Clone, Copy)]
@@ -252,12 +276,12 @@ struct WaitingResponse {
 
 impl<'s> BuildPass<'s> {
     fn new(
-        database: &'s Database,
-        reader: &'s dyn TableReader,
+        growth: GrowthCheck<'s>,
         index: &'s ViewIndex,
         formulas: &'s CompiledView,
         options: &'s BuildOptions,
     ) -> Result<Self> {
+        let GrowthCheck { database, reader, .. } = growth;
         let share = options.memory / (index.orders() + 1);
         let sorter = || ExternalSorter::new(&options.folder, share);
         let parents = if index.follows_parents(formulas) { load_parents(reader, database)? } else { HashSet::new() };
@@ -274,6 +298,9 @@ impl<'s> BuildPass<'s> {
             waiting: Vec::new(),
             limited_documents: 0,
             time_limited: false,
+            bytes: 0,
+            growth,
+            next_growth_check: GROWTH_CHECK_BYTES,
             built: BuildReport::default(),
         })
     }
@@ -320,6 +347,11 @@ impl<'s> BuildPass<'s> {
     }
 
     fn push_rows(&mut self, header: &NoteHeader, placed: DocumentRows) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(placed.bytes);
+        if self.bytes >= self.next_growth_check {
+            self.growth.check(self.index.account(), self.bytes)?;
+            self.next_growth_check = self.bytes.saturating_add(GROWTH_CHECK_BYTES);
+        }
         for (sorter, rows) in self.rows.iter_mut().zip(&placed.rows) {
             for (key, row) in rows {
                 sorter.push(key, &row.encode())?;
@@ -380,19 +412,28 @@ impl<'s> BuildPass<'s> {
 
     /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<BuildReport> {
-        let Self { database, index, options, rows, backs, limited_documents, time_limited, mut built, .. } = self;
-        let state = IndexState { applied, limited_documents, time_limited, ..IndexState::default() }.encode();
+        let Self { database, index, options, rows, backs, growth, limited_documents, time_limited, .. } = self;
+        let mut built = self.built;
+        let mut bytes = self.bytes;
         built.spilled_bytes = rows.iter().chain([&backs]).map(ExternalSorter::spilled_bytes).sum();
         let mut batch = Batch::new();
         let engine = database.store.engine();
+        let mut trees = Vec::with_capacity(index.orders());
         for (order, rows) in rows.into_iter().enumerate() {
             let mut stream = RowStream::new(index, order, rows.finish()?, options, &mut batch);
             engine.ingest(Table::View, &mut stream)?;
-            let categories = stream.finish(&state)?;
+            let BuiltRows { tree, categories, category_bytes } = stream.finish()?;
+            trees.push(tree);
+            bytes = bytes.saturating_add(category_bytes);
             let id = index.categories(order);
             let mut stream = CountingCursor::new(id, &CountOnly, categories.finish()?, &mut batch);
             engine.ingest(Table::View, &mut stream)?;
             stream.finish(&[])?;
+        }
+        growth.check(index.account(), bytes)?;
+        let state = IndexState { applied, limited_documents, bytes, time_limited, ..IndexState::default() }.encode();
+        for tree in trees {
+            tree.finish(&mut batch, &state)?;
         }
         let prefix = keys::view_back_range(database.number(), index.id()).start[..8].to_vec();
         engine.ingest(Table::ViewBack, &mut PrefixedPairs { prefix, pairs: backs.finish()?, key: Vec::new() })?;
@@ -475,8 +516,9 @@ struct RowStream<'b> {
     batch: &'b mut Batch,
     /// The whole view, then the open categories, from the outermost inwards. The next row may belong to them.
     open: Vec<(Vec<u8>, CategoryTotals)>,
-    /// Records of completed categories.
+    /// Records of completed categories, and their size with their rows, in bytes.
     categories: ExternalSorter,
+    category_bytes: u64,
     /// Engine key of the next document row, which waits until the category rows before it are returned.
     key: Vec<u8>,
     value: Vec<u8>,
@@ -506,6 +548,7 @@ impl<'b> RowStream<'b> {
             batch,
             open: vec![(Vec::new(), CategoryTotals::new(summing.len()))],
             categories: ExternalSorter::new(&options.folder, options.memory / 4),
+            category_bytes: 0,
             key: Vec::new(),
             value: Vec::new(),
             is_waiting: false,
@@ -539,7 +582,7 @@ impl<'b> RowStream<'b> {
         let paths = self.keys.paths_above(key).unwrap_or_default();
         let is_open = |((open, _), path): &(&(Vec<u8>, CategoryTotals), &&[u8])| open[..] == ***path;
         let kept = 1 + self.open[1..].iter().zip(&paths).take_while(is_open).count();
-        close(&mut self.open, kept, &mut self.categories)?;
+        self.category_bytes += close(&mut self.open, kept, &mut self.categories)?;
         for path in &paths[kept - 1..] {
             self.before.push([*path, &[mark::ROW]].concat());
             self.open.push((path.to_vec(), CategoryTotals::new(self.summing.len())));
@@ -561,24 +604,40 @@ impl<'b> RowStream<'b> {
         }
     }
 
-    /// Writes the tree and returns the records of the categories.
-    fn finish(mut self, state: &[u8]) -> Result<ExternalSorter> {
-        close(&mut self.open, 0, &mut self.categories)?;
-        self.builder.finish(self.batch, state)?;
-        Ok(self.categories)
+    /// Ends the stream of rows. The tree has no state yet, which contains the size of all orders.
+    fn finish(mut self) -> Result<BuiltRows> {
+        self.category_bytes += close(&mut self.open, 0, &mut self.categories)?;
+        Ok(BuiltRows { tree: self.builder, categories: self.categories, category_bytes: self.category_bytes })
     }
 }
 
-/// Writes the records of all open categories except the first `kept`.
-fn close(open: &mut Vec<(Vec<u8>, CategoryTotals)>, kept: usize, categories: &mut ExternalSorter) -> store::Result<()> {
+/// The result of a stream of rows.
+struct BuiltRows {
+    /// The tree of the rows.
+    tree: CollectionBuilder,
+    /// The records of the categories.
+    categories: ExternalSorter,
+    /// The size of the categories, in bytes.
+    category_bytes: u64,
+}
+
+/// Writes the records of all open categories except the first `kept`. Returns the size of these categories.
+fn close(
+    open: &mut Vec<(Vec<u8>, CategoryTotals)>,
+    kept: usize,
+    categories: &mut ExternalSorter,
+) -> store::Result<u64> {
+    let mut bytes = 0;
     while open.len() > kept
         && let Some((path, tally)) = open.pop()
     {
         if !tally.is_empty() {
-            categories.push(&[&[open.len() as u8], &path[..]].concat(), &tally.encode())?;
+            let record = [&[open.len() as u8], &path[..]].concat();
+            bytes += index_size::category_bytes(&record);
+            categories.push(&record, &tally.encode())?;
         }
     }
-    Ok(())
+    Ok(bytes)
 }
 
 impl Cursor for RowStream<'_> {

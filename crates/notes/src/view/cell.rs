@@ -4,7 +4,7 @@
 //! column's formula. It is stored in the row in the form that `docs/views.md` describes.
 
 use base::Timestamp;
-use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::codec::{Decoder, Encoder, InvalidRecord, bytes_len, varint_len};
 use formula::Zone;
 
 use crate::formula_document;
@@ -173,6 +173,19 @@ impl Cell {
         }
     }
 
+    /// Returns the number of bytes that [`Cell::encode`] appends.
+    pub(crate) fn encoded_len(&self) -> usize {
+        let list = |bytes: usize| varint_len(self.len() as u64) + bytes;
+        let value = match self {
+            Self::None => 0,
+            Self::Texts(texts) => list(texts.iter().map(|text| bytes_len(text.len())).sum()),
+            Self::Numbers(numbers) => list(numbers.len() * size_of::<u64>()),
+            Self::Times(times) => list(times.len() * size_of::<i64>()),
+            Self::Error(text) => bytes_len(text.len()),
+        };
+        1 + value
+    }
+
     pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         match input.u8()? {
             0 => Ok(Self::None),
@@ -244,6 +257,8 @@ mod tests {
             Cell::Numbers(vec![1.5, -0.0, f64::INFINITY]),
             Cell::Times(vec![Timestamp(-1), Timestamp(i64::MAX)]),
             Cell::Error(text("Incorrect data type")),
+            Cell::Texts(vec![text("x").repeat(200)]),
+            Cell::Texts(vec![text("x"); 130]),
         ]
     }
 
@@ -253,6 +268,7 @@ mod tests {
             let mut out = Encoder::new();
             cell.encode(&mut out);
             let bytes = out.finish();
+            assert_eq!(bytes.len(), cell.encoded_len());
             assert_eq!(Cell::decode(&mut Decoder::new(&bytes)), Ok(cell));
             for length in 0..bytes.len() {
                 assert!(Cell::decode(&mut Decoder::new(&bytes[..length])).is_err());

@@ -24,6 +24,7 @@ use crate::limits::{NOTE_ROWS_PER_VIEW_MAX, RESPONSE_LEVELS_MAX};
 use crate::note::{NoteClass, NoteFlags, NoteHeader};
 use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntries, DocumentEntry, cells_within, row_bytes_max};
+use crate::view::index_size::{self, IndexAccount};
 use crate::view::index_state::IndexState;
 use crate::view::row::{DocumentRow, RowKeys};
 use crate::view::selection::{CompiledView, ViewRowValues};
@@ -35,6 +36,10 @@ pub struct ViewIndex {
     view: ViewId,
     design: ViewDesign,
     collations: Vec<RowKeys>,
+    /// The account to which the size of the index is charged.
+    account: IndexAccount,
+    /// The size of the index in use, if this one is being built to replace it. Until then its own size does not count.
+    replaced_bytes: Option<u64>,
     /// The columns with totals.
     summing: Vec<usize>,
     /// The value of [`ViewIndex::followed_modseq`].
@@ -50,8 +55,39 @@ impl ViewIndex {
         let collations = design.collations().iter().map(|collation| RowKeys::new(&design, collation)).collect();
         let summing = |(index, column): (usize, &Column)| (column.total != Total::None).then_some(index);
         let summing = design.columns.iter().enumerate().filter_map(summing).collect();
-        let followed = AtomicU64::new(0);
-        Self { database, view, design, collations, summing, followed, updates: Mutex::default() }
+        Self {
+            database,
+            view,
+            design,
+            collations,
+            account: IndexAccount::default(),
+            replaced_bytes: None,
+            summing,
+            followed: AtomicU64::new(0),
+            updates: Mutex::default(),
+        }
+    }
+
+    /// Sets the account to which the size of the index is charged.
+    #[must_use]
+    pub(crate) fn charged_to(self, account: IndexAccount) -> Self {
+        Self { account, ..self }
+    }
+
+    /// Marks the index as one that is being built to replace another one of this size.
+    #[must_use]
+    pub(crate) fn replacing(self, bytes: u64) -> Self {
+        Self { replaced_bytes: Some(bytes), ..self }
+    }
+
+    /// Returns the account to which the size of the index is charged.
+    pub(crate) fn account(&self) -> &IndexAccount {
+        &self.account
+    }
+
+    /// Returns the size of the index in use, if this one is being built to replace it.
+    pub(crate) fn replaced_bytes(&self) -> Option<u64> {
+        self.replaced_bytes
     }
 
     /// Returns the number under which the rows are stored.
@@ -157,8 +193,8 @@ pub(crate) fn is_document(header: &NoteHeader) -> bool {
 /// Offset from the number of an order to the collection of its categories.
 const CATEGORY_COLLATION_OFFSET: u8 = 128;
 
-/// Version of the records in `viewback`.
-const VERSION: u8 = 1;
+/// Version of the records in `viewback`. Version 1, which only indexes with older rules have, has no size of the rows.
+const VERSION: u8 = 2;
 
 /// Flags of the records in `viewback`.
 const SELECTED: u8 = 1;
@@ -177,6 +213,8 @@ pub(crate) struct ViewBackRecord {
     pub(crate) limited: bool,
     /// The note's UNID if it is a member of a response cycle.
     pub(crate) cycle: Option<Unid>,
+    /// The size of its rows, in bytes.
+    pub(crate) bytes: u64,
     /// The keys of its rows, for each order.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
@@ -196,19 +234,26 @@ impl ViewBackRecord {
         self.has_rows() || self.cycle.is_some() || self.limited
     }
 
+    /// Returns `true` if responses have the same rows with this record of their parent as with another one.
+    pub(crate) fn has_same_place(&self, other: &Self) -> bool {
+        self.selected == other.selected && self.cycle == other.cycle && self.keys == other.keys
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let Self { selected, restricted, limited, cycle, .. } = *self;
-        let head = ViewBackHead { selected, restricted, limited, cycle };
+        let Self { selected, restricted, limited, cycle, bytes, .. } = *self;
+        let head = ViewBackHead { selected, restricted, limited, cycle, bytes };
         head.encode(self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
     pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != VERSION {
+        let version = input.u8()?;
+        if !(1..=VERSION).contains(&version) {
             return Err(InvalidRecord);
         }
         let flags = input.u8()?;
         let cycle = if flags & CYCLE == 0 { None } else { Some(Unid(input.array()?)) };
+        let row_bytes = if version == 1 { 0 } else { input.varint()? };
         if input.count()? != orders {
             return Err(InvalidRecord);
         }
@@ -218,7 +263,14 @@ impl ViewBackRecord {
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
         let is_set = |flag: u8| flags & flag != 0;
-        Ok(Self { selected: is_set(SELECTED), restricted: is_set(HAS_READERS), limited: is_set(LIMITED), cycle, keys })
+        Ok(Self {
+            selected: is_set(SELECTED),
+            restricted: is_set(HAS_READERS),
+            limited: is_set(LIMITED),
+            cycle,
+            bytes: row_bytes,
+            keys,
+        })
     }
 }
 
@@ -228,6 +280,7 @@ struct ViewBackHead {
     restricted: bool,
     limited: bool,
     cycle: Option<Unid>,
+    bytes: u64,
 }
 
 impl ViewBackHead {
@@ -246,7 +299,7 @@ impl ViewBackHead {
         if let Some(unid) = self.cycle {
             out.raw(&unid.0);
         }
-        out.varint(orders.len() as u64);
+        out.varint(self.bytes).varint(orders.len() as u64);
         for keys in orders {
             out.varint(keys.len() as u64);
             for key in keys {
@@ -285,6 +338,8 @@ pub(crate) struct DocumentRows {
     stopped: Option<BudgetExceeded>,
     /// `true` if the document has more entries than are shown.
     is_cut: bool,
+    /// The size of the rows, in bytes.
+    pub(crate) bytes: u64,
     /// The rows, for each order.
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
@@ -313,7 +368,8 @@ impl DocumentRows {
     pub(crate) fn encode_view_back_record(&self) -> Vec<u8> {
         let selected = self.selected;
         let restricted = self.is_restricted();
-        let head = ViewBackHead { selected, restricted, limited: self.is_limited(), cycle: self.cycle };
+        let limited = self.is_limited();
+        let head = ViewBackHead { selected, restricted, limited, cycle: self.cycle, bytes: self.bytes };
         head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
@@ -325,6 +381,7 @@ impl DocumentRows {
             restricted: self.is_restricted(),
             limited: self.is_limited(),
             cycle: self.cycle,
+            bytes: self.bytes,
             keys: self.rows.iter().map(keys_of).collect(),
         }
     }
@@ -343,7 +400,7 @@ impl ViewIndex {
 
     pub(crate) fn no_rows(&self) -> DocumentRows {
         let rows = vec![Vec::new(); self.collations.len()];
-        DocumentRows { selected: false, cycle: None, stopped: None, is_cut: false, rows }
+        DocumentRows { selected: false, cycle: None, stopped: None, is_cut: false, bytes: 0, rows }
     }
 
     /// Computes the rows of a document from the position above it.
@@ -390,10 +447,15 @@ impl ViewIndex {
             let above = parent.and_then(|parent| parent.keys.get(order));
             shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
         };
-        let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
+        let rows: Vec<_> = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
         let is_cut = entries.as_ref().is_some_and(|entries| entries.is_cut);
-        DocumentRows { selected, cycle, stopped, is_cut, rows }
+        DocumentRows { selected, cycle, stopped, is_cut, bytes: rows_bytes(&rows), rows }
     }
+}
+
+/// Returns the size of the rows of a document in all orders, in bytes.
+fn rows_bytes(orders: &[Vec<KeyAndRow>]) -> u64 {
+    orders.iter().flatten().map(|(key, row)| index_size::row_bytes(key, row.encoded_len())).sum()
 }
 
 /// The columns and rows that a view shows of a document.

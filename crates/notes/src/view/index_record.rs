@@ -8,16 +8,19 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
+use collection::{CollectionId, CollectionReader};
 use store::engine::prefix_end;
 use store::{Batch, KeyRange, Table, TableReader};
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Result, damaged};
 use crate::keys;
+use crate::view::index_size::IndexAccount;
+use crate::view::index_state::IndexState;
 use crate::view::note::{ViewInfo, ViewNote};
 
-/// Version of the stored form. Version 1 has no rules, and only version 3 has the inputs of formulas.
-const VERSION: u8 = 3;
+/// Version of the stored form. Version 1 has no rules, version 3 the inputs of formulas, and version 4 the account.
+const VERSION: u8 = 4;
 
 /// Version of the rules by which documents become rows: the evaluation of formulas and the layout of keys.
 ///
@@ -47,32 +50,60 @@ pub struct IndexRecord {
     /// The values of the inputs that its formulas used from the database and the view
     /// ([`ViewInfo::external_input_values`]).
     pub(crate) external_inputs: Vec<u8>,
+    /// The account to which the size of the index is charged.
+    pub(crate) account: IndexAccount,
 }
 
 impl IndexRecord {
     /// Creates the record of a new index.
     #[must_use]
-    pub fn new(index: ViewId, view: &ViewNote, external_inputs: Vec<u8>, now: Timestamp) -> Self {
-        let selection = view.selection.clone();
-        let format = view.design.encode();
-        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, external_inputs }
+    pub fn new(index: ViewId, info: &ViewInfo, database: &DatabaseRecord, now: Timestamp) -> Self {
+        Self {
+            index,
+            selection: info.view.selection.clone(),
+            format: info.view.design.encode(),
+            evaluated: now,
+            building: None,
+            rules: ROW_RULES,
+            external_inputs: info.external_input_values(database),
+            account: info.index_account(database),
+        }
     }
 
-    /// Returns `true` if the index matches this design, the rules of this program, and the current inputs of its
-    /// formulas.
+    /// Returns `true` if the index matches this design, the rules of this program, the current inputs of its formulas,
+    /// and the current account.
     #[must_use]
     pub fn follows(&self, info: &ViewInfo, database: &DatabaseRecord) -> bool {
-        self.follows_design(&info.view) && self.external_inputs == info.external_input_values(database)
+        self.follows_design(&info.view)
+            && self.external_inputs == info.external_input_values(database)
+            && self.account == info.index_account(database)
     }
 
     fn follows_design(&self, view: &ViewNote) -> bool {
-        self.rules == ROW_RULES && self.selection == view.selection && self.format == view.design.encode()
+        self.has_current_rules() && self.selection == view.selection && self.format == view.design.encode()
+    }
+
+    /// Returns `true` if this program made the rows, or one with the same rules.
+    pub(crate) fn has_current_rules(&self) -> bool {
+        self.rules == ROW_RULES
+    }
+
+    /// Returns the size of the index in use, as the counters of the database include it. An index that is being built
+    /// does not count. The size of an index that is damaged or of an old program is 0.
+    pub(crate) fn counted_bytes(&self, reader: &dyn TableReader, database: DbNumber) -> Result<u64> {
+        let rows = CollectionReader::open(reader, CollectionId::new(database, self.index));
+        match rows {
+            Ok(rows) => Ok(IndexState::decode(rows.state()).map_or(0, |state| state.bytes)),
+            Err(store::Error::Damaged { .. }) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
         out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
         out.text(&self.selection).bytes(&self.format).u32(self.rules).bytes(&self.external_inputs);
+        self.account.encode(&mut out);
         out.finish()
     }
 
@@ -94,7 +125,8 @@ impl IndexRecord {
         let format = input.bytes()?.to_vec();
         let rules = if version == 1 { 0 } else { input.u32()? };
         let external_inputs = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
-        Ok(Self { index, selection, format, evaluated, building, rules, external_inputs })
+        let account = if version < 4 { IndexAccount::default() } else { IndexAccount::decode(&mut input)? };
+        Ok(Self { index, selection, format, evaluated, building, rules, external_inputs, account })
     }
 
     pub(crate) fn load(reader: &dyn TableReader, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
@@ -107,7 +139,8 @@ impl IndexRecord {
         batch.put(Table::Meta, &keys::view_index(database, view), &self.encode());
     }
 
-    /// Removes the record and everything that it names.
+    /// Removes the record and everything that it names. The caller subtracts [`IndexRecord::counted_bytes`] from the
+    /// counters of the database.
     pub(crate) fn remove(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
         batch.delete(Table::Meta, &keys::view_index(database, view));
         [Some(self.index), self.building].into_iter().flatten().for_each(|index| remove_rows(database, index, batch));
@@ -134,7 +167,7 @@ pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
     KeyRange { start: first, end: prefix_end(&database.to_key()) }
 }
 
-/// Removes everything under the number of an index.
+/// Removes everything under the number of an index. The caller updates the counters of the database.
 pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
     assert!(index.0 & INDEX_BIT != 0, "the number is that of an index, not of a folder");
     // The keys of all tables begin with the number of the database and the number of the index.
@@ -147,31 +180,50 @@ pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) 
 
 #[cfg(test)]
 mod tests {
+    use base::Name;
+
     use super::*;
+
+    fn view() -> ViewNote {
+        ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() }
+    }
+
+    fn record() -> IndexRecord {
+        IndexRecord {
+            index: ViewId(INDEX_BIT + 3),
+            selection: view().selection,
+            format: view().design.encode(),
+            evaluated: Timestamp(7),
+            building: None,
+            rules: ROW_RULES,
+            external_inputs: Vec::new(),
+            account: IndexAccount::Shared,
+        }
+    }
 
     #[test]
     fn stored_form_reads_back() {
-        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
-        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
-        let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record.clone() };
-        for record in [record, building] {
+        let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record() };
+        let personal = IndexRecord { account: IndexAccount::Person(Name::new("Bob/Acme")), ..record() };
+        for record in [record(), building, personal] {
             let bytes = record.encode();
-            assert!(record.follows_design(&view));
+            assert!(record.follows_design(&view()));
             assert_eq!(IndexRecord::decode(&bytes), Ok(record));
             for length in 0..bytes.len() {
                 assert!(IndexRecord::decode(&bytes[..length]).is_err());
             }
         }
-        assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, vec![1, 2], Timestamp(0)).encode()).is_err());
+        assert!(IndexRecord::decode(&IndexRecord { index: ViewId(3), ..record() }.encode()).is_err());
     }
 
     #[test]
     fn index_with_older_row_rules_is_outdated() {
-        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
-        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
+        let view = view();
+        let record = record();
+        // The first version ends before the rules, the inputs and the account.
         let mut first = record.encode();
         first[0] = 1;
-        first.truncate(first.len() - 5);
+        first.truncate(first.len() - 6);
         let old = IndexRecord::decode(&first).expect("the first version is still read");
         assert_eq!((old.index, old.rules), (record.index, 0));
         assert!(!old.follows_design(&view) && record.follows_design(&view));

@@ -6,8 +6,9 @@ use base::{Modseq, NoteId};
 
 use crate::change_log::ChangeCursor;
 
-/// Version of the stored form. Indexes with version 1 follow older rules of rows and are built anew.
-const VERSION: u8 = 2;
+/// Version of the stored form. Version 2 has no size. Indexes with an older version follow older rules of rows and are
+/// built anew.
+const VERSION: u8 = 3;
 
 /// Flags of the stored form.
 const TIME_LIMITED: u8 = 1;
@@ -25,6 +26,8 @@ pub(crate) struct IndexState {
     pub(crate) batches: u64,
     /// Number of documents whose formulas a limit has stopped, or that have more entries than are shown.
     pub(crate) limited_documents: u64,
+    /// The size of the rows and categories of all orders, in bytes.
+    pub(crate) bytes: u64,
     /// `true` if the time stopped the formulas of any document since the index was built.
     ///
     /// Another evaluation of such a document may have another result. So the rows that the index has cannot be computed
@@ -52,7 +55,7 @@ impl IndexState {
         let mut out = Encoder::with_capacity(24);
         out.u8(VERSION).u64(self.applied.0);
         out.u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
-        out.varint(self.batches).varint(self.limited_documents);
+        out.varint(self.batches).varint(self.limited_documents).varint(self.bytes);
         if let Some((modseq, note)) = self.within {
             out.u64(modseq.0).u32(note.0);
         }
@@ -62,13 +65,15 @@ impl IndexState {
     /// Decodes a stored state.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != VERSION {
+        let version = input.u8()?;
+        if !(2..=VERSION).contains(&version) {
             return Err(InvalidRecord);
         }
         let applied = Modseq(input.u64()?);
         let flags = input.u8()?;
         let batches = input.varint()?;
         let limited_documents = input.varint()?;
+        let size_bytes = if version == 2 { 0 } else { input.varint()? };
         let within = match flags & WITHIN {
             0 => None,
             _ => Some((Modseq(input.u64()?), NoteId(input.u32()?))),
@@ -76,7 +81,8 @@ impl IndexState {
         if within.is_some_and(|(modseq, _)| modseq <= applied) {
             return Err(InvalidRecord);
         }
-        Ok(Self { applied, within, batches, limited_documents, time_limited: flags & TIME_LIMITED != 0 })
+        let time_limited = flags & TIME_LIMITED != 0;
+        Ok(Self { applied, within, batches, limited_documents, bytes: size_bytes, time_limited })
     }
 }
 
@@ -87,7 +93,11 @@ mod tests {
     #[test]
     fn stored_form_reads_back() {
         for (time_limited, within) in [(false, None), (true, None), (false, Some((Modseq(9), NoteId(4))))] {
-            let state = IndexState { applied: Modseq(7), within, batches: 300, limited_documents: 2, time_limited };
+            let limited_documents = 2;
+            let size_bytes = 1 << 40;
+            let applied = Modseq(7);
+            let state =
+                IndexState { applied, within, batches: 300, limited_documents, bytes: size_bytes, time_limited };
             let bytes = state.encode();
             assert_eq!(IndexState::decode(&bytes), Ok(state));
             for length in 0..bytes.len() {
@@ -95,6 +105,8 @@ mod tests {
             }
         }
         assert!(IndexState::decode(&[1, 0, 0, 0, 0, 0, 0, 0, 7]).is_err());
+        let old = IndexState::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 7, 0, 9, 4]).expect("version 2 is still read");
+        assert_eq!((old.applied, old.batches, old.limited_documents, old.bytes), (Modseq(7), 9, 4, 0));
         let wrong = IndexState { applied: Modseq(7), within: Some((Modseq(7), NoteId(1))), ..IndexState::default() };
         assert!(IndexState::decode(&wrong.encode()).is_err());
     }

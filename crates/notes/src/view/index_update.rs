@@ -28,6 +28,7 @@ use crate::records;
 use crate::view::cycle::Cycles;
 use crate::view::hidden_rows::cache::{HiddenCache, RowChangeStep};
 use crate::view::index::{DocumentRows, ParentPosition, ViewBackRecord, ViewIndex, is_document};
+use crate::view::index_growth::GrowthCheck;
 use crate::view::index_state::IndexState;
 use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::row::decode_document_row;
@@ -51,8 +52,9 @@ impl ViewIndex {
     /// The changes are those of a snapshot, and the progress is complete if all of them are applied. The lock of the
     /// database is held to take the snapshot and to write the rows, and not while formulas are evaluated.
     ///
-    /// Returns `None` if the index is no longer in use. If `watched` holds the hidden rows of any reader, the changes
-    /// of the rows are logged there.
+    /// Returns `None` if the index is no longer in use. Fails if the index of a personal view would become too large.
+    ///
+    /// If `watched` holds the hidden rows of any reader, the changes of the rows are logged there.
     pub(crate) fn apply_changes(
         &self,
         database: &Database,
@@ -67,9 +69,12 @@ impl ViewIndex {
         let from = update.state;
         let progress = update.follow(&counters, limit.max(1))?;
         assert!(update.state.applied >= from.applied, "an index applies changes in modseq order");
-        let prepared = update.prepare(&from, &progress)?;
+        let mut prepared = update.prepare(&from, &progress)?;
         let to = prepared.state;
-        let lock = database.lock();
+        let counted_bytes = self.replaced_bytes().unwrap_or(from.bytes);
+        let growth = GrowthCheck { database, reader: &snapshot, counters: &counters, counted_bytes };
+        growth.check(self.account(), to.bytes)?;
+        let mut lock = database.lock();
         database.check_not_dropped()?;
         if !database.views.is_in_use(self.id()) {
             return Ok(None);
@@ -79,7 +84,12 @@ impl ViewIndex {
             return Ok(Some(IndexUpdateProgress { applied: from.applied, complete: false, changes: 0 }));
         }
         if to != from {
+            let charged = self.charged_counters(&lock, from.bytes, to.bytes);
+            if charged != *lock {
+                prepared.batch.put(Table::Meta, &keys::counters(database.number), &charged.encode());
+            }
             database.store.commit(&prepared.batch)?;
+            *lock = charged;
             if let Some(watched) = watched {
                 log_row_changes(watched, &from, &to, prepared.row_changes);
             }
@@ -103,6 +113,15 @@ impl ViewIndex {
             return Ok(None);
         }
         Ok(Some((database.store.snapshot()?, *lock)))
+    }
+
+    /// Returns the counters of the database after a change of the size of the index.
+    fn charged_counters(&self, counters: &Counters, before: u64, after: u64) -> Counters {
+        let mut charged = *counters;
+        if self.replaced_bytes().is_none() {
+            self.account().charge(&mut charged, before, after);
+        }
+        charged
     }
 
     /// Collects the spellings of categories again that have few left. `lacking` holds the keys of their records for
@@ -386,8 +405,9 @@ impl<'u> IndexUpdate<'u> {
             if before == after {
                 continue;
             }
+            let has_moved = !after.has_same_place(&before);
             self.replace_view_back(note, &before, after);
-            if let Some(unid) = unid {
+            if let Some(unid) = unid.filter(|_| has_moved) {
                 queue.extend(records::load_children(self.store, self.database.number, unid)?);
             }
         }
@@ -493,6 +513,9 @@ impl<'u> IndexUpdate<'u> {
         let mut prepared = PreparedUpdate::default();
         if self.state != *from || progress.changes > 0 {
             self.state.batches += 1;
+            for order in &mut self.orders {
+                order.finish_categories(&mut self.state.bytes)?;
+            }
             prepared.state = self.state;
             for order in self.finish(&mut prepared.batch)? {
                 prepared.row_changes.push(order.rows);
@@ -504,10 +527,11 @@ impl<'u> IndexUpdate<'u> {
         Ok(prepared)
     }
 
-    /// Replaces the record of a note, and counts the note if a limit has stopped its formulas.
+    /// Replaces the record of a note, and counts its size, and the note if it is limited.
     fn replace_view_back(&mut self, note: NoteId, before: &ViewBackRecord, after: ViewBackRecord) {
         let count = self.state.limited_documents.saturating_sub(u64::from(before.limited));
         self.state.limited_documents = count + u64::from(after.limited);
+        self.state.bytes = self.state.bytes.saturating_sub(before.bytes).saturating_add(after.bytes);
         let is_changed = *before != after;
         self.backs.insert(note, (after, is_changed));
     }

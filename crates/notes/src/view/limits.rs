@@ -19,6 +19,9 @@ pub const NOTE_ROWS_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of a document's spelling of a category, in bytes.
 pub const SPELLING_BYTES_MAX: usize = 1_024;
 
+/// Size in bytes with which a category counts in the size of an index, in addition to its keys.
+pub const CATEGORY_BYTES: usize = 64;
+
 /// Size of rows in bytes at which a batch of changes to an index ends, so that its memory is bounded.
 pub const REFRESH_BYTES_MAX: usize = 1 << 20;
 

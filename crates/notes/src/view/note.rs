@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, ItemValue};
 use crate::limits::{FORMULA_BYTES_MAX, PERSONAL_COLLATIONS_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
+use crate::view::index_size::IndexAccount;
 use crate::view::selection::{CompiledView, ExternalInputs};
 use crate::view::view_format::ViewDesign;
 
@@ -204,6 +205,11 @@ impl ViewInfo {
     #[must_use]
     pub fn id(&self) -> ViewId {
         ViewId(self.note.0)
+    }
+
+    /// Returns the account to which the size of the index is charged.
+    pub(crate) fn index_account(&self, database: &DatabaseRecord) -> IndexAccount {
+        IndexAccount::of_owner(self.view.owner(), database)
     }
 
     /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use base::{NoteId, Unid, ViewId};
-use store::{Batch, TableReader};
+use base::{Modseq, NoteId, Unid, ViewId};
+use store::{Batch, Table, TableReader};
 
 use crate::access::{Access, AtLeast, level};
 use crate::database::Database;
@@ -15,6 +15,7 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::grant::{Grant, ReadersId};
 use crate::item::{Item, ItemRef};
+use crate::keys;
 use crate::limits::VIEW_BUILD_NOTES_MIN;
 use crate::note::{NoteClass, NoteFlags, NoteHeader, summary_items};
 use crate::records;
@@ -159,8 +160,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     fn all_views(&self) -> Result<Arc<[Arc<ViewInfo>]>> {
-        let load = || load_views(&self.snapshot, self.database());
-        self.database().views.list(self.counters().design_modseq, load)
+        self.database().view_list(&self.snapshot, self.counters().design_modseq)
     }
 
     fn may_see_view(&self, info: &ViewInfo) -> Result<bool> {
@@ -192,14 +192,19 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 }
 
 impl Database {
+    /// Returns all views as of a modseq of the design, without checking access.
+    pub(crate) fn view_list(&self, reader: &dyn TableReader, design_modseq: Modseq) -> Result<Arc<[Arc<ViewInfo>]>> {
+        self.views.list(design_modseq, || load_views(reader, self))
+    }
+
     /// Returns a view with its index, or with a new one without rows.
     ///
     /// Fails if a personal view has too many sort orders, because its design may be from an older program.
     pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<OpenView>> {
-        let lock = self.lock();
+        let mut lock = self.lock();
         self.check_not_dropped()?;
         let reader: &dyn TableReader = self.store.as_ref();
-        let list = self.views.list(lock.design_modseq, || load_views(reader, self))?;
+        let list = self.view_list(reader, lock.design_modseq)?;
         let info = list.iter().find(|info| info.note == note);
         let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
         let info = info.ok_or_else(not_found)?;
@@ -220,13 +225,17 @@ impl Database {
             return Ok(view);
         }
         let mut batch = Batch::new();
+        let mut counters = *lock;
         if let Some(old) = stored {
+            old.account.charge(&mut counters, old.counted_bytes(reader, self.number)?, 0);
             old.remove(self.number, note, &mut batch);
+            batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
         }
         let index = index_record::next_index(reader, self.number, &mut batch)?;
-        let record = IndexRecord::new(index, &info.view, info.external_input_values(&self.record()), self.clock.now());
+        let record = IndexRecord::new(index, info, &self.record(), self.clock.now());
         record.put(self.number, note, &mut batch);
         self.store.commit(&batch)?;
+        *lock = counters;
         let view = self.views.view(&self.record(), info, &record)?;
         self.views.set_current(&view);
         drop(lock);

@@ -110,6 +110,11 @@ impl<'r> ViewReader<'r> {
         Ok(self.index.state(self.rows.rows.state())?.limited_documents)
     }
 
+    /// Returns the size of the index with all its orders in bytes, hidden documents included.
+    pub fn index_bytes(&self) -> Result<u64> {
+        Ok(self.index.state(self.rows.rows.state())?.bytes)
+    }
+
     /// Returns `true` if only a part of a transaction is in the index. Such a state has no modseq of its own.
     pub(crate) fn is_within_transaction(&self) -> Result<bool> {
         Ok(self.index.state(self.rows.rows.state())?.within.is_some())

@@ -11,7 +11,7 @@
 //! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
 //! number of the note and of the entry.
 
-use base::codec::{Decoder, Encoder, InvalidRecord};
+use base::codec::{Decoder, Encoder, InvalidRecord, varint_len};
 use base::{NoteId, Unid};
 use collection::limits::KEY_BYTES_MAX;
 
@@ -33,6 +33,9 @@ pub(crate) const CATEGORY_ROW: &[u8] = &[VERSION, 2];
 
 /// Number of bytes of a UNID.
 const UNID_BYTES: usize = 16;
+
+/// Number of bytes of a stored document up to its readers: version, kind, response level, UNID and flags.
+const HEAD_BYTES: usize = 4 + UNID_BYTES;
 
 /// Number of bytes of the note and entry numbers at the end of a document's key.
 const NOTE_AND_ENTRY_BYTES: usize = 6;
@@ -135,6 +138,13 @@ impl DocumentRow {
         out.varint(self.cells.len() as u64);
         self.cells.iter().for_each(|cell| cell.encode(&mut out));
         out.finish()
+    }
+
+    /// Returns the number of bytes of [`DocumentRow::encode`].
+    pub(crate) fn encoded_len(&self) -> usize {
+        let readers = self.readers.as_ref().map_or(0, |readers| readers.0.len());
+        let cells: usize = self.cells.iter().map(Cell::encoded_len).sum();
+        HEAD_BYTES + readers + varint_len(self.cells.len() as u64) + cells
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
@@ -529,7 +539,10 @@ mod tests {
             conflict: false,
             cells: vec![Cell::None, Cell::Numbers(vec![1.0])],
         };
-        for row in [StoredRow::Category, StoredRow::Document(document)] {
+        let unrestricted = DocumentRow { readers: None, ..document.clone() };
+        assert_eq!(document.encode().len(), document.encoded_len());
+        assert_eq!(unrestricted.encode().len(), unrestricted.encoded_len());
+        for row in [StoredRow::Category, StoredRow::Document(document), StoredRow::Document(unrestricted)] {
             let bytes = row.encode();
             assert_eq!(StoredRow::decode(&bytes), Ok(row));
             for length in 0..bytes.len() {

@@ -44,6 +44,7 @@ impl OpenView {
     fn new(database: &DatabaseRecord, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let formulas = info.view.compile(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = ViewIndex::new(database.number, record.index, info.view.design.clone());
+        let index = index.charged_to(record.account.clone());
         let external_inputs = record.external_inputs.clone();
         let hidden = HiddenCache::default();
         Ok(Self {

@@ -4,36 +4,48 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
+use notes::view::index::ViewIndex;
+use notes::view::limits::CATEGORY_BYTES;
+use notes::view::row::StoredRow;
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::Column;
-use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Databases, Identity, NewDatabase, Writer, level};
+use notes::{
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Databases, Identity, NewDatabase, ServerSettings, Writer,
+    level,
+};
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Direction, KeyRange, Store, StoreOptions, SyncMode, Table, TableReader};
 
 pub struct TestServer {
     pub databases: Arc<Databases>,
     pub memory: Arc<MemoryEngine>,
     pub clock: Arc<SimClock>,
+    settings: ServerSettings,
     /// Number of restarts. It seeds the randomness, so that a restarted world does not repeat it.
     starts: u64,
 }
 
 impl TestServer {
     pub fn new() -> Self {
-        Self::over(Arc::new(MemoryEngine::new(11)), Arc::new(SimClock::new()), 0)
+        Self::with(ServerSettings::default())
     }
 
-    fn over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, starts: u64) -> Self {
+    pub fn with(settings: ServerSettings) -> Self {
+        Self::over(Arc::new(MemoryEngine::new(11)), Arc::new(SimClock::new()), settings, 0)
+    }
+
+    fn over(memory: Arc<MemoryEngine>, clock: Arc<SimClock>, settings: ServerSettings, starts: u64) -> Self {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine: Arc<dyn store::Engine> = memory.clone();
         let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
-        let databases = Databases::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));
-        Self { databases, memory, clock, starts }
+        let databases = Databases::open_with(store, clock.clone(), Arc::new(SeededRandom::new(starts)), settings);
+        Self { databases, memory, clock, settings, starts }
     }
 
     /// Returns the same databases after the loss of everything in memory.
     pub fn restarted(&self) -> Self {
-        Self::over(Arc::new(self.memory.crash_losing_all()), self.clock.clone(), self.starts + 1)
+        let memory = Arc::new(self.memory.crash_losing_all());
+        Self::over(memory, self.clock.clone(), self.settings, self.starts + 1)
     }
 
     /// Creates `docs.nsf`, which Ann manages and in which the others have these levels.
@@ -61,6 +73,26 @@ impl TestServer {
         transaction.commit()?;
         Ok(outcome)
     }
+}
+
+/// Returns the size of an index from a scan of its rows and categories: twice each key and the value of a document, and
+/// a fixed size beside the keys of a category.
+pub fn scanned_index_bytes(world: &TestServer, database: &Database, index: &ViewIndex) -> u64 {
+    let prefix = [database.number().to_key(), index.id().0.to_be_bytes()].concat();
+    let store = world.databases.store();
+    let mut cursor = store.scan(Table::View, &KeyRange::prefix(&prefix), Direction::Forward).expect("a scan");
+    let mut bytes = 0;
+    while let Some((stored_key, value)) = cursor.next().expect("sound") {
+        let order = usize::from(stored_key[prefix.len()]);
+        let key = &stored_key[prefix.len() + 1..];
+        bytes += match StoredRow::decode(value) {
+            _ if order >= index.orders() => 2 * key.len() + CATEGORY_BYTES,
+            Ok(StoredRow::Document(_)) => 2 * key.len() + value.len(),
+            Ok(StoredRow::Category) => 0,
+            Err(error) => panic!("{error}"),
+        };
+    }
+    bytes as u64
 }
 
 /// Returns a column that shows an item.

@@ -24,4 +24,5 @@ mod save;
 mod server_databases;
 mod soft_deletion;
 mod view_model;
+mod view_size;
 mod view_usage;

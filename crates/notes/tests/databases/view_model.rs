@@ -18,7 +18,7 @@ use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
 use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemValue, NewNote, level};
 
-use crate::fixture::{TestServer, identity, reader, server};
+use crate::fixture::{TestServer, assert_sound, identity, reader, scanned_index_bytes, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -284,6 +284,7 @@ impl ViewFixture {
         loop {
             let is_complete = access.view_refresh(self.view, limit).expect("the index is sound").complete;
             self.check_visibility();
+            self.check_size();
             if is_complete || self.random.below(2) > 0 {
                 return;
             }
@@ -315,6 +316,17 @@ impl ViewFixture {
         let has_role = who == Some(BOB) && self.is_staff;
         let is_named = document.readers == who || document.readers == Some(STAFF) && has_role;
         who.is_none() || document.readers.is_none() || is_named
+    }
+
+    /// Checks that the stored size of the index is that of its rows and categories, and that the counters include it.
+    fn check_size(&self) {
+        self.look(None, |reading, view| {
+            let expected = scanned_index_bytes(&self.world, &self.database, &view.index);
+            let stored = |order| reading.view_rows(view, order).and_then(|rows| rows.index_bytes()).expect("sound");
+            assert!((0..view.index.orders()).all(|order| stored(order) == expected), "{expected} bytes");
+            let counters = reading.counters();
+            assert_eq!((counters.index_bytes, counters.personal_index_bytes), (expected, 0));
+        });
     }
 
     /// Applies all changes, a few at a time.
@@ -659,6 +671,7 @@ fn check_random_changes(seed: u64, responses: bool, inclusion: SelectedResponses
         bench.step();
         if step % 8 == 7 {
             bench.catch_up();
+            bench.check_size();
             for who in [None, Some(ANN), Some(BOB)] {
                 check_rows(
                     &bench,
@@ -676,6 +689,9 @@ fn check_random_changes(seed: u64, responses: bool, inclusion: SelectedResponses
     bench.catch_up();
     assert_eq!(bench.rows(None, 0), ["0 0"], "deleted documents leave no rows");
     assert_eq!(bench.rows(None, 1), ["0 0"]);
+    bench.check_size();
+    assert_sound(&bench.database);
+    assert_eq!(bench.look(None, |reading, _| reading.counters().index_bytes), 0);
 }
 
 /// The rows of a view as a list, with a naive version of each step.

@@ -13,6 +13,7 @@ use crate::error::{Result, damaged};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::{KeyAndRow, ViewIndex};
+use crate::view::index_size;
 use crate::view::row::{DocumentRow, RowKeys, StoredRow, decode_document_row};
 use crate::view::row_change::{RowChange, RowState, RowWeights};
 
@@ -28,6 +29,8 @@ pub(super) struct CollationUpdate<'u> {
     categories_id: CollectionId,
     /// Changed category records by their keys.
     tallies: HashMap<Vec<u8>, TallyChange>,
+    /// The keys of the written category records that lack spellings.
+    lacking_spellings: Vec<Vec<u8>>,
     /// The changes of the rows, if the cache of hidden rows needs them.
     changes: Option<Vec<RowChange>>,
     /// The value of [`CollationUpdate::bytes`].
@@ -88,6 +91,7 @@ impl<'u> CollationUpdate<'u> {
             categories: None,
             categories_id: index.categories(collation),
             tallies: HashMap::new(),
+            lacking_spellings: Vec::new(),
             changes: is_watched.then(Vec::new),
             bytes: 0,
         })
@@ -220,16 +224,18 @@ impl<'u> CollationUpdate<'u> {
         Ok(self.categories.insert(opened))
     }
 
-    /// Writes the category records, adds and removes category rows, and puts everything into the batch.
-    pub(super) fn finish(mut self, batch: &mut Batch) -> Result<OrderChanges> {
-        let mut thin = Vec::new();
+    /// Writes the category records, and adds and removes category rows. `bytes` is the size of the index, and follows
+    /// the number of categories.
+    pub(super) fn finish_categories(&mut self, bytes: &mut u64) -> Result<()> {
         for (key, mut entry) in std::mem::take(&mut self.tallies) {
             if let Some(last) = entry.last.take() {
                 self.apply(&key, &mut entry, &last)?;
             }
             let Some((tally, existed)) = entry.loaded else { continue };
             let row_key = (key.len() > 1).then(|| [&key[1..], &[0]].concat());
+            let size = index_size::category_bytes(&key);
             if tally.is_empty() {
+                *bytes = bytes.saturating_sub(if existed { size } else { 0 });
                 self.categories()?.remove(&key)?;
                 if let Some(row_key) = row_key {
                     self.rows.remove(&row_key)?;
@@ -237,20 +243,27 @@ impl<'u> CollationUpdate<'u> {
                 }
                 continue;
             }
+            *bytes = bytes.saturating_add(if existed { 0 } else { size });
             self.categories()?.put(&key, &tally.encode())?;
             if tally.needs_spellings() {
-                thin.push(key.clone());
+                self.lacking_spellings.push(key.clone());
             }
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &StoredRow::Category.encode())?;
                 self.record_change(&row_key, None, Some(RowState::Category));
             }
         }
+        Ok(())
+    }
+
+    /// Puts everything into the batch. Must be called after [`CollationUpdate::finish_categories`].
+    pub(super) fn finish(self, batch: &mut Batch) -> Result<OrderChanges> {
+        assert!(self.tallies.is_empty(), "the categories were written before");
         self.rows.finish(batch)?;
         if let Some(categories) = self.categories {
             categories.finish(batch)?;
         }
-        Ok(OrderChanges { rows: self.changes.unwrap_or_default(), lacking_spellings: thin })
+        Ok(OrderChanges { rows: self.changes.unwrap_or_default(), lacking_spellings: self.lacking_spellings })
     }
 }
 
