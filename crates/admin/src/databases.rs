@@ -233,6 +233,8 @@ fn show(instance: &Instance, path: &str) -> AdminResult {
         ("deletion_stubs", json!(counters.stubs)),
         ("changes", json!(counters.modseq.0)),
         ("documents_bytes", json!(counters.bytes)),
+        ("index_bytes", json!(counters.index_bytes)),
+        ("personal_index_bytes", json!(counters.personal_index_bytes)),
         ("disk_bytes", json!(disk_bytes(instance, &facts)?)),
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),

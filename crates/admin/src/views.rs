@@ -93,6 +93,7 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
         let total = index.as_ref().map(|rows| rows.total()).transpose()?;
         let applied = index.as_ref().map(|rows| rows.applied()).transpose()?;
         let limited = index.as_ref().map(|rows| rows.limited_documents()).transpose()?;
+        let bytes = index.as_ref().map(|rows| rows.index_bytes()).transpose()?;
         let evaluated_at = view.as_ref().filter(|view| view.is_time_relative()).map(|view| view.evaluated_at);
         let design = &info.view.design;
         rows.push(record(vec![
@@ -104,6 +105,7 @@ pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
             ("orders", json!(design.collations().len())),
             ("documents", json!(total.map(|total| total.documents))),
             ("limited_documents", json!(limited)),
+            ("index_bytes", json!(bytes)),
             ("pending_changes", json!(applied.map(|applied| reading.modseq().0.saturating_sub(applied.0)))),
             ("evaluated_at", timestamp_json(evaluated_at)),
         ]));
@@ -124,6 +126,7 @@ fn refresh_name(refresh: Refresh) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::DbRequest;
     use sample::{DATABASE, Sample, database_with_view};
 
     #[test]
@@ -147,6 +150,10 @@ mod tests {
             assert_eq!((done.data[0]["documents"].clone(), done.data[0]["rows"].clone()), (json!(1), json!(1)));
         }
         assert_eq!((listed("documents"), listed("pending_changes")), (json!(1), json!(0)));
+        let request = DbRequest::Show { path: DATABASE.to_owned() };
+        let shown = databases::execute(instance, request, &mut |_| ControlFlow::Continue(())).expect("shown").data;
+        assert!(listed("index_bytes").as_u64().is_some_and(|bytes| bytes > 0), "{shown}");
+        assert_eq!((&shown["index_bytes"], &shown["personal_index_bytes"]), (&listed("index_bytes"), &json!(0)));
         let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));
         assert!(matches!(broken_off, Err(AdminError::Cancelled)));
         let unknown = updall(instance, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));

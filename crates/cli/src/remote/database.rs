@@ -58,6 +58,8 @@ fn database_answer(found: v1::Database) -> Answer {
         ("creates_folders", json!(rights.create_folders)),
         ("notes", json!(found.notes)),
         ("size_bytes", json!(found.size_bytes)),
+        ("index_bytes", json!(found.index_bytes)),
+        ("personal_index_bytes", json!(found.personal_index_bytes)),
         ("quota_bytes", if found.quota_bytes == 0 { Value::Null } else { json!(found.quota_bytes) }),
         ("modseq", json!(found.modseq)),
     ])

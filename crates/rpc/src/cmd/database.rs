@@ -63,6 +63,8 @@ pub(crate) fn open(context: &CallContext, request: v1::OpenDatabaseRequest) -> R
     if grant.level() >= AclLevel::Manager {
         reply.notes = counters.notes;
         reply.size_bytes = counters.bytes;
+        reply.index_bytes = counters.index_bytes;
+        reply.personal_index_bytes = counters.personal_index_bytes;
     }
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }

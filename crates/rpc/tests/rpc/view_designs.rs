@@ -164,6 +164,43 @@ async fn personal_view_requires_the_create_personal_folders_flag() {
 }
 
 #[tokio::test]
+async fn personal_view_has_few_orders_and_its_index_is_counted_apart() {
+    let server = designed_library();
+    let flags = AclFlags::CREATE_PERSONAL_FOLDER;
+    server.set_entry(AclEntry { flags, ..AclEntry::new(canonical("bob").as_str(), AclLevel::Reader) });
+    let ann = server.log_in("ann").await;
+    fill(&ann).await;
+    let with_clicks = |count: usize| {
+        let title = |number| format!("Title {number}");
+        let clicked = |number| v1::ColumnDesign { click_ascending: true, ..column(&title(number), "Subject") };
+        v1::ViewDesign { personal: true, columns: (0..count).map(clicked).collect(), ..by_title() }
+    };
+    let bob = server.log_in("bob").await;
+    let limit = refused(Code::ResourceExhausted, "limit");
+    assert_eq!(refusal(create_view(&bob, with_clicks(4)).await), limit);
+    create_view(&bob, with_clicks(3)).await.expect("it has four orders");
+    assert_eq!(refusal(update_view(&bob, "By Title", with_clicks(4), 0).await), limit);
+    open(&bob, "By Title").await;
+    let sizes = || async {
+        let request = v1::OpenDatabaseRequest { database: plan() };
+        let database = ann.databases().open_database(request).await.expect("ann is a manager").into_inner();
+        (database.index_bytes, database.personal_index_bytes)
+    };
+    let (shared, personal) = sizes().await;
+    assert!(shared == 0 && personal > 0, "{shared} and {personal} bytes");
+    let other = v1::ViewDesign { title: "Shared".to_owned(), ..by_title() };
+    create_view(&ann, other).await.expect("ann is a manager");
+    open(&ann, "Shared").await;
+    assert!(sizes().await.0 > 0);
+    assert_eq!(sizes().await.1, personal);
+    delete_view(&bob, "By Title", 0).await.expect("he has access");
+    assert_eq!(sizes().await.1, 0);
+    let database = bob.databases().open_database(v1::OpenDatabaseRequest { database: plan() }).await;
+    let database = database.expect("bob may read").into_inner();
+    assert_eq!((database.index_bytes, database.personal_index_bytes), (0, 0), "they count hidden notes, too");
+}
+
+#[tokio::test]
 async fn changed_view_design_rebuilds_the_index() {
     let server = designed_library();
     let client = server.log_in("bob").await;
