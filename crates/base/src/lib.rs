@@ -1,5 +1,5 @@
-//! The basis of all crates: identifiers, sets of UIDs, time, names, networks, limits, memory budgets, bounded maps, byte
-//! codecs, hexadecimal digits, line ends, locks and the simulator.
+//! The basis of all crates: identifiers, sets of UIDs, time, names, networks, limits, memory budgets, bounded maps,
+//! byte codecs, hexadecimal digits, line ends, locks and the simulator.
 //!
 //! Nothing here accesses a file, a socket, the system clock or the system's randomness. The two traits [`Clock`] and
 //! [`Random`] are implemented by `instance` (the real ones) and by [`sim`] (the simulated ones), so that any test can

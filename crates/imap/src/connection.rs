@@ -99,8 +99,8 @@ struct Paces {
 }
 
 impl Paces {
-    /// Returns the time at which the client is too slow unless more bytes arrive. A command whose bytes arrive one by one
-    /// has the time that a silent client has.
+    /// Returns the time at which the client is too slow unless more bytes arrive. A command whose bytes arrive one by
+    /// one has the time that a silent client has.
     fn deadline(&mut self, decoder: &CommandDecoder, silence_max: Duration) -> Option<Instant> {
         let literal = self.literal.deadline(decoder.literal_progress(), BODY_GRACE);
         let command = self.command.deadline(decoder.command_progress(), silence_max);
@@ -509,8 +509,8 @@ impl WorkerTask {
     }
 }
 
-/// Reads into the decoder. Returns `None` if no data arrived until `deadline`. Cancel safe: dropping the future loses no
-/// data.
+/// Reads into the decoder. Returns `None` if no data arrived until `deadline`. Cancel safe: dropping the future loses
+/// no data.
 async fn receive(stream: &mut Stream, decoder: &mut CommandDecoder, deadline: Instant) -> io::Result<Option<usize>> {
     if stream.is_deflated() {
         let release_at = Instant::now() + limits::IDLE_MEMORY_RELEASE_TIME;

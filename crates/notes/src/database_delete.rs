@@ -55,7 +55,8 @@ pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
 }
 
 /// Returns the space of a deleted database to the file system, as far as possible. After an error, for example because
-/// the disk is full, later compactions reclaim the space: the database is deleted, so this is no failure of the deletion.
+/// the disk is full, later compactions reclaim the space: the database is deleted, so this is no failure of the
+/// deletion.
 pub(crate) fn reclaim_deleted(store: &Store, number: DbNumber) {
     let range = KeyRange::prefix(&number.to_key());
     for table in TABLES {

@@ -240,8 +240,8 @@ impl Session {
         }
     }
 
-    /// Takes memory for a message of this size from the share of an account. A message that is larger than the share takes
-    /// all of it.
+    /// Takes memory for a message of this size from the share of an account. A message that is larger than the share
+    /// takes all of it.
     pub(crate) fn acquire_memory(&self, login: Arc<str>, octets: u64) -> Result<MemoryPermit, Exhausted> {
         let share = self.memory.share_of(&MemoryOwner::Account(login));
         share.acquire(usize::try_from(octets).unwrap_or(usize::MAX).min(share.bytes_max()))

@@ -1,8 +1,8 @@
 //! The memory of calls: the bytes of all requests and replies in transit, counted against the budget of the server.
 //!
-//! [`base::memory`] has the budget, which calls share with the messages of the other protocols. An account has one share
-//! of it, however many sessions and connections it has; a call without a session uses the share of its network. If the
-//! budget or the share is used up, the call fails and others continue.
+//! [`base::memory`] has the budget, which calls share with the messages of the other protocols. An account has one
+//! share of it, however many sessions and connections it has; a call without a session uses the share of its network.
+//! If the budget or the share is used up, the call fails and others continue.
 //!
 //! [`crate::request_body`] accounts for requests, [`crate::response_body`] for replies.
 

@@ -346,8 +346,8 @@ impl ListenerServices {
         resolved.unwrap_or_else(|error| Err(pool_failure(&error)))
     }
 
-    /// Passes a message to the acceptor, and waits until it is durable. The job holds the memory of the message, also if
-    /// the connection ends before it.
+    /// Passes a message to the acceptor, and waits until it is durable. The job holds the memory of the message, also
+    /// if the connection ends before it.
     async fn accept_message(
         &self,
         owner: JobOwner,

@@ -531,8 +531,8 @@ impl Session {
         format!("{:012x}-{}", self.serial, self.numbered)
     }
 
-    /// Creates the content of a message with its trace field, to which the message data is appended. Fails if there is no
-    /// memory to begin with.
+    /// Creates the content of a message with its trace field, to which the message data is appended. Fails if there is
+    /// no memory to begin with.
     pub(crate) fn open_content(&mut self) -> Result<ReceivedData, NegativeReply> {
         let received_at = self.clock.now();
         let id = self.next_id();

@@ -1,8 +1,8 @@
 //! The pace of a peer that sends something long: a message body, or a command of many bytes.
 //!
-//! An idle time that each byte renews does not end a peer that sends one byte a minute, and such a peer keeps the memory
-//! that was reserved for it. [`Pace`] therefore limits the time since the beginning of a transfer: a grace, and the time
-//! that the received bytes may take at [`TRANSFER_RATE_MIN`].
+//! An idle time that each byte renews does not end a peer that sends one byte a minute, and such a peer keeps the
+//! memory that was reserved for it. [`Pace`] therefore limits the time since the beginning of a transfer: a grace, and
+//! the time that the received bytes may take at [`TRANSFER_RATE_MIN`].
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the time at which the peer is too slow unless more bytes arrive, or `None` without a transfer. A transfer
-    /// begins with the first call that has its number.
+    /// Returns the time at which the peer is too slow unless more bytes arrive, or `None` without a transfer. A
+    /// transfer begins with the first call that has its number.
     pub fn deadline(&mut self, progress: Option<TransferProgress>, grace: Duration) -> Option<Instant> {
         let Some(progress) = progress else {
             self.current = None;

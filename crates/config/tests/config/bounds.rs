@@ -8,8 +8,8 @@ use config::{Config, ConfigError, ConfigKey, ConfigSources, KEYS, load};
 
 use crate::fixture::{check_problems, check_value, load_assignments, owned};
 
-/// Loads one key; the preset keeps the pauses of the router in order, whichever of the two is set, and leaves memory for
-/// two messages.
+/// Loads one key; the preset keeps the pauses of the router in order, whichever of the two is set, and leaves memory
+/// for two messages.
 fn load_alone(key: &ConfigKey, value: &str) -> Result<Config, ConfigError> {
     let preset = owned(&["router.retry_first=1s", "router.retry_max=1w", "limits.message_size=64KiB"]);
     load(&ConfigSources { preset, overrides: vec![format!("{}={value}", key.name)], ..ConfigSources::default() })

@@ -11,8 +11,8 @@
 //! - Memory beyond a few KiB is taken from a budget ([`base::memory`]): for a literal when it is announced, for a long
 //!   line as it arrives. It is held while the command is received, and until the next call of
 //!   [`CommandDecoder::decode`] after its last part, that is, while the command is executed.
-//! - A literal that is announced as too large, or for which no memory is left, is refused before the client sends it, or
-//!   skipped if the client sends it without waiting.
+//! - A literal that is announced as too large, or for which no memory is left, is refused before the client sends it,
+//!   or skipped if the client sends it without waiting.
 //! - After a refusal the decoder finds the start of the next command.
 //! - An idle decoder holds no buffer.
 //!
@@ -307,8 +307,8 @@ impl CommandDecoder {
         }
     }
 
-    /// Handles a line whose end has not arrived: refuses the command if the line is already too long or no memory is left
-    /// for it, and drops bytes that need not be kept.
+    /// Handles a line whose end has not arrived: refuses the command if the line is already too long or no memory is
+    /// left for it, and drops bytes that need not be kept.
     fn wait_for_line_end(&mut self) -> DecodeResult {
         let waiting = self.input.len().saturating_sub(self.consumed);
         let line_bytes = self.line_bytes.saturating_add(waiting);
@@ -458,8 +458,8 @@ impl CommandDecoder {
         }
     }
 
-    /// Takes memory for `line_bytes` bytes of lines and for the literals that the command has announced. Returns `false`
-    /// if there is none left.
+    /// Takes memory for `line_bytes` bytes of lines and for the literals that the command has announced. Returns
+    /// `false` if there is none left.
     fn hold_memory(&mut self, line_bytes: usize) -> bool {
         let counted = line_bytes.saturating_add(self.literal_bytes).saturating_sub(UNCOUNTED_BYTES_MAX);
         if counted == 0 {
@@ -496,7 +496,7 @@ impl CommandDecoder {
     }
 }
 
-/// Reserves capacity for `needed` further bytes of a literal that lacks `missing` bytes. The capacity at most doubles,
+/// Acquires capacity for `needed` further bytes of a literal that lacks `missing` bytes. The capacity at most doubles,
 /// and never exceeds the length of the literal.
 fn reserve(literal: &mut Vec<u8>, needed: usize, missing: usize) {
     if literal.capacity() - literal.len() < needed {

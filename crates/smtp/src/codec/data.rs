@@ -49,8 +49,8 @@ pub struct CollectedData {
 }
 
 impl ReceivedData {
-    /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes. The content is
-    /// collected in `buffer`, which is empty. Returns [`Exhausted`] if there is no memory to begin with.
+    /// Creates the content with a prefix. The peer may send `limit` bytes and announces `expected` bytes. The content
+    /// is collected in `buffer`, which is empty. Returns [`Exhausted`] if there is no memory to begin with.
     pub fn new(prefix: &[u8], limit: usize, expected: usize, mut buffer: MeteredBuffer) -> Result<Self, Exhausted> {
         let reserve = expected.min(limit).min(MESSAGE_RESERVE_BYTES_MAX);
         buffer.reserve(prefix.len().saturating_add(reserve))?;

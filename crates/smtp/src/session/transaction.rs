@@ -4,8 +4,8 @@
 //! message take place: its size, line ends, the size of the header, hops. On submission, the message is also completed
 //! as RFC 6409 §8 permits.
 //!
-//! A transaction takes memory from the share of its sender: for the announced size from MAIL on, for each recipient, and
-//! for data beyond the announcement as it arrives. The memory is held until the message is accepted or refused, and
+//! A transaction takes memory from the share of its sender: for the announced size from MAIL on, for each recipient,
+//! and for data beyond the announcement as it arrives. The memory is held until the message is accepted or refused, and
 //! returned if the transaction ends before.
 
 use base::Timestamp;
