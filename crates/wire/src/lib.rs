@@ -10,6 +10,7 @@
 //!   available.
 //! - The queue of the pool is bounded and fair to the owners of jobs. A panic in a job is an error for its caller and
 //!   never ends a worker.
+//! - A [`Coroutine`] divides long work into several jobs. Its thread runs only while a worker waits for it.
 //! - An admitted connection is counted until its [`ConnectionPermit`] is dropped, however the task ends.
 //!
 //! Not included: the protocols themselves (each has its own crate), and the configuration of addresses and certificates
@@ -17,6 +18,7 @@
 
 mod channel_binding;
 pub mod connections;
+pub mod coroutine;
 mod deflate;
 mod fair_queue;
 pub mod job;
@@ -31,6 +33,7 @@ pub mod termination;
 pub mod tls;
 
 pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReached};
+pub use coroutine::{Coroutine, PartLimits, Progress, SinglePart};
 pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
 pub use pace::{Pace, TransferProgress};
 pub use peer::Peer;

@@ -6,9 +6,9 @@
 //! same for work that is not needed once its task is gone, and [`WorkerPool::run_or_return`] for work whose input the
 //! caller still needs if the queue is full. [`WorkerPool::spawn`] is for code that does not wait.
 //!
-//! A job should end within [`PoolOptions::job_time_max`], or do its work in several jobs, because a worker cannot be
-//! taken from it. The pool logs jobs that run longer and counts them, with the time of all jobs, by verb
-//! ([`WorkerPool::verbs`]).
+//! A job should end within [`PoolOptions::job_time_max`], or do its work in several jobs ([`crate::coroutine`]),
+//! because a worker cannot be taken from it. The pool logs jobs that run longer and counts them, with the time of all
+//! jobs, by verb ([`WorkerPool::verbs`]).
 //!
 //! Invariants:
 //! - At most `queue_max` jobs of one owner wait, and `total_max` jobs of all owners. Further jobs are refused with
@@ -279,6 +279,12 @@ impl WorkerPool {
             Err(_) => JobOutcome::Panicked,
         };
         self.owner.shared.push(label, Box::new(run))
+    }
+
+    /// Returns the time that a job may keep a worker. Longer work is divided ([`crate::coroutine`]).
+    #[must_use]
+    pub fn job_time_max(&self) -> Duration {
+        self.owner.shared.job_time_max
     }
 
     /// Returns the statistics and the current load of the pool.

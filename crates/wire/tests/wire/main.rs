@@ -5,6 +5,7 @@
 
 mod channel_bindings;
 mod connections;
+mod coroutine;
 mod handshakes;
 mod pool;
 mod streams;
