@@ -6,11 +6,14 @@
 //!
 //! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them.
 //! The server itself sees everything, and only the server itself has access to the snapshot beneath.
+//!
+//! Methods whose work grows with the number of notes, rows or entries count their steps with the pacer of the snapshot
+//! ([`DatabaseSnapshot::paced`]). They may pause there, and hold no lock meanwhile.
 
 use std::sync::Arc;
 
 use base::sync::Mutex;
-use base::{Modseq, NoteId, Unid, ViewId};
+use base::{Modseq, NoteId, Pacer, Unid, Unpaced, ViewId};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, Snapshot, Table, TableReader, Ticket};
 
@@ -25,6 +28,7 @@ use crate::folder_reader::{self, FolderReader};
 use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
+use crate::limits::STEPS_PER_RECORD;
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
 use crate::records;
 
@@ -48,6 +52,8 @@ pub struct DatabaseSnapshot<'d> {
     opened: Mutex<Option<(ViewId, folder_reader::FolderReaderState)>>,
     /// The note that was read last.
     last: Mutex<Option<CachedHeader>>,
+    /// The pacer of long reads, if they may pause.
+    pacer: Option<Arc<dyn Pacer>>,
 }
 
 /// The header of a note and its visibility to the reader. Most replies ask for the same note several times.
@@ -63,7 +69,29 @@ impl<'d> DatabaseSnapshot<'d> {
         let snapshot = database.store.snapshot()?;
         let counters = counters_of(database, &snapshot)?;
         let ticket = ticket_for(database, counters.modseq)?;
-        Ok(Self { database, grant, snapshot, counters, ticket, opened: Mutex::default(), last: Mutex::default() })
+        let opened = Mutex::default();
+        let last = Mutex::default();
+        Ok(Self { database, grant, snapshot, counters, ticket, opened, last, pacer: None })
+    }
+
+    /// Lets a pacer divide long reads.
+    #[must_use]
+    pub fn paced(mut self, pacer: Arc<dyn Pacer>) -> Self {
+        self.pacer = Some(pacer);
+        self
+    }
+
+    /// Returns the pacer of long reads.
+    pub(crate) fn pacer(&self) -> &dyn Pacer {
+        match &self.pacer {
+            Some(pacer) => pacer.as_ref(),
+            None => &Unpaced,
+        }
+    }
+
+    /// Counts steps of a long read.
+    pub(crate) fn spend(&self, steps: u64) -> Result<()> {
+        Ok(self.pacer().spend(steps)?)
     }
 
     /// Returns the database.
@@ -163,6 +191,7 @@ impl<'d> DatabaseSnapshot<'d> {
         let mut cursor = self.snapshot.scan(Table::Summary, &range, Direction::Forward)?;
         let mut looks = 0;
         while let Some((key, value)) = cursor.next()? {
+            self.spend(STEPS_PER_RECORD)?;
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
             if part != SummaryRecord::Header as u8 {
                 continue;
@@ -192,7 +221,12 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Fails unless the reader is the server itself.
     pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         records::require_server_itself(self.database, &self.grant)?;
-        change_log::take_transactions(limit, |each| self.scan_changes(ChangeCursor::after(since), each))
+        change_log::take_transactions(limit, |each| {
+            self.scan_changes(ChangeCursor::after(since), &mut |entry| {
+                self.spend(STEPS_PER_RECORD)?;
+                each(entry)
+            })
+        })
     }
 
     /// Returns up to `limit` changes after a place.
@@ -252,13 +286,12 @@ impl<'d> DatabaseSnapshot<'d> {
         if !self.grant.is_server_itself() && folder::is_hidden_from(&self.grant, &self.all_folders()?, folder) {
             return Err(Error::not_found(format!("folder {folder}")));
         }
-        let mut opened = self.opened.lock();
-        if let Some((_, opening)) = opened.as_ref().filter(|(view, _)| *view == folder) {
+        if let Some((_, opening)) = self.opened.lock().as_ref().filter(|(view, _)| *view == folder) {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
         }
         let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
-        let reader = reader.hide_unreadable(&self.snapshot, &self.grant)?;
-        *opened = Some((folder, reader.opening()));
+        let reader = reader.hide_unreadable(&self.snapshot, &self.grant, self.pacer())?;
+        *self.opened.lock() = Some((folder, reader.opening()));
         Ok(reader)
     }
 

@@ -56,6 +56,10 @@ pub enum Error {
     /// A stored record does not match its format. `doublet fixup` reports it, and repairs records that can be derived.
     #[error("damaged {record} of note {note} in {database}")]
     Damaged { database: String, note: NoteId, record: &'static str },
+    /// The operation ended before it was complete, because its [`base::Pacer`] requires it. The code that provides the
+    /// pacer repeats the operation in another way, unless nobody waits for the result any more.
+    #[error(transparent)]
+    Interrupted(#[from] base::Interrupted),
 }
 
 impl Error {

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use base::{Uid, ViewId};
+use base::{Pacer, Uid, ViewId};
 use collection::CollectionReader;
 use store::{Direction, Table, TableReader};
 
@@ -65,8 +65,13 @@ impl<'r> FolderReader<'r> {
     }
 
     /// Leaves out the entries that Readers items hide from the holder of a grant.
-    pub(crate) fn hide_unreadable(mut self, reader: &dyn TableReader, grant: &Grant) -> Result<Self> {
-        self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries)?);
+    pub(crate) fn hide_unreadable(
+        mut self,
+        reader: &dyn TableReader,
+        grant: &Grant,
+        pacer: &dyn Pacer,
+    ) -> Result<Self> {
+        self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries, pacer)?);
         Ok(self)
     }
 
@@ -108,10 +113,7 @@ impl<'r> FolderReader<'r> {
 
     /// Returns the UID at a position, counted from 0.
     pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
-        if self.known.hidden.is_empty() {
-            return self.any_uid_at(position);
-        }
-        self.known.hidden.nth(position, |_| true, |number| Ok(self.any_uid_at(number)?.map(|uid| (uid, uid))))
+        self.any_uid_at(self.known.hidden.position_among_all(position))
     }
 
     fn any_uid_at(&self, position: u64) -> Result<Option<Uid>> {

@@ -5,7 +5,7 @@
 //! examined once, when the folder is opened. The entries of notes that the reader may not know of are left out of all
 //! counts, positions and lists. Positions count only visible entries.
 
-use base::Uid;
+use base::{Pacer, Uid};
 use collection::CollectionReader;
 use store::TableReader;
 
@@ -13,6 +13,7 @@ use crate::database::Database;
 use crate::error::{Result, damaged};
 use crate::folder::{self, FolderEntry, FolderTotals, FolderWeights};
 use crate::grant::Grant;
+use crate::limits::STEPS_PER_LOOKUP;
 use crate::note::Marks;
 use crate::records;
 
@@ -23,6 +24,8 @@ const RESTRICTED: usize = 3;
 #[derive(Default)]
 pub(crate) struct HiddenEntries {
     entries: Vec<FolderEntry>,
+    /// The positions of `entries` among all entries of the folder.
+    positions: Vec<u64>,
 }
 
 impl HiddenEntries {
@@ -32,14 +35,16 @@ impl HiddenEntries {
         database: &Database,
         grant: &Grant,
         index: &CollectionReader<'_>,
+        pacer: &dyn Pacer,
     ) -> Result<Self> {
-        let mut entries = Vec::new();
+        let mut hidden = Self::default();
         if grant.is_server_itself() {
-            return Ok(Self { entries });
+            return Ok(hidden);
         }
         let restricted = u64::try_from(index.totals()?.sums.value(RESTRICTED)).unwrap_or(0);
         for number in 0..restricted {
-            let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeights)? else { break };
+            pacer.spend(3 * STEPS_PER_LOOKUP)?;
+            let Some((position, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeights)? else { break };
             let entry = folder::uid_of_key(&found.key).and_then(|uid| FolderEntry::decode(uid, &found.value).ok());
             let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
             let header = records::load_header(reader, database, entry.note)?;
@@ -47,15 +52,11 @@ impl HiddenEntries {
             if let Some(header) = header
                 && records::is_hidden(reader, database, grant, &header)?
             {
-                entries.push(entry);
+                hidden.entries.push(entry);
+                hidden.positions.push(position);
             }
         }
-        Ok(Self { entries })
-    }
-
-    /// Returns `true` if no entries are hidden.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        Ok(hidden)
     }
 
     /// Returns `true` if the entry with this UID is hidden.
@@ -66,6 +67,22 @@ impl HiddenEntries {
     /// Returns the number of hidden entries with smaller UIDs.
     pub(crate) fn count_before(&self, uid: Uid) -> u64 {
         self.entries.partition_point(|entry| entry.uid < uid) as u64
+    }
+
+    /// Converts the position of an entry among the visible entries into its position among all entries.
+    pub(crate) fn position_among_all(&self, position: u64) -> u64 {
+        let mut hidden = 0..self.positions.len();
+        // The number of visible entries before a hidden one is its position less the number of hidden entries before
+        // it.
+        while !hidden.is_empty() {
+            let middle = hidden.start + hidden.len() / 2;
+            if self.positions[middle] - middle as u64 <= position {
+                hidden.start = middle + 1;
+            } else {
+                hidden.end = middle;
+            }
+        }
+        position.saturating_add(hidden.start as u64)
     }
 
     /// Subtracts the hidden entries from the counts.

@@ -234,3 +234,9 @@ pub const DOCUMENT_TIME_MAX: Duration = Duration::from_millis(20);
 /// Number of checks after which this time begins. Until then about 131,000 steps are spent, which take a millisecond or
 /// two. So the result of most formulas never depends on the time, even if the machine is busy.
 pub const DOCUMENT_UNTIMED_CHECKS: u32 = 32;
+
+/// Steps of a [`base::Pacer`] that reading a record in a scan counts as.
+pub const STEPS_PER_RECORD: u64 = 2;
+
+/// Steps that looking up a record, or descending a tree of counts, counts as.
+pub const STEPS_PER_LOOKUP: u64 = 8;

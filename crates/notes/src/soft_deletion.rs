@@ -27,7 +27,7 @@ use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
 use crate::keys::{self, SummaryRecord as Record};
-use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
+use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX, STEPS_PER_LOOKUP};
 use crate::note::{BodyDirectoryEntry, Marks, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::view::index_record::IndexRecord;
@@ -115,6 +115,7 @@ impl DatabaseSnapshot<'_> {
             let deletion = DeletionRecord::decode(value).map_err(|_| damaged(Table::Meta, key))?;
             page.next = Some(note);
             looks += 1;
+            self.spend(STEPS_PER_LOOKUP)?;
             if let Some((header, _)) = self.load_restorable(note)? {
                 page.notes.push(DeletedNote { header, deletion });
             }

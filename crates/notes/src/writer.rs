@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::codec::Encoder;
 use base::limits::{RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
-use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
+use base::{Modseq, NoteId, Timestamp, Uid, Unid, Unpaced, ViewId};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
@@ -323,7 +323,7 @@ impl Writer<'_, '_> {
         self.require_level(AclLevel::Reader)?;
         self.require_folder_visible(folder)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
-        reader.hide_unreadable(self.store, &self.part.grant)
+        reader.hide_unreadable(self.store, &self.part.grant, &Unpaced)
     }
 
     /// Returns a folder's UIDVALIDITY and next UID, changes of this transaction included.

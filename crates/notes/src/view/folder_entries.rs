@@ -9,6 +9,7 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::{FolderEntry, FolderTotals};
 use crate::folder_reader::FolderReader;
+use crate::limits::STEPS_PER_LOOKUP;
 use crate::view::navigate::Navigator;
 use crate::view::read_entries::{EntriesRequest, EntryContents, EntryPage, EntryRow, HierarchyCounts, StartPosition};
 use crate::view::reader::Tumbler;
@@ -90,6 +91,7 @@ impl<'r> FolderEntryReader<'r> {
                 break;
             }
             entries.rows_read += 1;
+            self.reading.spend(STEPS_PER_LOOKUP)?;
             if let Some(entry) = self.folder.entry(uid)? {
                 entries.rows.push(self.entry(entry, position, request)?);
             }

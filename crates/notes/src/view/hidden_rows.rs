@@ -6,12 +6,13 @@
 //! by which the categories count less.
 //!
 //! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with
-//! Readers items is read once, and the access check runs once for all documents with the same readers.
+//! Readers items is read once, and the access check runs once for all documents with the same readers. The search takes
+//! as long as there are such rows, so it counts its steps with the pacer of the snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::NoteId;
+use base::{NoteId, Pacer};
 use collection::reader::{CollectionEntry, EntryCursor};
 use collection::{CollectionReader, Totals};
 use store::engine::prefix_end;
@@ -19,6 +20,7 @@ use store::{Direction, KeyRange};
 
 use crate::error::{Result, damaged};
 use crate::grant::ReadersId;
+use crate::limits::{STEPS_PER_LOOKUP, STEPS_PER_RECORD};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::index::ViewIndex;
@@ -135,10 +137,11 @@ impl HiddenRange {
 pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f;
 
 impl HiddenRows {
-    /// Finds the hidden rows of an order of a view.
+    /// Finds the hidden rows of an order of a view. Rows are hidden only by a complete result.
     pub(crate) fn find(order: &CollationRows<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
+            order.pacer.spend(2 * STEPS_PER_LOOKUP)?;
             hidden.ranges.push(HiddenRange::read(order.rows, &document)?);
             for (key, row) in order.documents(&KeyRange::prefix(&document))? {
                 hidden.count(order, &key, &row, CategoryTotals::add)?;
@@ -146,6 +149,7 @@ impl HiddenRows {
         }
         let records: Vec<Vec<u8>> = hidden.tallies.keys().filter(|record| record.len() > 1).cloned().collect();
         for record in records {
+            order.pacer.spend(2 * STEPS_PER_LOOKUP)?;
             hidden.set_category(order, record)?;
         }
         hidden.merge_within_categories(order)?;
@@ -191,18 +195,32 @@ impl HiddenRows {
 
     /// Replaces the ranges beneath each hidden category by a single range for the category.
     fn merge_within_categories(&mut self, order: &CollationRows<'_>) -> Result<()> {
-        // Records are sorted by level, so an inner category is skipped if an outer one covers it.
-        for category in &self.categories {
-            let path = &category.record[1..];
-            let first = self.ranges.partition_point(|range| &range.prefix[..] < path);
-            let is_covered = first.checked_sub(1).is_some_and(|above| path.starts_with(&self.ranges[above].prefix));
-            let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(path)).count();
-            let is_there = beneath == 1 && &self.ranges[first].prefix[..] == path;
-            if !is_covered && !is_there {
-                self.ranges.splice(first..first + beneath, [HiddenRange::read(order.rows, path)?]);
-            }
+        if self.categories.iter().all(|category| self.is_within_range(&category.record[1..])) {
+            return Ok(());
         }
+        let mut paths: Vec<&[u8]> = self.categories.iter().map(|category| &category.record[1..]).collect();
+        paths.sort_unstable();
+        // An outer category comes before the categories in it.
+        paths.dedup_by(|inner, outer| inner.starts_with(outer));
+        let mut merged = Vec::with_capacity(self.ranges.len());
+        let mut ranges = std::mem::take(&mut self.ranges).into_iter().peekable();
+        for path in paths {
+            while let Some(range) = ranges.next_if(|range| &range.prefix[..] < path) {
+                merged.push(range);
+            }
+            let known = ranges.next_if(|range| &range.prefix[..] == path);
+            while ranges.next_if(|range| range.prefix.starts_with(path)).is_some() {}
+            order.pacer.spend(2 * STEPS_PER_LOOKUP)?;
+            merged.push(known.map_or_else(|| HiddenRange::read(order.rows, path), Ok)?);
+        }
+        merged.extend(ranges);
+        self.ranges = merged;
         Ok(())
+    }
+
+    /// Returns `true` if a range covers the path of a category.
+    fn is_within_range(&self, path: &[u8]) -> bool {
+        self.range_of(path).is_some()
     }
 
     /// Computes the number of hidden rows before each range.
@@ -266,6 +284,29 @@ impl HiddenRows {
         key.starts_with(&range.prefix).then_some(range)
     }
 
+    /// Returns the last range, in a direction, of those that follow each other without a visible row in between, from
+    /// the range that contains a key. Returns `None` if the key is not hidden.
+    fn last_range_of_run(&self, key: &[u8], direction: Direction) -> Option<&HiddenRange> {
+        let behind = self.ranges.partition_point(|range| &range.prefix[..] <= key);
+        let place = behind.checked_sub(1)?;
+        let first = self.ranges.get(place).filter(|range| key.starts_with(&range.prefix))?;
+        let is_adjacent = |pair: &[HiddenRange]| match pair {
+            [one, next] => one.before.all + one.within.all == next.before.all,
+            _ => false,
+        };
+        let last = match direction {
+            Direction::Forward => {
+                let run = self.ranges[place..].windows(2).take_while(|pair| is_adjacent(pair)).count();
+                self.ranges.get(place + run)
+            }
+            Direction::Backward => {
+                let run = self.ranges[..behind].windows(2).rev().take_while(|pair| is_adjacent(pair)).count();
+                self.ranges.get(place - run)
+            }
+        };
+        last.or(Some(first))
+    }
+
     /// Returns the number of hidden rows before a key that is not hidden itself.
     fn count_before(&self, key: &[u8], measure: RowMeasure) -> u64 {
         hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
@@ -294,6 +335,7 @@ pub(crate) struct CollationRows<'o> {
     pub(crate) collation: usize,
     pub(crate) rows: &'o CollectionReader<'o>,
     pub(crate) categories: &'o CollectionReader<'o>,
+    pub(crate) pacer: &'o dyn Pacer,
 }
 
 impl CollationRows<'_> {
@@ -306,6 +348,7 @@ impl CollationRows<'_> {
         let mut scan = self.rows.scan(range, Direction::Forward)?;
         let mut found = Vec::new();
         while let Some((key, value)) = scan.next()? {
+            self.pacer.spend(STEPS_PER_RECORD)?;
             found.push((key.to_vec(), decode_document_row(key, value)?));
         }
         Ok(found)
@@ -341,12 +384,14 @@ impl CollationRows<'_> {
         };
         if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {
             for number in first..last {
+                self.pacer.spend(STEPS_PER_LOOKUP)?;
                 let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED_SUM, number, &RowWeights)? else { break };
                 look(&entry.key, &entry.value)?;
             }
         } else if last > first {
             let mut scan = self.rows.scan(range, Direction::Forward)?;
             while let Some((key, value)) = scan.next()? {
+                self.pacer.spend(STEPS_PER_RECORD)?;
                 look(key, value)?;
             }
         }
@@ -442,7 +487,7 @@ impl VisibleRowCursor<'_, '_> {
     pub(crate) fn next(&mut self) -> Result<Option<CollectionEntry>> {
         loop {
             let Some((key, value)) = self.scan.next()? else { return Ok(None) };
-            let Some(hidden) = self.rows.hidden.range_of(key) else {
+            let Some(hidden) = self.rows.hidden.last_range_of_run(key, self.direction) else {
                 return Ok(Some(CollectionEntry { key: key.to_vec(), value: value.to_vec() }));
             };
             let rest = match self.direction {

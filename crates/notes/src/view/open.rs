@@ -108,7 +108,7 @@ impl DatabaseSnapshot<'_> {
         if collation >= view.index.orders() {
             return Err(Error::not_found(format!("sort order {collation} of view {:?}", view.info.view.title)));
         }
-        let rows = ViewReader::open(&self.snapshot, &view.index, collation)?;
+        let rows = ViewReader::open(&self.snapshot, &view.index, collation)?.paced(self.pacer());
         if self.grant().is_server_itself() || !rows.has_restricted()? {
             return Ok(rows);
         }

@@ -15,7 +15,9 @@ use store::{Direction, KeyRange};
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::folder::FolderEntry;
-use crate::limits::{VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX};
+use crate::limits::{
+    STEPS_PER_LOOKUP, STEPS_PER_RECORD, VIEW_EXAMINED_ROWS_MAX, VIEW_REPLY_BYTES_MAX, VIEW_REPLY_ROWS_MAX,
+};
 use crate::view::category::CategoryTotals;
 use crate::view::cell::Cell;
 use crate::view::hidden_rows::VisibleRowCursor;
@@ -85,6 +87,14 @@ pub struct ReadMask {
     pub counts: bool,
     /// The reader's unread mark.
     pub unread: bool,
+}
+
+impl ReadMask {
+    /// Returns the number of steps that reading a row with these details counts as.
+    pub(crate) fn steps_per_row(self) -> u64 {
+        let lookups = u64::from(self.tumbler) + u64::from(self.position) + 4 * u64::from(self.counts);
+        STEPS_PER_RECORD + STEPS_PER_LOOKUP * lookups + u64::from(self.unread)
+    }
 }
 
 /// The contents of a row of the reply.
@@ -212,6 +222,7 @@ impl<'r> EntryReader<'r> {
                 break;
             }
             looked_at += 1;
+            self.reading.spend(request.mask.steps_per_row())?;
             current = match &mut path {
                 Some(path) => path.next(&row, &request.expansion)?,
                 None => self.step(&row.key, request.navigator, &request.expansion, &mut looked_at)?,
@@ -306,6 +317,7 @@ impl<'r> EntryReader<'r> {
         }
         while let Some(row) = current.take_if(|_| count > 0) {
             *looked_at += 1;
+            self.reading.spend(STEPS_PER_LOOKUP)?;
             if *looked_at >= VIEW_EXAMINED_ROWS_MAX {
                 return Err(Error::Limit { what: "rows examined in one read", max: VIEW_EXAMINED_ROWS_MAX as usize });
             }
@@ -342,6 +354,7 @@ impl<'r> EntryReader<'r> {
         let mut current = self.rows.step(key, by, expansion)?;
         while let Some(row) = current {
             *looked_at += 1;
+            self.reading.spend(STEPS_PER_LOOKUP)?;
             if *looked_at >= VIEW_EXAMINED_ROWS_MAX || self.is_unread(&row)? == Some(true) {
                 return Ok(Some(row));
             }

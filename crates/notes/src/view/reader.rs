@@ -12,12 +12,12 @@ use std::str::FromStr;
 
 use std::sync::Arc;
 
-use base::{Modseq, NoteId};
+use base::{Modseq, NoteId, Pacer, Unpaced};
 use collection::{CollectionReader, EntryCursor};
 use store::{Direction, KeyRange, TableReader};
 
 use crate::error::{Error, Result, damaged};
-use crate::limits::POSITION_LEVELS_MAX;
+use crate::limits::{POSITION_LEVELS_MAX, STEPS_PER_LOOKUP, STEPS_PER_RECORD};
 use crate::view::category::CategoryTotals;
 use crate::view::hidden_rows::{CollationRows, HiddenRows, VisibleRowCursor, VisibleRows};
 use crate::view::index::ViewIndex;
@@ -75,6 +75,8 @@ pub struct ViewReader<'r> {
     collation: usize,
     rows: VisibleRows<'r>,
     categories: CollectionReader<'r>,
+    /// The pacer of long reads.
+    pacer: &'r dyn Pacer,
 }
 
 impl<'r> ViewReader<'r> {
@@ -82,14 +84,21 @@ impl<'r> ViewReader<'r> {
     pub fn open(reader: &'r dyn TableReader, index: &'r ViewIndex, collation: usize) -> Result<Self> {
         let rows = CollectionReader::open(reader, index.rows(collation))?;
         let categories = CollectionReader::open(reader, index.categories(collation))?;
-        Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories })
+        Ok(Self { index, collation, rows: VisibleRows { rows, hidden: Arc::default() }, categories, pacer: &Unpaced })
+    }
+
+    /// Lets a pacer divide long reads.
+    #[must_use]
+    pub(crate) fn paced(mut self, pacer: &'r dyn Pacer) -> Self {
+        self.pacer = pacer;
+        self
     }
 
     /// Returns the order for the search of hidden rows.
     pub(crate) fn order(&self) -> CollationRows<'_> {
         let index = self.index;
         let collation = self.collation;
-        CollationRows { index, collation, rows: &self.rows.rows, categories: &self.categories }
+        CollationRows { index, collation, rows: &self.rows.rows, categories: &self.categories, pacer: self.pacer }
     }
 
     /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.
@@ -204,6 +213,7 @@ impl<'r> ViewReader<'r> {
         let mut numbers = Vec::with_capacity(paths.len() + 1);
         let mut above: &[u8] = &[];
         for (level, path) in paths.iter().enumerate() {
+            self.pacer.spend(3 * STEPS_PER_LOOKUP)?;
             numbers.push(self.direct_documents(above)? + self.rank_of_category(level as u8 + 1, above, path)? + 1);
             above = path;
         }
@@ -212,6 +222,7 @@ impl<'r> ViewReader<'r> {
         }
         let mut start = self.first_key_of_documents(above);
         for (level, end) in keys.documents_in(key).ok_or_else(|| not_a_row(key))?.into_iter().enumerate() {
+            self.pacer.spend(2 * STEPS_PER_LOOKUP)?;
             numbers.push(self.siblings_before(level, &start, &key[..end])? + 1);
             start = key[..end].to_vec();
         }
@@ -224,6 +235,7 @@ impl<'r> ViewReader<'r> {
         let mut path = Vec::new();
         for level in 1.. {
             let Some(number) = numbers.next() else { break };
+            self.pacer.spend(4 * STEPS_PER_LOOKUP)?;
             let documents = self.direct_documents(&path)?;
             if number < documents {
                 return self.document_at(&path, number, numbers);
@@ -302,6 +314,7 @@ impl<'r> ViewReader<'r> {
         let end = self.end_of_documents(path);
         let Some(mut key) = self.sibling_at(0, &start, end.as_deref(), number)? else { return Ok(None) };
         for (level, number) in (1..).zip(numbers) {
+            self.pacer.spend(2 * STEPS_PER_LOOKUP)?;
             let end = store::engine::prefix_end(&key);
             let Some(below) = self.sibling_at(level, &key, end.as_deref(), number)? else { return Ok(None) };
             key = below;
@@ -354,6 +367,7 @@ impl<'r> ViewReader<'r> {
         let range = KeyRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
         let mut cursor = self.rows.scan(range, Direction::Forward)?;
         while let Some(entry) = cursor.next()? {
+            self.pacer.spend(STEPS_PER_RECORD)?;
             let head = StoredRow::head(&entry.value).map_err(|_| damaged(store::Table::View, &entry.key))?;
             if head.is_some_and(|(found, _)| usize::from(found) == level) && !each(&entry.key) {
                 break;
@@ -431,6 +445,7 @@ impl<'r> ViewReader<'r> {
         let Some((level, path)) = record.split_first() else { return Ok(None) };
         let mut cursor = self.scan(KeyRange::prefix(path), Direction::Forward)?;
         while let Some(entry) = cursor.next()? {
+            self.pacer.spend(STEPS_PER_RECORD)?;
             let Ok(StoredRow::Document(row)) = StoredRow::decode(&entry.value) else { continue };
             if row.response_level == 0 {
                 let mut names = self.keys().spellings(&row.cells[..]);
@@ -467,6 +482,7 @@ impl OutermostCategories<'_, '_> {
     pub(crate) fn next(&mut self) -> Result<Option<ViewRow>> {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         while let Some((record, value)) = scan.next()? {
+            self.reader.pacer.spend(STEPS_PER_RECORD)?;
             let (Some(1), path) = (record.first(), &record[1..]) else { break };
             if !self.reader.rows.hidden.hides_category(record) {
                 let tally = self.reader.visible_part(record, decode_tally(record, value)?)?;

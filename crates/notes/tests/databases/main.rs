@@ -16,6 +16,7 @@ mod matrix;
 mod model;
 mod notes_and_items;
 mod ods;
+mod paced_reads;
 mod private_design;
 mod profiles;
 mod public;

@@ -710,6 +710,7 @@ const GUARDED: &[(&str, &[&str])] = &[
 const EXEMPT_METHODS: &[&str] = &[
     // Identity, database, time and durability.
     "DatabaseSnapshot::database DatabaseSnapshot::grant DatabaseSnapshot::ticket DatabaseSnapshot::evaluation_context",
+    "DatabaseSnapshot::paced",
     "PublicSnapshot::database PublicSnapshot::grant PublicSnapshot::ticket",
     "Writer::database Writer::modseq Writer::now Writer::last_ticket",
     "Transaction::writer Transaction::byte_count Transaction::commit",
