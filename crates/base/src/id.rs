@@ -94,6 +94,14 @@ impl ReplicaId {
     pub fn to_text(self) -> String {
         format!("{:08X}:{:08X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
     }
+
+    /// Parses the form that [`ReplicaId::to_text`] returns. Case does not count.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (high, low) = text.split_once(':')?;
+        let half = |digits: &str| hex::parse_array(digits).map(u32::from_be_bytes);
+        Some(Self(u64::from(half(high)?) << 32 | u64::from(half(low)?)))
+    }
 }
 
 /// The universal identifier of a note. It is the same in all replicas of a database.
@@ -153,6 +161,16 @@ mod tests {
         assert_eq!("xyz".parse::<Unid>(), Err(InvalidId));
         assert_eq!("é".repeat(16).parse::<Unid>(), Err(InvalidId));
         assert_eq!("+1".repeat(16).parse::<Unid>(), Err(InvalidId));
+    }
+
+    #[test]
+    fn replica_id_reads_back_from_its_text() {
+        let id = ReplicaId::generate(&SeededRandom::new(7));
+        assert_eq!(ReplicaId::from_text(&id.to_text()), Some(id));
+        assert_eq!(ReplicaId::from_text("0123abcd:4567EF89"), Some(ReplicaId(0x0123_ABCD_4567_EF89)));
+        for wrong in ["", ":", "0123ABCD4567EF89", "0123ABCD:4567EF8", "0123ABCD:+567EF89", "0123ABCD:4567EF89:"] {
+            assert_eq!(ReplicaId::from_text(wrong), None, "{wrong:?}");
+        }
     }
 
     #[test]

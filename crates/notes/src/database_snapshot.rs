@@ -260,7 +260,7 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        let load = || records::load_folders(&self.snapshot, self.database);
+        let load = || records::load_folders(&self.snapshot, self.database, self.pacer());
         self.database.designs(self.counters.design_modseq, load)
     }
 

@@ -3,7 +3,7 @@
 //! All readers and writers of a database use these functions, on a snapshot or on the store. A record that does not
 //! match its format is an error that names the note.
 
-use base::{DbNumber, NoteId, Unid, ViewId};
+use base::{DbNumber, NoteId, Pacer, Unid, ViewId};
 use store::{Cursor, Direction, Table, TableReader};
 
 use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl};
@@ -15,6 +15,7 @@ use crate::grant::Grant;
 use crate::item::{self, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
+use crate::limits::STEPS_PER_LOOKUP;
 use crate::note::{NoteClass, NoteFlags, NoteHeader, Summary};
 
 /// Returns `true` if Readers items hide the note with this header from the holder of a grant.
@@ -175,9 +176,14 @@ pub(crate) fn load_design_notes(
     Ok(notes)
 }
 
-pub(crate) fn load_folders(reader: &dyn TableReader, database: &Database) -> Result<Vec<FolderDesign>> {
+pub(crate) fn load_folders(
+    reader: &dyn TableReader,
+    database: &Database,
+    pacer: &dyn Pacer,
+) -> Result<Vec<FolderDesign>> {
     let mut folders = Vec::new();
     for note in load_design_notes(reader, database, NoteClass::VIEW)? {
+        pacer.spend(STEPS_PER_LOOKUP)?;
         let summary = load_summary(reader, database, note)?;
         let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
         folders.extend(folder_design(note, &summary.items));

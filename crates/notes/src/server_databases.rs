@@ -2,12 +2,13 @@
 //!
 //! An open database stays in memory until it is deleted or [`Databases::close_idle`] finds it unused.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::codec::Decoder;
 use base::sync::{Mutex, MutexGuard};
 use base::{Clock, DbNumber, Random, ReplicaId};
+use store::engine::next_key;
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::access::{Access, level};
@@ -32,6 +33,9 @@ pub struct Databases {
     open: Mutex<HashMap<String, Arc<Database>>>,
     /// Held during work on a database that does not open, so that two repairs do not interfere.
     fixup: Mutex<()>,
+    /// The replica ids of all databases, each with a path in lower case. Loaded when one is first searched, and changed
+    /// after each change of the catalog.
+    replicas: Mutex<Option<BTreeSet<(ReplicaId, String)>>>,
 }
 
 impl Databases {
@@ -52,7 +56,7 @@ impl Databases {
         let folder_cache_budget = CacheBudget::default();
         let services =
             DatabaseServices { store, clock, random, settings, folder_cache_budget, followers: Arc::default() };
-        Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default() })
+        Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default(), replicas: Mutex::default() })
     }
 
     /// Returns the store.
@@ -105,9 +109,11 @@ impl Databases {
         batch.put(Table::Catalog, &catalog::number_key(number), &path_key[1..]);
         batch.put(Table::Catalog, catalog::NEXT_NUMBER_KEY, &number.next().0.to_be_bytes());
         batch.put(Table::Meta, &keys::counters(number), &Counters::START.encode());
+        let replica_id = record.replica_id;
         let database = Arc::new(Database::new(&self.services, record, Counters::START, new.acl.clone()));
         self.create_acl_note(&database, &new.acl, batch)?;
         open.insert(new.path.to_lowercase(), Arc::clone(&database));
+        self.replica_change(replica_id, None, Some(&new.path));
         Ok(database)
     }
 
@@ -138,6 +144,57 @@ impl Databases {
             Err(Error::NotFound { .. }) => Ok(None),
             opened => opened.map(Some),
         }
+    }
+
+    /// Opens the database with a replica id. If there are several, opens the one whose path comes first. Returns `None`
+    /// if there is none.
+    pub fn database_open_replica(&self, id: ReplicaId) -> Result<Option<Arc<Database>>> {
+        let Some(path) = self.path_of_replica(id)? else { return Ok(None) };
+        match self.database_open(&path) {
+            // The database was renamed or deleted between the two lookups.
+            Err(Error::NotFound { .. }) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn path_of_replica(&self, id: ReplicaId) -> Result<Option<String>> {
+        let mut replicas = self.replicas.lock();
+        if replicas.is_none() {
+            let listed = self.database_list()?.into_iter();
+            *replicas = Some(listed.map(|record| (record.replica_id, record.path.to_lowercase())).collect());
+        }
+        let Some(known) = &*replicas else { return Ok(None) };
+        let found = known.range((id, String::new())..).next().filter(|(found, _)| *found == id);
+        Ok(found.map(|(_, path)| path.clone()))
+    }
+
+    /// Follows a change of the catalog. A path of `None` stands for no database.
+    fn replica_change(&self, id: ReplicaId, old_path: Option<&str>, new_path: Option<&str>) {
+        let mut replicas = self.replicas.lock();
+        let Some(known) = &mut *replicas else { return };
+        if let Some(path) = old_path {
+            known.remove(&(id, path.to_lowercase()));
+        }
+        if let Some(path) = new_path {
+            known.insert((id, path.to_lowercase()));
+        }
+    }
+
+    /// Returns the records of up to `limit` databases in the order of their paths: of those whose path begins with
+    /// `prefix`, and comes after `after` unless that is empty. Case does not count.
+    pub fn database_page(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<DatabaseRecord>> {
+        let mut range = KeyRange::prefix(&catalog::path_key(prefix));
+        if !after.is_empty() {
+            range.start = range.start.max(next_key(&catalog::path_key(after)));
+        }
+        let mut found = Vec::new();
+        let mut cursor = self.store().scan(Table::Catalog, &range, Direction::Forward)?;
+        while found.len() < limit
+            && let Some((key, value)) = cursor.next()?
+        {
+            found.push(decode_record(key, value)?);
+        }
+        Ok(found)
     }
 
     /// Returns the records of all databases in the order of their paths.
@@ -191,9 +248,11 @@ impl Databases {
             batch.put(Table::Catalog, &catalog::path_key(path), &record.encode());
             batch.put(Table::Catalog, &catalog::number_key(record.number), path.to_lowercase().as_bytes());
         })?;
+        let replica_id = record.replica_id;
         database.set_record(record);
         open.remove(&old.to_lowercase());
         open.insert(path.to_lowercase(), Arc::clone(database));
+        self.replica_change(replica_id, Some(&old), Some(path));
         Ok(())
     }
 
@@ -257,6 +316,7 @@ impl Databases {
         drop(counters);
         drop(gate);
         open.remove(&database.path().to_lowercase());
+        self.replica_change(database.record().replica_id, Some(&database.path()), None);
         database.notify_changed();
         drop(open);
         database_delete::reclaim_deleted(self.store(), database.number);

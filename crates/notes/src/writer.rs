@@ -340,7 +340,7 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
-        let load = || records::load_folders(self.store, self.part.database);
+        let load = || records::load_folders(self.store, self.part.database, &Unpaced);
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
 

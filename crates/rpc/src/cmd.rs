@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Name, NoteId};
+use base::{Name, NoteId, Pacer, ReplicaId, Unpaced};
 use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Identity, Level, NoteHeader, Writer, level};
 use proto::v1;
@@ -38,11 +38,33 @@ pub(crate) struct CallContext {
     pub services: Arc<Services>,
     pub sessions: Arc<Sessions>,
     pub caller: Caller,
+    /// The pacer of a call whose work may be divided into several jobs.
+    pacer: Arc<dyn Pacer>,
 }
 
 impl CallContext {
     pub(crate) fn new(services: Arc<Services>, sessions: Arc<Sessions>, caller: Caller) -> Self {
-        Self { services, sessions, caller }
+        Self { services, sessions, caller, pacer: Arc::new(Unpaced) }
+    }
+
+    /// Returns the context of a call whose work may be divided.
+    pub(crate) fn paced(self, pacer: Arc<dyn Pacer>) -> Self {
+        Self { pacer, ..self }
+    }
+
+    /// Returns the pacer of the call.
+    pub(crate) fn pacer(&self) -> &Arc<dyn Pacer> {
+        &self.pacer
+    }
+
+    /// Counts steps of the call. It must have changed nothing yet, because the call may be repeated.
+    pub(crate) fn spend(&self, steps: u64) -> Result<()> {
+        Ok(self.pacer.spend(steps).map_err(notes::Error::from)?)
+    }
+
+    /// Takes a snapshot of a database. Long reads are divided if the call may be.
+    pub(crate) fn read<'a, L: AtLeast<level::Reader>>(&self, access: &'a Access<L>) -> Result<DatabaseSnapshot<'a>> {
+        Ok(access.read()?.paced(Arc::clone(&self.pacer)))
     }
 
     /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the person no
@@ -82,10 +104,11 @@ impl CallContext {
     fn database(&self, key: &Key) -> Result<Arc<Database>> {
         let opened = match key {
             Key::Path(path) => self.services.databases.database_open(path),
-            Key::ReplicaId(id) => match self.path_of_replica(id)? {
-                Some(path) => self.services.databases.database_open(&path),
-                None => return Err(no_database(key)),
-            },
+            Key::ReplicaId(id) => {
+                let id = ReplicaId::from_text(id).ok_or_else(|| no_database(key))?;
+                let opened = self.services.databases.database_open_replica(id);
+                return opened?.ok_or_else(|| no_database(key));
+            }
         };
         opened.map_err(|error| match error {
             notes::Error::NotFound { .. } => no_database(key),
@@ -120,12 +143,6 @@ impl CallContext {
         let mut transaction = self.services.databases.transaction(&accesses)?;
         let reply = change(&mut transaction.writer(0))?;
         Ok(CallOutcome::when_durable(reply, transaction.commit()?))
-    }
-
-    fn path_of_replica(&self, id: &str) -> Result<Option<String>> {
-        let databases = self.services.databases.database_list()?;
-        let found = databases.into_iter().find(|record| record.replica_id.to_text().eq_ignore_ascii_case(id));
-        Ok(found.map(|record| record.path))
     }
 }
 

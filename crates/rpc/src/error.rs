@@ -104,6 +104,12 @@ impl Error {
         Self::Invalid(text.into())
     }
 
+    /// Returns `true` if the call ended early because it takes longer than a job should. The call is repeated in
+    /// several jobs, so clients do not see this error.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        matches!(self, Self::Notes(notes::Error::Interrupted(_)))
+    }
+
     /// Returns the status code, the reason word and the detail.
     fn status_parts(&self) -> (Code, &'static str, Option<Detail>) {
         let retry = |after_ms| Some(Detail::Retry(Retry { after_ms }));

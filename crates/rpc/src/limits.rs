@@ -134,3 +134,23 @@ pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Default number of documents returned by a full-text query.
 pub const HITS_PER_REPLY_DEFAULT: usize = 50;
+
+/// Maximum number of steps of one job of a call that is divided into several jobs. A step takes about a microsecond.
+pub const PART_STEPS_MAX: u64 = 25_000;
+
+/// Steps that reading the summary items of a note counts as. Each note may be large, so the clock is looked at between
+/// any two.
+pub const STEPS_PER_NOTE: u64 = 32;
+
+/// Steps that opening a database and evaluating its access control list counts as.
+pub const STEPS_PER_DATABASE: u64 = 100;
+
+/// Steps that looking up a name in the directory counts as.
+pub const STEPS_PER_NAME: u64 = 32;
+
+/// Maximum number of calls of one account that are divided at the same time. Each has a thread of its own. Further
+/// calls wait.
+pub const ACCOUNT_COROUTINES_MAX: usize = 8;
+
+/// Maximum number of calls of all accounts that are divided at the same time.
+pub const COROUTINES_MAX: usize = 256;

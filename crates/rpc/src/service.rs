@@ -2,7 +2,8 @@
 //!
 //! A call with one message and one reply is a *verb*: a synchronous function that gets a [`CallContext`] and the
 //! message, runs on the worker pool, and returns a [`CallOutcome`]. The reply is sent when the ticket in the
-//! [`CallOutcome`] is durable. Streaming calls consist of such steps. Logins have a pool of their own.
+//! [`CallOutcome`] is durable. Streaming calls consist of such steps. A verb whose work may take long is divided into
+//! several jobs (`divided`). Logins have a pool of their own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,9 +33,12 @@ use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
 
 mod calls;
+mod divided;
 mod exchange;
 mod streams;
 mod waiting;
+
+use divided::CoroutineSlots;
 
 /// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +97,7 @@ pub struct Service {
     pub(crate) options: Arc<ServiceOptions>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) shutdown: Shutdown,
+    coroutines: Arc<CoroutineSlots>,
 }
 
 impl Service {
@@ -109,6 +114,7 @@ impl Service {
             options: Arc::new(options),
             sessions: Arc::new(sessions),
             shutdown,
+            coroutines: Arc::new(CoroutineSlots::new()),
         })
     }
 
@@ -125,16 +131,34 @@ impl Service {
         R: Send + 'static,
         F: FnOnce(&CallContext) -> Result<CallOutcome<R>> + Send + 'static,
     {
-        let context = CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone());
-        let ran = self.services.pool.run_awaited(caller.job_label(), move || work(&context)).await;
-        let done = ran.map_err(|error| {
+        let context = self.context(caller);
+        let done = self.run_job(caller, move || work(&context)).await??;
+        self.when_durable(done).await
+    }
+
+    /// Runs a job of a call on a worker. The job is skipped if its caller has gone before its turn.
+    async fn run_job<T, F>(&self, caller: &Caller, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let ran = self.services.pool.run_awaited(caller.job_label(), job).await;
+        ran.map_err(|error| {
             tracing::error!(target: "rpc", %error, call = caller.path, "a call did not run to completion");
             Error::Unavailable
-        })??;
+        })
+    }
+
+    /// Waits until an outcome is durable, and returns its reply.
+    async fn when_durable<R>(&self, done: CallOutcome<R>) -> Result<R> {
         if let Some(ticket) = done.ticket {
             self.services.databases.store().durable(ticket).await.map_err(notes::Error::from)?;
         }
         Ok(done.reply)
+    }
+
+    fn context(&self, caller: &Caller) -> CallContext {
+        CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone())
     }
 
     /// Checks a login in the pool for logins. Returns [`LoginError::Unavailable`] if too many logins wait, after
@@ -145,7 +169,7 @@ impl Service {
         R: Send + 'static,
         F: FnOnce(&CallContext, S) -> Result<R> + Send + 'static,
     {
-        let context = CallContext::new(Arc::clone(&self.services), Arc::clone(&self.sessions), caller.clone());
+        let context = self.context(caller);
         let pool = &self.services.login_pool;
         let checked = pool.run_or_return(caller.job_label(), input, move |input| check(&context, input)).await;
         match checked {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use base::{Modseq, NoteId, Unid, ViewId};
+use base::{Modseq, NoteId, Pacer, Unid, Unpaced, ViewId};
 use store::{Batch, Table, TableReader};
 
 use crate::access::{Access, AtLeast, level};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::grant::{Grant, ReadersId};
 use crate::item::{Item, ItemRef};
 use crate::keys;
-use crate::limits::VIEW_BUILD_NOTES_MIN;
+use crate::limits::{STEPS_PER_LOOKUP, VIEW_BUILD_NOTES_MIN};
 use crate::note::{NoteClass, NoteFlags, NoteHeader, summary_items};
 use crate::records;
 use crate::view::hidden_rows::HiddenRows;
@@ -160,7 +160,7 @@ impl DatabaseSnapshot<'_> {
     }
 
     fn all_views(&self) -> Result<Arc<[Arc<ViewInfo>]>> {
-        self.database().view_list(&self.snapshot, self.counters().design_modseq)
+        self.database().view_list(&self.snapshot, self.counters().design_modseq, self.pacer())
     }
 
     fn may_see_view(&self, info: &ViewInfo) -> Result<bool> {
@@ -193,8 +193,13 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 
 impl Database {
     /// Returns all views as of a modseq of the design, without checking access.
-    pub(crate) fn view_list(&self, reader: &dyn TableReader, design_modseq: Modseq) -> Result<Arc<[Arc<ViewInfo>]>> {
-        self.views.list(design_modseq, || load_views(reader, self))
+    pub(crate) fn view_list(
+        &self,
+        reader: &dyn TableReader,
+        design_modseq: Modseq,
+        pacer: &dyn Pacer,
+    ) -> Result<Arc<[Arc<ViewInfo>]>> {
+        self.views.list(design_modseq, || load_views(reader, self, pacer))
     }
 
     /// Returns a view with its index, or with a new one without rows.
@@ -204,7 +209,7 @@ impl Database {
         let mut lock = self.lock();
         self.check_not_dropped()?;
         let reader: &dyn TableReader = self.store.as_ref();
-        let list = self.view_list(reader, lock.design_modseq)?;
+        let list = self.view_list(reader, lock.design_modseq, &Unpaced)?;
         let info = list.iter().find(|info| info.note == note);
         let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
         let info = info.ok_or_else(not_found)?;
@@ -244,9 +249,10 @@ impl Database {
 }
 
 /// Reads the design notes of all views, without checking access. Views of an unknown format are skipped.
-fn load_views(reader: &dyn TableReader, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
+fn load_views(reader: &dyn TableReader, database: &Database, pacer: &dyn Pacer) -> Result<Vec<Arc<ViewInfo>>> {
     let mut found = Vec::new();
     for note in records::load_design_notes(reader, database, NoteClass::VIEW)? {
+        pacer.spend(2 * STEPS_PER_LOOKUP)?;
         let header = records::load_header(reader, database, note)?;
         let summary = records::load_summary(reader, database, note)?;
         let (Some(header), Some(summary)) = (header, summary) else {

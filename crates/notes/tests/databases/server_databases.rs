@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base::Name;
+use base::{Name, ReplicaId};
 use notes::{
-    Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, Identity, Item,
+    Access, Acl, AclLevel, Database, DatabaseKind, DatabaseOptions, DatabaseRecord, FullTextSchedule, Identity, Item,
     NewDatabase, NewNote, OdsVersion, level,
 };
 use store::{KeyRange, Table, TableReader};
@@ -74,6 +74,49 @@ fn a_renamed_database_keeps_its_contents() {
     let again = world.restarted();
     let record = again.databases.database_open("archive/docs.nsf").unwrap().record();
     assert_eq!((record.path.as_str(), record.number), ("archive/docs.nsf", database.number()));
+}
+
+#[test]
+fn replica_ids_follow_the_catalog() {
+    let world = TestServer::new();
+    let id = ReplicaId(7);
+    let found = || world.databases.database_open_replica(id).unwrap().map(|database| database.path());
+    let replica = |path: &str| NewDatabase { replica_id: Some(id), ..new(path) };
+    assert_eq!(found(), None);
+    let second = world.databases.database_create(&replica("b/Plan.nsf")).unwrap();
+    assert_eq!(found().as_deref(), Some("b/Plan.nsf"));
+    let first = world.databases.database_create(&replica("a.nsf")).unwrap();
+    assert_eq!(found().as_deref(), Some("a.nsf"), "the first path");
+    let manage = |database: &Arc<Database>| -> Access<level::Manager> {
+        database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap()
+    };
+    world.databases.database_rename(&manage(&first), "c.nsf").unwrap();
+    assert_eq!(found().as_deref(), Some("b/Plan.nsf"));
+    world.databases.database_delete(&manage(&second)).unwrap();
+    assert_eq!(found().as_deref(), Some("c.nsf"));
+    let again = world.restarted();
+    let opened = again.databases.database_open_replica(id).unwrap().map(|database| database.path());
+    assert_eq!(opened.as_deref(), Some("c.nsf"));
+    assert!(again.databases.database_open_replica(ReplicaId(8)).unwrap().is_none());
+}
+
+#[test]
+fn databases_are_listed_by_pages() {
+    let world = TestServer::new();
+    for path in ["mail/Bob.nsf", "mail/ann.nsf", "plan.nsf", "mail.nsf", "mail/carla.nsf"] {
+        world.databases.database_create(&new(path)).unwrap();
+    }
+    let page = |prefix: &str, after: &str, limit: usize| -> Vec<String> {
+        let records = world.databases.database_page(prefix, after, limit).unwrap();
+        records.into_iter().map(|record| record.path).collect()
+    };
+    assert_eq!(page("", "", 9), ["mail.nsf", "mail/ann.nsf", "mail/Bob.nsf", "mail/carla.nsf", "plan.nsf"]);
+    assert_eq!(page("", "", 2), ["mail.nsf", "mail/ann.nsf"]);
+    assert_eq!(page("MAIL/", "", 9), ["mail/ann.nsf", "mail/Bob.nsf", "mail/carla.nsf"]);
+    assert_eq!(page("mail/", "Mail/ANN.nsf", 1), ["mail/Bob.nsf"]);
+    assert_eq!(page("mail/", "mail/carla.nsf", 9), [""; 0]);
+    assert_eq!(page("mail/", "plan.nsf", 9), [""; 0], "the page before was of another list");
+    assert_eq!(page("", "mail/b", 1), ["mail/Bob.nsf"]);
 }
 
 #[test]

@@ -107,7 +107,10 @@ fn change_to_proto(
 const INBOX: &str = "INBOX";
 
 /// Reads the state of the caller's inbox. Also returns the condition to wait for before the next read.
-pub(crate) fn poll(context: &CallContext, state: &[u8]) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
+pub(crate) fn poll(
+    context: &CallContext,
+    request: &v1::PollNewMailRequest,
+) -> Result<CallOutcome<(v1::PollNewMailReply, Changed)>> {
     let person = context.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {
         return Err(Error::State("the user has no mail file".to_owned()));
@@ -115,7 +118,7 @@ pub(crate) fn poll(context: &CallContext, state: &[u8]) -> Result<CallOutcome<(v
     let key = v1::database_key::Key::Path(person.mail_file.clone());
     let access = context.access::<level::Reader>(Some(v1::DatabaseKey { key: Some(key) }))?;
     let changed = access.database().listen();
-    let reading = access.read()?;
+    let reading = context.read(&access)?;
     let folders = reading.folders()?;
     let is_inbox = |folder: &&FolderDesign| folder.title.eq_ignore_ascii_case(INBOX);
     let inbox = folders.iter().find(is_inbox).ok_or_else(|| Error::State("the mail file has no inbox".to_owned()))?;
@@ -124,9 +127,9 @@ pub(crate) fn poll(context: &CallContext, state: &[u8]) -> Result<CallOutcome<(v
     let totals = reader.totals()?;
     drop(reader);
     let now = [folder.uid_validity.to_be_bytes(), folder.uid_next.to_key()].concat();
-    let new_mail = match state.len() {
+    let new_mail = match request.state.len() {
         0 => totals.unseen > 0,
-        _ => state != now.as_slice(),
+        _ => request.state != now,
     };
     let reply = v1::PollNewMailReply { state: now, new_mail, unread: totals.unseen, messages: totals.count };
     let ticket = reading.ticket();

@@ -8,32 +8,30 @@ use proto::v1;
 use super::CallContext;
 use crate::backend::{CreateDatabaseError, TemplateInfo};
 use crate::error::{Error, Result, access_level};
-use crate::limits::{DATABASES_EXAMINED_MAX, DATABASES_PER_PAGE_MAX};
+use crate::limits::{DATABASES_EXAMINED_MAX, DATABASES_PER_PAGE_MAX, STEPS_PER_DATABASE};
 use crate::service::CallOutcome;
 
 /// Lists the databases to which the caller has any access.
 pub(crate) fn list(
     context: &CallContext,
-    request: v1::ListDatabasesRequest,
+    request: &v1::ListDatabasesRequest,
 ) -> Result<CallOutcome<v1::ListDatabasesReply>> {
     let identity = context.identity()?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DATABASES_PER_PAGE_MAX,
         limit => limit.min(DATABASES_PER_PAGE_MAX),
     };
-    let prefix = request.prefix.to_lowercase();
-    let after = request.after.to_lowercase();
+    let databases = &context.services.databases;
     let mut reply = v1::ListDatabasesReply::default();
-    let records = context.services.databases.database_list()?;
-    let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
-    let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
-    for (looked_at, record) in records.enumerate() {
+    let records = databases.database_page(&request.prefix, &request.after, DATABASES_EXAMINED_MAX + 1)?;
+    for (looked_at, record) in records.into_iter().enumerate() {
         if reply.databases.len() >= limit || looked_at >= DATABASES_EXAMINED_MAX {
             return Ok(CallOutcome::immediate(reply));
         }
+        context.spend(STEPS_PER_DATABASE)?;
         reply.next.clone_from(&record.path);
         // A database that was deleted in the meantime or cannot be opened is not listed.
-        let Ok(database) = context.services.databases.database_open(&record.path) else { continue };
+        let Ok(database) = databases.database_open(&record.path) else { continue };
         let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
         reply.databases.push(v1::DatabaseEntry {
             path: record.path,

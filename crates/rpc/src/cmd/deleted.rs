@@ -10,26 +10,29 @@ use super::note::{ENVELOPE_BYTES, ItemSelection, reply_too_large, select_items};
 use super::{CallContext, header_of};
 use crate::convert::{NoteKey, note_name};
 use crate::error::{Error, Result};
-use crate::limits::{DELETED_EXAMINED_MAX, DELETED_PER_PAGE_DEFAULT, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{
+    DELETED_EXAMINED_MAX, DELETED_PER_PAGE_DEFAULT, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX, STEPS_PER_NOTE,
+};
 use crate::service::CallOutcome;
 
 /// Lists the documents that the caller may restore.
 pub(crate) fn list(
     context: &CallContext,
-    request: v1::ListDeletedNotesRequest,
+    request: &v1::ListDeletedNotesRequest,
 ) -> Result<CallOutcome<v1::ListDeletedNotesReply>> {
-    let access = context.access::<level::Author>(request.database)?.downgrade::<level::Reader>();
-    let wanted = ItemSelection::read(request.items)?;
+    let access = context.access::<level::Author>(request.database.clone())?.downgrade::<level::Reader>();
+    let wanted = ItemSelection::read(request.items.clone())?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => DELETED_PER_PAGE_DEFAULT,
         limit => limit.min(DELETED_PER_PAGE_MAX),
     };
-    let reading = access.read()?;
+    let reading = context.read(&access)?;
     let page = reading.deleted_page(NoteId(request.after), limit, DELETED_EXAMINED_MAX)?;
     let mut reply = v1::ListDeletedNotesReply { next: page.next.map_or(0, |next| next.0), ..Default::default() };
     let mut left_bytes = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let mut last = request.after;
     for found in page.notes {
+        context.spend(STEPS_PER_NOTE)?;
         let (note, items_left_out) = match read_deleted(&reading, found.header.note, &wanted, left_bytes) {
             Ok(note) => (note, false),
             // The note does not fit into this page but may fit into the next one.

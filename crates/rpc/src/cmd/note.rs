@@ -12,7 +12,7 @@ use proto::v1::item_selection::Extent;
 use super::{CallContext, check_count, find, find_named};
 use crate::convert::{self, header_to_proto, item_to_proto};
 use crate::error::{Error, Result};
-use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
+use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, STEPS_PER_NOTE};
 use crate::service::CallOutcome;
 
 /// Maximum number of bytes in a message besides the items of its notes.
@@ -94,17 +94,18 @@ pub(crate) fn open(context: &CallContext, request: v1::OpenNoteRequest) -> Resul
 /// Opens several notes.
 pub(crate) fn open_many(
     context: &CallContext,
-    request: v1::OpenNotesRequest,
+    request: &v1::OpenNotesRequest,
 ) -> Result<CallOutcome<v1::OpenNotesReply>> {
     check_count(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
-    let access = context.access::<level::Reader>(request.database)?;
-    let wanted = ItemSelection::read(request.items)?;
-    let reading = access.read()?;
+    let access = context.access::<level::Reader>(request.database.clone())?;
+    let wanted = ItemSelection::read(request.items.clone())?;
+    let reading = context.read(&access)?;
     let mut reply = v1::OpenNotesReply::default();
     let mut left_bytes = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let count = request.notes.len();
-    for (index, key) in request.notes.into_iter().enumerate() {
-        let Some(note) = find_named(&reading, convert::note_name(Some(key))?)? else { continue };
+    for (index, key) in request.notes.iter().enumerate() {
+        context.spend(STEPS_PER_NOTE)?;
+        let Some(note) = find_named(&reading, convert::note_name(Some(key.clone()))?)? else { continue };
         let Some(header) = reading.header(note)? else { continue };
         match read_selected(&reading, &header, &wanted, left_bytes) {
             Ok(found) => {

@@ -28,13 +28,13 @@ pub(crate) fn mark(context: &CallContext, request: v1::MarkNotesRequest) -> Resu
 }
 
 /// Lists the documents that the caller has not read.
-pub(crate) fn list(context: &CallContext, request: v1::ListUnreadRequest) -> Result<CallOutcome<v1::ListUnreadReply>> {
-    let access = context.access::<level::Reader>(request.database)?;
+pub(crate) fn list(context: &CallContext, request: &v1::ListUnreadRequest) -> Result<CallOutcome<v1::ListUnreadReply>> {
+    let access = context.access::<level::Reader>(request.database.clone())?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
         0 => UNREAD_PER_PAGE_MAX,
         limit => limit.min(UNREAD_PER_PAGE_MAX),
     };
-    let reading = access.read()?;
+    let reading = context.read(&access)?;
     let mut reply = v1::ListUnreadReply::default();
     let next = reading.for_each_note_bounded(NoteId(request.after), UNREAD_EXAMINED_MAX, &mut |header| {
         if !header.is_stub() && header.class.is_document() && !reading.is_read(header.note)? {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::ViewId;
+use notes::limits::STEPS_PER_RECORD;
 use notes::view::cell::{Cell, CellValue};
 use notes::view::entries::{EntrySource, ViewOrFolder};
 use notes::view::navigate::{Navigator, RowExpansion};
@@ -27,22 +28,26 @@ use crate::convert;
 use crate::error::{Error, Result};
 use crate::limits::{
     ENTRIES_PER_REPLY_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX,
-    REFRESH_STEP_CHANGES, STEP_BYTES,
+    REFRESH_STEP_CHANGES, STEP_BYTES, STEPS_PER_NOTE,
 };
 use crate::service::CallOutcome;
 
 /// Lists views and folders.
-pub(crate) fn list(context: &CallContext, request: v1::ListViewsRequest) -> Result<CallOutcome<v1::ListViewsReply>> {
+pub(crate) fn list(context: &CallContext, request: &v1::ListViewsRequest) -> Result<CallOutcome<v1::ListViewsReply>> {
     use v1::list_views_request::Kind as Wanted;
     let access = context.access::<level::Reader>(request.database.clone())?;
-    let reading = access.read()?;
-    let mut listed: Vec<v1::View> = reading.views_and_folders()?.iter().map(describe).collect();
-    listed.retain(|view| match request.kind() {
+    let reading = context.read(&access)?;
+    let is_wanted = |found: &ViewOrFolder| match request.kind() {
         Wanted::All => true,
-        Wanted::Views => !view.folder,
-        Wanted::Folders => view.folder,
-    });
-    Ok(CallOutcome::when_durable(v1::ListViewsReply { views: listed }, reading.ticket()))
+        Wanted::Views => !found.is_folder(),
+        Wanted::Folders => found.is_folder(),
+    };
+    let mut views = Vec::new();
+    for found in reading.views_and_folders()?.iter().filter(|found| is_wanted(found)) {
+        context.spend(STEPS_PER_RECORD + found.column_count() as u64)?;
+        views.push(describe(found));
+    }
+    Ok(CallOutcome::when_durable(v1::ListViewsReply { views }, reading.ticket()))
 }
 
 /// A request to open a collection: its view, and whether its index must be updated.
@@ -104,27 +109,35 @@ impl CollectionRequest {
         }
         Ok(CallOutcome::immediate(if is_complete { RefreshStep::Done } else { RefreshStep::More }))
     }
+}
 
+/// A collection whose index was brought up to date as far as possible.
+pub(crate) struct OpenedCollection {
+    pub request: CollectionRequest,
+    /// `true` if changes remain.
+    pub incomplete: bool,
+    /// The progress of the build of its index.
+    pub build: Option<IndexBuildProgress>,
+}
+
+impl OpenedCollection {
     /// Describes the collection with its size.
-    pub(crate) fn describe(
-        &self,
-        context: &CallContext,
-        incomplete: bool,
-        progress: Option<IndexBuildProgress>,
-    ) -> Result<CallOutcome<v1::Collection>> {
-        let access = context.access::<level::Reader>(self.database.clone())?;
-        let reading = access.read()?;
-        let found = find(&reading, self.view.as_ref())?;
-        let opened = found.open(&reading)?;
-        let source = opened.source(&reading, 0)?;
+    pub(crate) fn describe(context: &CallContext, opened: &Self) -> Result<CallOutcome<v1::Collection>> {
+        let CollectionRequest { database, view, .. } = &opened.request;
+        let access = context.access::<level::Reader>(database.clone())?;
+        let reading = context.read(&access)?;
+        let found = find(&reading, view.as_ref())?;
+        let entries = found.open(&reading)?;
+        let source = entries.source(&reading, 0)?;
+        let build = opened.build.map(|IndexBuildProgress { done, documents }| v1::BuildProgress { done, documents });
         let collection = v1::Collection {
             view: Some(describe(&found)),
             documents: source.document_count()?,
             entries: source.count()?,
             modseq: source.modseq()?.0,
-            incomplete,
+            incomplete: opened.incomplete,
             unread: source.unseen_count(),
-            build: progress.map(|IndexBuildProgress { done, documents }| v1::BuildProgress { done, documents }),
+            build,
             totals: totals_by_column(source.grand_totals()?, found.column_count()),
             // The number includes documents that Readers items hide, so only a Manager gets it.
             limited_documents: match reading.grant().level() {
@@ -140,15 +153,15 @@ impl CollectionRequest {
 /// Reads entries.
 pub(crate) fn read(
     context: &CallContext,
-    request: v1::ReadEntriesRequest,
+    request: &v1::ReadEntriesRequest,
 ) -> Result<CallOutcome<v1::ReadEntriesReply>> {
     check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = context.access::<level::Reader>(request.database.clone())?;
-    let reading = access.read()?;
+    let reading = context.read(&access)?;
     let found = find(&reading, request.view.as_ref())?;
     let opened = found.open(&reading)?;
     let source = opened.source(&reading, collation(request.collation))?;
-    let entries = source.read(&to_view_request(&source, &request)?)?;
+    let entries = source.read(&to_view_request(&source, request)?)?;
     let mut reply = v1::ReadEntriesReply {
         entries: Vec::with_capacity(entries.rows.len()),
         more: entries.continue_at.is_some(),
@@ -156,13 +169,14 @@ pub(crate) fn read(
         skipped: u32::try_from(entries.skipped).unwrap_or(u32::MAX),
         modseq: source.modseq()?.0,
     };
-    let mut writer = EntryWriter { reading: &reading, request: &request, columns: found.column_count(), bytes: 0 };
+    let mut writer = EntryWriter { reading: &reading, request, columns: found.column_count(), bytes: 0 };
     for row in entries.rows {
         if writer.bytes > STEP_BYTES {
             reply.more = true;
             reply.next = row.key;
             break;
         }
+        context.spend(if request.items.is_empty() { STEPS_PER_RECORD } else { STEPS_PER_NOTE })?;
         reply.entries.push(writer.entry(row)?);
     }
     drop(source);
@@ -172,14 +186,14 @@ pub(crate) fn read(
 /// Finds entries by the values of their sorted columns.
 pub(crate) fn find_by_key(
     context: &CallContext,
-    request: v1::FindByKeyRequest,
+    request: &v1::FindByKeyRequest,
 ) -> Result<CallOutcome<v1::FindByKeyReply>> {
     check_count(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
     if request.partial && !request.to_keys.is_empty() {
         return Err(Error::invalid("partial cannot be combined with to_keys"));
     }
-    let access = context.access::<level::Reader>(request.database)?;
-    let reading = access.read()?;
+    let access = context.access::<level::Reader>(request.database.clone())?;
+    let reading = context.read(&access)?;
     let opened = find(&reading, request.view.as_ref())?.open(&reading)?;
     let source = opened.source(&reading, collation(request.collation))?;
     let rows = source.sorted_rows()?;

@@ -41,25 +41,25 @@ table! { Sessions {
 }
 
 table! { Databases {
-    list_databases: ListDatabasesRequest => ListDatabasesReply = database::list;
     open_database: OpenDatabaseRequest => Database = database::open;
     create_database: CreateDatabaseRequest => Database = database::create;
     list_templates: ListTemplatesRequest => ListTemplatesReply = database::templates;
     get_acl: GetAclRequest => Acl = acl::get;
     set_acl: SetAclRequest => Acl = acl::set;
-} }
+}
+    async fn list_databases(&self, request: Request<v1::ListDatabasesRequest>) -> Outcome<v1::ListDatabasesReply> {
+        self.divided_unary(request, database::list).await
+    }
+}
 
 table! { Notes {
     open_note: OpenNoteRequest => Note = note::open;
-    open_notes: OpenNotesRequest => OpenNotesReply = note::open_many;
     create_note: CreateNoteRequest => SavedNote = edit::create;
     update_note: UpdateNoteRequest => SavedNote = edit::update;
     delete_note: DeleteNoteRequest => DeleteNoteReply = edit::delete;
     restore_note: RestoreNoteRequest => SavedNote = deleted::restore;
-    list_deleted_notes: ListDeletedNotesRequest => ListDeletedNotesReply = deleted::list;
     detach_file: DetachFileRequest => SavedNote = attachment::detach;
     mark_notes: MarkNotesRequest => MarkNotesReply = unread::mark;
-    list_unread: ListUnreadRequest => ListUnreadReply = unread::list;
     open_profile: OpenProfileRequest => Note = profile::open;
     update_profile: UpdateProfileRequest => SavedNote = profile::update;
     delete_profile: DeleteProfileRequest => DeleteNoteReply = profile::delete;
@@ -67,6 +67,21 @@ table! { Notes {
     type ReadItemStream = Replies<v1::Chunk>;
     type ReadAttachmentStream = Replies<v1::Chunk>;
     type SearchNotesStream = Replies<v1::SearchNotesReply>;
+
+    async fn open_notes(&self, request: Request<v1::OpenNotesRequest>) -> Outcome<v1::OpenNotesReply> {
+        self.divided_unary(request, note::open_many).await
+    }
+
+    async fn list_deleted_notes(
+        &self,
+        request: Request<v1::ListDeletedNotesRequest>,
+    ) -> Outcome<v1::ListDeletedNotesReply> {
+        self.divided_unary(request, deleted::list).await
+    }
+
+    async fn list_unread(&self, request: Request<v1::ListUnreadRequest>) -> Outcome<v1::ListUnreadReply> {
+        self.divided_unary(request, unread::list).await
+    }
 
     async fn read_item(&self, request: Request<v1::ReadItemRequest>) -> Outcome<Self::ReadItemStream> {
         streams::read_item(self, request)
@@ -89,9 +104,6 @@ table! { Notes {
 }
 
 table! { Views {
-    list_views: ListViewsRequest => ListViewsReply = view::list;
-    read_entries: ReadEntriesRequest => ReadEntriesReply = view::read;
-    find_by_key: FindByKeyRequest => FindByKeyReply = view::find_by_key;
     create_folder: CreateFolderRequest => View = folder::create;
     rename_folder: RenameFolderRequest => View = folder::rename;
     delete_folder: DeleteFolderRequest => DeleteFolderReply = folder::delete;
@@ -101,6 +113,18 @@ table! { Views {
     update_view: UpdateViewRequest => SavedNote = design::update;
     delete_view: DeleteViewRequest => DeleteViewReply = design::delete;
 }
+    async fn list_views(&self, request: Request<v1::ListViewsRequest>) -> Outcome<v1::ListViewsReply> {
+        self.divided_unary(request, view::list).await
+    }
+
+    async fn read_entries(&self, request: Request<v1::ReadEntriesRequest>) -> Outcome<v1::ReadEntriesReply> {
+        self.divided_unary(request, view::read).await
+    }
+
+    async fn find_by_key(&self, request: Request<v1::FindByKeyRequest>) -> Outcome<v1::FindByKeyReply> {
+        self.divided_unary(request, view::find_by_key).await
+    }
+
     async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
         let (caller, message) = split_request(request)?;
         let opening = view::CollectionRequest { database: message.database, view: message.view, force: false };
@@ -126,9 +150,11 @@ table! { Changes {}
     }
 }
 
-table! { Directory {
-    lookup_names: LookupNamesRequest => LookupNamesReply = names::lookup;
-} }
+table! { Directory {}
+    async fn lookup_names(&self, request: Request<v1::LookupNamesRequest>) -> Outcome<v1::LookupNamesReply> {
+        self.divided_unary(request, names::lookup).await
+    }
+}
 
 table! { Search {
     search_full_text: SearchFullTextRequest => SearchFullTextReply = full_text::search;

@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use super::{Replies, Service, replies, split_request};
 use crate::admission::Caller;
 use crate::cmd::change::{self, ChangeStream};
-use crate::cmd::view::{CollectionRequest, RefreshStep};
+use crate::cmd::view::{CollectionRequest, OpenedCollection, RefreshStep};
 use crate::error::Result;
 use crate::limits::{HEARTBEAT_INTERVAL, POLL_TIME_MAX, REFRESH_TIME_MAX};
 
@@ -40,7 +40,8 @@ pub(super) async fn open_collection(
             }
         }
     };
-    service.run_on_worker(caller, move |context| opening.describe(context, incomplete, progress)).await
+    let opened = OpenedCollection { request: opening, incomplete, build: progress };
+    service.run_divided(caller, opened, OpenedCollection::describe).await
 }
 
 /// Serves `WatchChanges`.
@@ -108,8 +109,7 @@ pub(super) async fn poll_new_mail(
     let patience = std::time::Duration::from_millis(message.wait_ms.into()).min(POLL_TIME_MAX);
     let until = Instant::now() + patience;
     loop {
-        let state = message.state.clone();
-        let (reply, changed) = service.run_on_worker(&caller, move |context| change::poll(context, &state)).await?;
+        let (reply, changed) = service.run_divided(&caller, message.clone(), change::poll).await?;
         if reply.new_mail || Instant::now() >= until {
             return Ok(Response::new(reply));
         }

@@ -11,6 +11,7 @@ mod changes;
 mod conflicts;
 mod creation;
 mod debug_log;
+mod divided;
 mod library;
 mod mail;
 mod messages;

@@ -58,9 +58,15 @@ pub struct TestServer {
     pub indexes: Arc<TestIndexer>,
     pub accounts: Arc<TestAccounts>,
     pub shutdown: Shutdown,
+    pub pool: WorkerPool,
     pub login_pool: WorkerPool,
+    /// Called on a worker by each `ListTemplates`.
+    pub on_templates: TemplatesHook,
     service: Arc<Service>,
 }
+
+/// A function that a test may set.
+pub type TemplatesHook = Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>;
 
 impl TestServer {
     /// Starts the server with the default options.
@@ -76,6 +82,20 @@ impl TestServer {
 
     /// Starts the server with a pool for logins and changed options.
     pub fn with_login_pool(login_pool: WorkerPool, change: impl FnOnce(&mut ServiceOptions)) -> Self {
+        let options = PoolOptions { workers: 2, ..PoolOptions::default() };
+        Self::start(&options, login_pool, change)
+    }
+
+    /// Starts the server with a single worker and no time for a job, so that all work that may be divided is divided
+    /// whenever the clock is looked at.
+    pub fn dividing() -> Self {
+        let logins = PoolOptions { workers: 1, ..PoolOptions::default() };
+        let options = PoolOptions { job_time_max: Duration::ZERO, ..logins.clone() };
+        let login_pool = WorkerPool::new(&logins, Arc::new(SimClock::new())).expect("a thread starts");
+        Self::start(&options, login_pool, |_| {})
+    }
+
+    fn start(pool: &PoolOptions, login_pool: WorkerPool, change: impl FnOnce(&mut ServiceOptions)) -> Self {
         let engine = Arc::new(MemoryEngine::new(1));
         let store = Store::with_engine(engine, &store::StoreOptions::default()).expect("a store in memory opens");
         let clock = Arc::new(SimClock::new());
@@ -89,11 +109,11 @@ impl TestServer {
         create_plan(&databases);
         let mail = MailStore::new(Arc::clone(&databases), MailOptions::default());
         let submissions = submissions(&directory, &mail);
-        let pool = PoolOptions { workers: 2, ..PoolOptions::default() };
-        let pool = WorkerPool::new(&pool, Arc::clone(&ticks)).expect("two threads start");
+        let pool = WorkerPool::new(pool, Arc::clone(&ticks)).expect("threads start");
         let accounts = Arc::new(TestAccounts::default());
         let indexes = Arc::new(TestIndexer::default());
-        let creator = TestCreator { databases: Arc::clone(&databases) };
+        let on_templates = TemplatesHook::default();
+        let creator = TestCreator { databases: Arc::clone(&databases), on_templates: Arc::clone(&on_templates) };
         let shutdown = Shutdown::new();
         let services = Services {
             databases,
@@ -103,7 +123,7 @@ impl TestServer {
             indexer: Arc::clone(&indexes) as _,
             database_creator: Arc::new(creator),
             submissions,
-            pool,
+            pool: pool.clone(),
             login_pool: login_pool.clone(),
             memory: MemoryShares::new(512 << 20, ShareSizes::new(512 << 20, 100_000)),
             clock: ticks,
@@ -120,7 +140,7 @@ impl TestServer {
         };
         change(&mut options);
         let service = Service::new(services, options);
-        Self { clock, directory, mail, indexes, accounts, shutdown, login_pool, service }
+        Self { clock, directory, mail, indexes, accounts, shutdown, pool, login_pool, on_templates, service }
     }
 
     /// Connects without a login.
@@ -323,10 +343,14 @@ impl ViewIndexer for TestIndexer {
 /// Creates databases for ann, without templates except `empty`.
 pub struct TestCreator {
     databases: Arc<Databases>,
+    on_templates: TemplatesHook,
 }
 
 impl DatabaseCreator for TestCreator {
     fn templates(&self) -> Vec<TemplateInfo> {
+        if let Some(hook) = &mut *self.on_templates.lock() {
+            hook();
+        }
         let text = |text: &str| text.to_owned();
         vec![TemplateInfo { name: text("empty"), title: text("Nothing"), description: text("No views.") }]
     }
