@@ -26,7 +26,7 @@ use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
 use crate::grant::Grant;
-use crate::item::Item;
+use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::STEPS_PER_RECORD;
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
@@ -149,6 +149,15 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns one body item of a note by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
         if self.is_contents_visible(note)? { self.load_body(note, ordinal) } else { Ok(None) }
+    }
+
+    /// Returns a part of the content of a body item, by its number. It does not read the rest of the item. Fails for
+    /// items that are neither text, rich text nor a piece of a message.
+    pub fn body_content(&self, note: NoteId, ordinal: u16, range: std::ops::Range<u64>) -> Result<Option<ContentPart>> {
+        if !self.is_contents_visible(note)? {
+            return Ok(None);
+        }
+        records::load_body_content(&self.snapshot, self.database, note, ordinal, range)
     }
 
     /// Returns the number of the note or stub with a universal identifier.

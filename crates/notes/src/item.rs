@@ -383,6 +383,36 @@ impl<'a> ItemRef<'a> {
     }
 }
 
+/// A part of the content of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentPart {
+    /// The bytes of the part. A text may be cut within a character.
+    pub bytes: Vec<u8>,
+    /// Length of the whole content in bytes.
+    pub length: u64,
+}
+
+/// The place of the content of a text, a rich text or a piece of a message in the stored form of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ContentPlace {
+    /// Number of bytes before the content.
+    pub(crate) start: usize,
+    /// Number of bytes of the content.
+    pub(crate) length: usize,
+}
+
+impl ContentPlace {
+    /// Finds the content, given the beginning of the stored form. Returns `None` for items of other types.
+    pub(crate) fn find(beginning: &[u8]) -> std::result::Result<Option<Self>, InvalidRecord> {
+        let mut input = Decoder::new(beginning);
+        input.text()?;
+        input.u16()?;
+        let (1 | 7 | 8) = input.u8()? else { return Ok(None) };
+        let length = usize::try_from(input.varint()?).map_err(|_| InvalidRecord)?;
+        Ok(Some(Self { start: beginning.len() - input.rest().len(), length }))
+    }
+}
+
 impl ItemRef<'_> {
     /// Copies the item.
     #[must_use]

@@ -3,6 +3,8 @@
 //! All readers and writers of a database use these functions, on a snapshot or on the store. A record that does not
 //! match its format is an error that names the note.
 
+use std::ops::Range;
+
 use base::{DbNumber, NoteId, Pacer, Unid, ViewId};
 use store::{Cursor, Direction, Table, TableReader};
 
@@ -12,10 +14,10 @@ use crate::database::Database;
 use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::grant::Grant;
-use crate::item::{self, Item, ItemValue};
+use crate::item::{self, ContentPart, ContentPlace, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
-use crate::limits::STEPS_PER_LOOKUP;
+use crate::limits::{BODY_CHUNK_BYTES, STEPS_PER_LOOKUP};
 use crate::note::{NoteClass, NoteFlags, NoteHeader, Summary};
 
 /// Returns `true` if Readers items hide the note with this header from the holder of a grant.
@@ -116,11 +118,44 @@ pub(crate) fn load_body(
 ) -> Result<Option<Item>> {
     let first = keys::body(database.number, note, ordinal, 0);
     let Some(mut bytes) = reader.get(Table::Body, &first)? else { return Ok(None) };
-    if bytes.len() >= crate::limits::BODY_CHUNK_BYTES {
+    if bytes.len() >= BODY_CHUNK_BYTES {
         append_chunks(reader, &keys::body_of_item(database.number, note, ordinal), &mut bytes)?;
     }
     let mut input = base::codec::Decoder::new(&bytes);
     Item::decode(&mut input).map(Some).map_err(|_| damaged_note(database, note, "body"))
+}
+
+/// Returns a part of the content of a body item, and the length of the content. Reads the first record of the item and
+/// those that hold the part. Fails for items that are neither text nor bytes.
+pub(crate) fn load_body_content(
+    reader: &dyn TableReader,
+    database: &Database,
+    note: NoteId,
+    ordinal: u16,
+    range: Range<u64>,
+) -> Result<Option<ContentPart>> {
+    let load = |chunk| reader.get(Table::Body, &keys::body(database.number, note, ordinal, chunk));
+    let damaged = || damaged_note(database, note, "body");
+    let Some(first) = load(0)? else { return Ok(None) };
+    let place = ContentPlace::find(&first).map_err(|_| damaged())?;
+    let place = place.ok_or_else(|| Error::invalid("the item", "it is neither text nor a piece of a message"))?;
+    let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(place.length);
+    let end = place.start.saturating_add(within(range.end));
+    let mut at = place.start.saturating_add(within(range.start));
+    let mut content = Vec::new();
+    while at < end {
+        let chunk = at / BODY_CHUNK_BYTES;
+        let chunk_start = chunk * BODY_CHUNK_BYTES;
+        let chunk_end = end.min(chunk_start + BODY_CHUNK_BYTES);
+        let stored = match u32::try_from(chunk).map_err(|_| damaged())? {
+            0 => None,
+            number => Some(load(number)?.ok_or_else(damaged)?),
+        };
+        let piece = stored.as_ref().unwrap_or(&first).get(at - chunk_start..chunk_end - chunk_start);
+        content.extend_from_slice(piece.ok_or_else(damaged)?);
+        at = chunk_end;
+    }
+    Ok(Some(ContentPart { bytes: content, length: place.length as u64 }))
 }
 
 fn append_chunks(reader: &dyn TableReader, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {

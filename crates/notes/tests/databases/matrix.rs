@@ -369,6 +369,9 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
+    ("DatabaseSnapshot::body_content", Note(Reader), |c| {
+        c.read(|r| Ok(r.body_content(c.note, 0, 0..1)?.is_some_and(|part| part.bytes.len() == 1)))
+    }),
     ("DatabaseSnapshot::body_items", Note(Reader), |c| {
         let selection =
             formula::Formula::compile("SELECT @All", &formula::FormulaOptions::default()).expect("a formula");

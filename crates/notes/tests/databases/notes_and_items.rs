@@ -365,3 +365,38 @@ fn document_cannot_use_the_unid_of_a_profile() {
     assert!(matches!(refused, Err(notes::Error::Invalid { .. })), "{refused:?}");
     world.write(&database, ANN, |writer| writer.profile_set("Settings", None, &[], &[])).unwrap();
 }
+
+#[test]
+fn part_of_a_body_item_is_read_without_the_rest() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let content: Vec<u8> = (0..5_u32 << 19).map(|place| (place.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let items = vec![
+        Item::body("Message", ItemValue::MimePart(content.clone())),
+        Item::body("Body", ItemValue::RichText("ééé".into())),
+        Item::body("Count", ItemValue::Number(1.0)),
+    ];
+    let note = world.write(&database, "Ann/Acme", |writer| writer.note_create(NewNote::document(items))).unwrap();
+    let access = reader(&database, "Ann/Acme").unwrap();
+    let part = |ordinal: u16, range: std::ops::Range<u64>| access.read()?.body_content(note, ordinal, range);
+    let chunk = 1_u64 << 20;
+    let length = content.len() as u64;
+    for start in [0, 1, chunk - 40, chunk - 5, chunk, 2 * chunk - 1, length - 1, length, length + 7] {
+        for count in [0, 1, 30, chunk, u64::MAX - length - 7] {
+            let found = part(0, start..start + count).unwrap().expect("it exists");
+            let [from, to] = [start, start + count].map(|place| place.min(length) as usize);
+            assert!(found.bytes == content[from..to] && found.length == length, "{count} bytes from {start}");
+        }
+    }
+    assert_eq!(part(1, 1..3).unwrap().expect("it exists").bytes, &"ééé".as_bytes()[1..3]);
+    assert!(matches!(part(2, 0..1), Err(notes::Error::Invalid { .. })));
+    assert_eq!(part(3, 0..1).unwrap(), None);
+    let mut batch = store::Batch::new();
+    let second = [&database.number().to_key()[..], &note.to_key(), &[0, 0], &[0, 0, 0, 1]].concat();
+    batch.delete(store::Table::Body, &second);
+    world.databases.store().commit(&batch).unwrap();
+    assert_eq!(part(0, 5..9).unwrap().expect("it exists").bytes, content[5..9]);
+    let last = 5 << 18;
+    assert_eq!(part(0, last * 2 - 4..last * 2).unwrap().expect("it exists").bytes, content[content.len() - 4..]);
+    assert!(part(0, chunk..chunk + 9).unwrap_err().is_damage());
+}

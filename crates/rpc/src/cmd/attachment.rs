@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use base::NoteId;
 use notes::item::{blobs_of, drop_unused_blobs};
+use notes::note::BodyDirectoryEntry;
 use notes::{DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, level};
 use proto::v1;
 use store::blob::BlobId;
@@ -10,7 +12,7 @@ use store::blob::BlobId;
 use super::{CallContext, edit, find, header_of};
 use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
+use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX, STEPS_PER_NOTE};
 use crate::service::CallOutcome;
 
 /// Maximum number of chunks that one step of a stream reads.
@@ -19,7 +21,11 @@ const CHUNKS_PER_STEP: u64 = 4;
 /// The item that holds an attachment.
 const FILE_ITEM: &str = "$FILE";
 
+/// Maximum size of an item outside the summary that may be an attachment, in bytes.
+const FILE_ITEM_BYTES_MAX: u64 = 64 << 10;
+
 /// Content that is being streamed to a client.
+#[derive(Clone)]
 pub(crate) struct ContentStream {
     source: Source,
     /// The offset at which the next step starts.
@@ -28,9 +34,18 @@ pub(crate) struct ContentStream {
     length_sent: bool,
 }
 
+#[derive(Clone)]
 enum Source {
-    Attachment(v1::ReadAttachmentRequest),
+    Attachment(v1::ReadAttachmentRequest, Option<FoundFile>),
     Item(v1::ReadItemRequest),
+}
+
+/// An attachment that a step has found. Later steps read the same content.
+#[derive(Clone, Copy)]
+struct FoundFile {
+    note: NoteId,
+    blob: BlobId,
+    length: u64,
 }
 
 /// The chunks of one step, and the rest of the content.
@@ -44,7 +59,7 @@ pub(crate) struct ContentStep {
 impl ContentStream {
     /// Starts reading an attachment.
     pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
-        Self { offset: request.offset_bytes, source: Source::Attachment(request), length_sent: false }
+        Self { offset: request.offset_bytes, source: Source::Attachment(request, None), length_sent: false }
     }
 
     /// Starts reading an item.
@@ -53,77 +68,89 @@ impl ContentStream {
     }
 
     /// Reads the next chunks.
-    pub(crate) fn step(mut self, context: &CallContext) -> Result<CallOutcome<ContentStep>> {
-        let database = match &self.source {
-            Source::Attachment(request) => request.database.clone(),
+    pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<ContentStep>> {
+        let mut stream = stream.clone();
+        let database = match &stream.source {
+            Source::Attachment(request, _) => request.database.clone(),
             Source::Item(request) => request.database.clone(),
         };
         let access = context.access::<level::Reader>(database)?;
-        let reading = access.read()?;
-        let range = self.offset..self.offset.saturating_add(CHUNK_BYTES as u64 * CHUNKS_PER_STEP);
-        let (bytes, total) = match &self.source {
-            Source::Attachment(request) => of_attachment(&reading, request, range)?,
+        let reading = context.read(&access)?;
+        let range = stream.offset..stream.offset.saturating_add(CHUNK_BYTES as u64 * CHUNKS_PER_STEP);
+        let (bytes, total) = match &mut stream.source {
+            Source::Attachment(request, found) => {
+                let file = match *found {
+                    Some(file) => file,
+                    None => find_file(context, &reading, request)?,
+                };
+                *found = Some(file);
+                of_attachment(&reading, file, range)?
+            }
             Source::Item(request) => of_item(&reading, request, range)?,
         };
-        self.offset = self.offset.saturating_add(bytes.len() as u64);
+        stream.offset = stream.offset.saturating_add(bytes.len() as u64);
         let mut chunks: Vec<v1::Chunk> =
             bytes.chunks(CHUNK_BYTES).map(|piece| v1::Chunk { content: piece.to_vec(), total_bytes: 0 }).collect();
-        if !self.length_sent {
-            self.length_sent = true;
+        if !stream.length_sent {
+            stream.length_sent = true;
             if chunks.is_empty() {
                 chunks.push(v1::Chunk::default());
             }
             chunks[0].total_bytes = total;
         }
-        let is_over = bytes.is_empty() || self.offset >= total;
-        let ticket = reading.ticket();
-        Ok(CallOutcome::when_durable(ContentStep { chunks, rest: (!is_over).then_some(self) }, ticket))
+        let is_over = bytes.is_empty() || stream.offset >= total;
+        let rest = (!is_over).then_some(stream);
+        Ok(CallOutcome::when_durable(ContentStep { chunks, rest }, reading.ticket()))
     }
 }
 
-fn of_attachment(
+/// Finds an attachment by its file name.
+fn find_file(
+    context: &CallContext,
     reading: &DatabaseSnapshot<'_>,
     request: &v1::ReadAttachmentRequest,
-    range: Range<u64>,
-) -> Result<(Vec<u8>, u64)> {
+) -> Result<FoundFile> {
     let note = find(reading, request.note.clone())?;
     let summary = reading.summary(note)?.unwrap_or_default();
     let mut found = summary.items.iter().find_map(|item| file_in_item(item, &request.file_name));
-    for body in &summary.body {
-        if found.is_some() || !body.name.eq_ignore_ascii_case(FILE_ITEM) {
-            continue;
+    let is_file =
+        |body: &&BodyDirectoryEntry| body.name.eq_ignore_ascii_case(FILE_ITEM) && body.length <= FILE_ITEM_BYTES_MAX;
+    for body in summary.body.iter().filter(is_file) {
+        if found.is_some() {
+            break;
         }
+        context.spend(STEPS_PER_NOTE)?;
         found = reading.body_item(note, body.ordinal)?.as_ref().and_then(|item| file_in_item(item, &request.file_name));
     }
     let what = || notes::Error::not_found(format!("the attachment {:?}", request.file_name));
-    let (blob, total) = found.ok_or_else(what)?;
-    let range = range.start.min(total)..range.end.min(total);
+    let (blob, length) = found.ok_or_else(what)?;
+    Ok(FoundFile { note, blob, length })
+}
+
+fn of_attachment(reading: &DatabaseSnapshot<'_>, file: FoundFile, range: Range<u64>) -> Result<(Vec<u8>, u64)> {
+    let FoundFile { note, blob, length } = file;
+    let range = range.start.min(length)..range.end.min(length);
     if range.is_empty() {
-        return Ok((Vec::new(), total));
+        return Ok((Vec::new(), length));
     }
-    Ok((reading.blob_range(note, &blob, range)?, total))
+    Ok((reading.blob_range(note, &blob, range)?, length))
 }
 
 fn of_item(reading: &DatabaseSnapshot<'_>, request: &v1::ReadItemRequest, range: Range<u64>) -> Result<(Vec<u8>, u64)> {
     let note = find(reading, request.note.clone())?;
     let summary = reading.summary(note)?.unwrap_or_default();
-    let mut index = usize::try_from(request.index).unwrap_or(usize::MAX);
+    let index = usize::try_from(request.index).unwrap_or(usize::MAX);
+    let missing = || notes::Error::not_found(format!("the item {:?}", request.name));
     let of_summary: Vec<&Item> = summary.items.iter().filter(|item| item.is_named(&request.name)).collect();
-    let item = match of_summary.get(index) {
-        Some(item) => Some((*item).clone()),
-        None => {
-            index -= of_summary.len();
-            let mut bodies = summary.body.iter().filter(|body| body.name.eq_ignore_ascii_case(&request.name));
-            match bodies.nth(index) {
-                Some(body) => reading.body_item(note, body.ordinal)?,
-                None => None,
-            }
-        }
+    let Some(item) = of_summary.get(index) else {
+        let mut bodies = summary.body.iter().filter(|body| body.name.eq_ignore_ascii_case(&request.name));
+        let body = bodies.nth(index - of_summary.len()).ok_or_else(missing)?;
+        let part = reading.body_content(note, body.ordinal, range)?.ok_or_else(missing)?;
+        return Ok((part.bytes, part.length));
     };
-    let item = item.ok_or_else(|| notes::Error::not_found(format!("the item {:?}", request.name)))?;
-    let bytes = match item.value {
-        ItemValue::Text(text) | ItemValue::RichText(text) => text.into_bytes(),
-        ItemValue::MimePart(bytes) => bytes,
+    let bytes = match &item.value {
+        ItemValue::Text(text) | ItemValue::RichText(text) => text.as_bytes(),
+        ItemValue::MimePart(bytes) => bytes.as_slice(),
         _ => return Err(Error::invalid("only text, rich text and MIME items can be streamed")),
     };
     let total = bytes.len() as u64;

@@ -44,7 +44,7 @@ fn content_replies(service: &Service, caller: crate::admission::Caller, content:
         if flow.ready.is_empty()
             && let Some(content) = flow.rest.take()
         {
-            let pieces = service.run_on_worker(&caller, move |context| content.step(context)).await?;
+            let pieces = service.run_divided(&caller, content, ContentStream::step).await?;
             flow = ChunkStream { ready: pieces.chunks.into(), rest: pieces.rest };
         }
         Ok(flow.ready.pop_front().map(|chunk| (chunk, flow)))

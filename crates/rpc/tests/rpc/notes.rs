@@ -172,3 +172,32 @@ async fn watched_changes_arrive_in_order() {
     assert_eq!(batch.changes[0].kind(), v1::change::Kind::Deleted);
     assert_eq!(batch.changes[0].unid, created.unid);
 }
+
+#[tokio::test]
+async fn large_item_is_read_in_chunks() {
+    let server = TestServer::new();
+    let ann = server.log_in("ann").await;
+    let long = "é0123456789".repeat(250_000);
+    let value = v1::Value { kind: Some(v1::value::Kind::RichText(long.clone())) };
+    let body = v1::Item { name: "Body".to_owned(), flags: None, value: Some(value) };
+    let created = ann.create(vec![text("Subject", "x"), body]).await.expect("ann may create");
+    for offset in [0, 1, 1_500_000, long.len()] {
+        let request = v1::ReadItemRequest {
+            database: plan(),
+            note: note(created.note_id),
+            name: "body".to_owned(),
+            index: 0,
+            offset_bytes: offset as u64,
+        };
+        let mut chunks = ann.notes().read_item(request).await.expect("ann may read").into_inner();
+        let mut content = Vec::new();
+        let mut total = None;
+        while let Some(chunk) = chunks.message().await.expect("the item is sound") {
+            total.get_or_insert(chunk.total_bytes);
+            assert!(chunk.content.len() <= 256 << 10);
+            content.extend(chunk.content);
+        }
+        assert_eq!(total, Some(long.len() as u64));
+        assert!(content == long.as_bytes()[offset..], "the content from byte {offset}");
+    }
+}
