@@ -52,6 +52,12 @@ impl From<std::io::Error> for Error {
     }
 }
 
+impl From<base::Interrupted> for Error {
+    fn from(error: base::Interrupted) -> Self {
+        Self::Notes(error.into())
+    }
+}
+
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         Self::Notes(error.into())

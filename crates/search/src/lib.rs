@@ -32,6 +32,7 @@ pub mod text;
 pub mod words;
 
 mod index_documents;
+mod paced_query;
 mod proximity;
 mod query_translation;
 mod schema;
@@ -42,6 +43,6 @@ pub use content_reader::{ContentReader, OpenNote};
 pub use error::{Error, QueryError, Result};
 pub use index::{FullTextIndex, FullTextOptions, IndexStatus, UpdateResult};
 pub use query::Query;
-pub use query_execution::{Hit, HitOrder, PageRequest, QueryResult};
+pub use query_execution::{Hit, HitOrder, PageRequest, QueryBounds, QueryResult};
 pub use substring::{ExcludedNotes, NotePart, SubstringKey};
 pub use text::NoteText;

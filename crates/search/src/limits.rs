@@ -87,3 +87,9 @@ pub const COMMIT_BYTES: usize = 256 << 20;
 
 /// Number of documents below which all segments count as equally large when segments are selected for merging.
 pub const MERGE_DOCUMENTS_MIN: u32 = 100;
+
+/// Steps of a [`base::Pacer`] that finding the documents with a value in a range counts as.
+pub const STEPS_PER_RANGE: u64 = 1_000;
+
+/// Steps that looking up a document counts as.
+pub const STEPS_PER_LOOKUP: u64 = 8;

@@ -4,11 +4,16 @@
 //! The order of changes identifies the notes that changed since the update, and the index identifies those with Readers
 //! items. Such hits are looked up one by one. All other hits are used as the index has them, so that totals are exact
 //! without a lookup of each of a million hits.
+//!
+//! The execution counts its steps with a pacer, so that it may pause: for the words compared with wildcards, the hits,
+//! and the lookups. The search for the next hit within the index is not divided; its duration is bounded by the size of
+//! the index.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
 
-use base::{DbNumber, Modseq, NoteId, Timestamp, Unid};
+use base::{DbNumber, Modseq, NoteId, Pacer, Timestamp, Unid, Unpaced};
 use notes::{Access, AtLeast, Database, DatabaseSnapshot, level};
 use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::Field;
@@ -16,7 +21,8 @@ use tantivy::{DocId, Searcher, SegmentReader, TERMINATED, Term};
 
 use crate::error::{Error, Result};
 use crate::index::FullTextIndex;
-use crate::limits::{HITS_MAX, HITS_WINDOW_MAX, LOOKUPS_MAX, UNINDEXED_CHANGES_MAX};
+use crate::limits::{HITS_MAX, HITS_WINDOW_MAX, LOOKUPS_MAX, STEPS_PER_LOOKUP, UNINDEXED_CHANGES_MAX};
+use crate::paced_query::QueryPace;
 use crate::query::Query;
 use crate::query_translation::QueryTranslator;
 use crate::schema;
@@ -78,6 +84,23 @@ pub struct QueryResult {
     pub is_current: bool,
 }
 
+/// The bounds of the execution of a query.
+pub struct QueryBounds<'b> {
+    /// Called from time to time, because only the caller has a clock. The query fails if it returns `true`.
+    pub is_too_long: &'b dyn Fn() -> bool,
+    /// Counts the steps. It may pause the query.
+    pub pacer: Arc<dyn Pacer>,
+}
+
+impl QueryBounds<'_> {
+    /// Counts steps. Checks the time limit once in [`HITS_PER_TIME_CHECK`] hits; `count` is the number of hits so far.
+    fn check(&self, count: usize, steps: u64) -> Result<()> {
+        self.pacer.spend(steps)?;
+        let is_due = count % HITS_PER_TIME_CHECK == HITS_PER_TIME_CHECK - 1;
+        if is_due && (self.is_too_long)() { Err(Error::TooLong) } else { Ok(()) }
+    }
+}
+
 impl FullTextIndex {
     /// Executes a query and returns documents that the holder of the access may read now.
     ///
@@ -94,27 +117,43 @@ impl FullTextIndex {
         page: PageRequest,
         is_too_long: &dyn Fn() -> bool,
     ) -> Result<QueryResult> {
+        self.query_within(access, query, page, &QueryBounds { is_too_long, pacer: Arc::new(Unpaced) })
+    }
+
+    /// Executes a query like [`FullTextIndex::query`], within bounds.
+    ///
+    /// # Errors
+    ///
+    /// Fails also with [`notes::Error::Interrupted`] if the pacer requires it.
+    pub fn query_within<L: AtLeast<level::Reader>>(
+        &self,
+        access: &Access<L>,
+        query: &Query,
+        page: PageRequest,
+        bounds: &QueryBounds<'_>,
+    ) -> Result<QueryResult> {
         let published = self.published();
         let database = access.database();
         let applied =
             published.applied(database.number()).ok_or_else(|| Error::NotIndexed { database: database.path() })?;
-        let reading = access.read()?;
-        let behind = self.changed_notes(database, applied)?;
+        let reading = access.read()?.paced(Arc::clone(&bounds.pacer));
+        let pace = QueryPace::new(Arc::clone(&bounds.pacer));
+        let behind = self.changed_notes(database, applied, &bounds.pacer)?;
         let restricted_too = !reading.grant().is_server_itself();
         let statistics = self.statistics(&published.searcher, database.number(), restricted_too)?;
         let mut collector = Collector::new(page, behind, restricted_too);
-        let query =
-            QueryTranslator::new(self.schema(), &published.searcher, database.number()).translate(&query.root)?;
+        let mut translator = QueryTranslator::new(self.schema(), &published.searcher, database.number(), &pace);
+        let query = translator.translate(&query.root)?;
         let scoring = match page.sort {
             HitOrder::Relevance => EnableScoring::enabled_from_statistics_provider(&statistics, &published.searcher),
             HitOrder::Newest | HitOrder::Oldest => EnableScoring::disabled_from_searcher(&published.searcher),
         };
         let weight = query.weight(scoring)?;
         for segment in published.searcher.segment_readers() {
-            let mut scorer = weight.scorer(segment, 1.0)?;
-            collector.segment(segment, scorer.as_mut(), is_too_long)?;
+            let mut scorer = weight.scorer(segment, 1.0).map_err(|error| pace.error_of(error))?;
+            collector.segment(segment, scorer.as_mut(), bounds)?;
         }
-        collector.finish(&reading, applied, is_too_long)
+        collector.finish(&reading, applied, bounds)
     }
 
     /// Returns the statistics for the relevance. `restricted_too` is `true` if Readers items restrict the caller.
@@ -136,9 +175,9 @@ impl FullTextIndex {
     }
 
     /// Returns the notes that may differ from their state in the index.
-    fn changed_notes(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<ChangedNotes> {
+    fn changed_notes(&self, database: &Arc<Database>, applied: Modseq, pacer: &Arc<dyn Pacer>) -> Result<ChangedNotes> {
         let own = database.authorize::<level::Reader>(self.server_identity())?;
-        let now = own.read()?;
+        let now = own.read()?.paced(Arc::clone(pacer));
         if now.modseq() < applied || !now.is_complete_since(applied) {
             return Ok(ChangedNotes::Unknown);
         }
@@ -183,6 +222,9 @@ struct Collector {
 /// Number of hits between two checks of the time limit.
 const HITS_PER_TIME_CHECK: usize = 1_024;
 
+/// Number of hits that are counted together as steps.
+const HITS_PER_STEPS: usize = 32;
+
 impl Collector {
     fn new(page: PageRequest, behind: ChangedNotes, restricted_too: bool) -> Self {
         let window = page.offset.saturating_add(page.limit.min(HITS_MAX)).min(HITS_WINDOW_MAX);
@@ -195,7 +237,7 @@ impl Collector {
         &mut self,
         segment: &SegmentReader,
         scorer: &mut dyn tantivy::query::Scorer,
-        is_too_long: &dyn Fn() -> bool,
+        bounds: &QueryBounds<'_>,
     ) -> Result<()> {
         let notes = segment.fast_fields().column_first_or_default::<u64>(schema::NOTE)?;
         let dates = segment.fast_fields().column_first_or_default::<i64>(schema::RECEIVED)?;
@@ -205,8 +247,8 @@ impl Collector {
             if doc == TERMINATED {
                 break;
             }
-            if count % HITS_PER_TIME_CHECK == HITS_PER_TIME_CHECK - 1 && is_too_long() {
-                return Err(Error::TooLong);
+            if count % HITS_PER_STEPS == HITS_PER_STEPS - 1 {
+                bounds.check(count, HITS_PER_STEPS as u64)?;
             }
             if alive.is_none_or(|alive| alive.is_alive(doc)) {
                 let bits = notes.get_val(doc);
@@ -260,12 +302,10 @@ impl Collector {
         mut self,
         reading: &DatabaseSnapshot<'_>,
         applied: Modseq,
-        is_too_long: &dyn Fn() -> bool,
+        bounds: &QueryBounds<'_>,
     ) -> Result<QueryResult> {
         for (count, candidate) in std::mem::take(&mut self.needs_lookup).into_iter().enumerate() {
-            if count % HITS_PER_TIME_CHECK == HITS_PER_TIME_CHECK - 1 && is_too_long() {
-                return Err(Error::TooLong);
-            }
+            bounds.check(count, STEPS_PER_LOOKUP)?;
             if unid_if_readable(reading, candidate.note)?.is_some() {
                 self.keep(candidate);
             }
@@ -274,7 +314,8 @@ impl Collector {
         best.sort_unstable_by_key(|candidate| Reverse(*candidate));
         let highest = best.first().map_or(0, |first| first.rank);
         let mut hits = Vec::with_capacity(best.len().saturating_sub(self.page.offset));
-        for candidate in best.iter().skip(self.page.offset) {
+        for (count, candidate) in best.iter().skip(self.page.offset).enumerate() {
+            bounds.check(count, STEPS_PER_LOOKUP)?;
             let Some(unid) = unid_if_readable(reading, candidate.note)? else { continue };
             let relevance = if self.page.sort == HitOrder::Relevance { relevance(candidate.rank, highest) } else { 0 };
             hits.push(Hit { note: candidate.note, unid, date: candidate.date, relevance });

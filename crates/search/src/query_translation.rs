@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use base::DbNumber;
 use tantivy::query::{
@@ -15,7 +16,8 @@ use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{Searcher, Term};
 
 use crate::error::{Error, QueryError, Result};
-use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX};
+use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX, STEPS_PER_RANGE};
+use crate::paced_query::{PacedQuery, QueryPace};
 use crate::proximity::NearQuery;
 use crate::query::{NoteProperty, QueryNode, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
@@ -27,11 +29,17 @@ pub(crate) struct QueryTranslator<'p> {
     database: DbNumber,
     /// Number of words compared with wildcards so far.
     compared: usize,
+    pace: &'p Arc<QueryPace>,
 }
 
 impl<'p> QueryTranslator<'p> {
-    pub(crate) fn new(schema: &'p Schema, searcher: &'p Searcher, database: DbNumber) -> Self {
-        Self { schema, searcher, database, compared: 0 }
+    pub(crate) fn new(
+        schema: &'p Schema,
+        searcher: &'p Searcher,
+        database: DbNumber,
+        pace: &'p Arc<QueryPace>,
+    ) -> Self {
+        Self { schema, searcher, database, compared: 0, pace }
     }
 
     /// Translates a node and all nodes below it. The parser has limited their depth.
@@ -93,7 +101,7 @@ impl<'p> QueryTranslator<'p> {
         for (field, prefix) in self.scope_fields(scope) {
             let words = self.matching_words(field, &prefix, (&pattern[..start], pattern))?;
             let terms = words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}")));
-            queries.push(without_score(Box::new(TermSetQuery::new(terms))));
+            queries.push(self.paced(Box::new(TermSetQuery::new(terms)), words.len() as u64));
         }
         Ok(any(queries))
     }
@@ -120,6 +128,7 @@ impl<'p> QueryTranslator<'p> {
                     break;
                 }
                 self.compared += 1;
+                self.pace.spend(1)?;
                 if self.compared > PATTERN_COMPARED_MAX {
                     return Err(too_broad(pattern));
                 }
@@ -156,7 +165,12 @@ impl<'p> QueryTranslator<'p> {
             }
         };
         // Values are written in hexadecimal digits, all of which lie between these two bounds.
-        without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
+        self.paced(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))), STEPS_PER_RANGE)
+    }
+
+    /// Returns a query without scores whose preparation takes a number of steps.
+    fn paced(&self, query: Box<dyn TantivyQuery>, steps: u64) -> Box<dyn TantivyQuery> {
+        Box::new(PacedQuery::new(without_score(query), steps, self.pace))
     }
 
     fn translate_property(&self, property: NoteProperty, range: Range) -> Result<Box<dyn TantivyQuery>> {

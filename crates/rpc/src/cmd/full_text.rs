@@ -1,9 +1,11 @@
 //! Full-text search.
 
+use std::sync::Arc;
+
 use notes::level;
 use prost::Message;
 use proto::v1;
-use search::{Error as SearchError, HitOrder, PageRequest, Query};
+use search::{Error as SearchError, HitOrder, PageRequest, Query, QueryBounds};
 
 use super::note::{ENVELOPE_BYTES, reply_too_large};
 use super::{CallContext, check_count};
@@ -11,13 +13,14 @@ use crate::convert::item_to_proto;
 use crate::error::{Error, Result};
 use crate::limits::{
     FOLDER_ITEMS_MAX, HITS_PER_REPLY_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES,
+    STEPS_PER_NOTE,
 };
 use crate::service::CallOutcome;
 
 /// Runs a full-text query.
 pub(crate) fn search(
     context: &CallContext,
-    request: v1::SearchFullTextRequest,
+    request: &v1::SearchFullTextRequest,
 ) -> Result<CallOutcome<v1::SearchFullTextReply>> {
     check_count(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     check_count(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
@@ -43,8 +46,9 @@ pub(crate) fn search(
     let clock = &context.services.clock;
     let began = clock.monotonic();
     let is_too_long = || clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
-    let found = index.query(&access, &query, page, &is_too_long).map_err(|error| query_error(error, &path))?;
-    let reading = access.read()?;
+    let bounds = QueryBounds { is_too_long: &is_too_long, pacer: Arc::clone(context.pacer()) };
+    let found = index.query_within(&access, &query, page, &bounds).map_err(|error| query_error(error, &path))?;
+    let reading = context.read(&access)?;
     let mut reply = v1::SearchFullTextReply {
         total: found.total,
         incomplete: !found.is_current,
@@ -58,6 +62,7 @@ pub(crate) fn search(
             break;
         }
         passed += 1;
+        context.spend(STEPS_PER_NOTE)?;
         // A document that was deleted in the meantime is not a hit.
         let Some(summary) = reading.summary(hit.note)? else { continue };
         let is_requested = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));

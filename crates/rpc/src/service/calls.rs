@@ -156,9 +156,14 @@ table! { Directory {}
     }
 }
 
-table! { Search {
-    search_full_text: SearchFullTextRequest => SearchFullTextReply = full_text::search;
-} }
+table! { Search {}
+    async fn search_full_text(
+        &self,
+        request: Request<v1::SearchFullTextRequest>,
+    ) -> Outcome<v1::SearchFullTextReply> {
+        self.divided_unary(request, full_text::search).await
+    }
+}
 
 table! { Mail {}
     async fn deposit_mail(

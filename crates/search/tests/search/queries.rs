@@ -1,8 +1,11 @@
 //! Tests of the documents that queries find.
 
-use base::Timestamp;
-use notes::{Item, ItemValue};
-use search::{HitOrder, PageRequest};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::{Interrupted, Pacer, Timestamp};
+use notes::{AclLevel, Item, ItemValue};
+use search::{HitOrder, PageRequest, Query, QueryBounds};
 
 use crate::fixture::Fixture;
 
@@ -135,4 +138,51 @@ fn expensive_queries_are_refused() {
     world.index(&database);
     assert!(matches!(run_query("many", true), Err(search::Error::TooLong)));
     assert_eq!(run_query("many", false).expect("in time").total, 2_000);
+}
+
+/// A pacer that ends the work at a given call.
+struct CallLimit {
+    calls_max: usize,
+    calls: AtomicUsize,
+}
+
+impl Pacer for CallLimit {
+    fn spend(&self, _: u64) -> Result<(), Interrupted> {
+        if self.calls.fetch_add(1, Ordering::SeqCst) < self.calls_max { Ok(()) } else { Err(Interrupted) }
+    }
+}
+
+#[test]
+fn interrupted_query_has_no_result() {
+    let world = Fixture::new();
+    let database = world.database("docs.nsf", &[("Bob/Acme", AclLevel::Reader)]);
+    for number in 0..60 {
+        let mut items = vec![
+            Item::text("Subject", format!("word w{number}")),
+            Item::summary("Amount", ItemValue::Number(f64::from(number))),
+        ];
+        items.extend((number % 2 == 1).then(|| Item::readers("Readers", vec!["Ann/Acme".into()])));
+        world.create(&database, items);
+    }
+    world.index(&database);
+    let access = database.authorize::<notes::level::Reader>(&crate::fixture::identity("Bob/Acme")).expect("a reader");
+    let query = Query::parse("word w* [Amount]>=10").expect("a query");
+    for sort in [HitOrder::Relevance, HitOrder::Newest] {
+        let page = PageRequest { sort, offset: 0, limit: 100 };
+        let whole = world.search.query(&access, &query, page, &|| false).expect("an answer");
+        assert_eq!((whole.total, whole.hits.len()), (25, 25));
+        for calls_max in 0.. {
+            let pacer = Arc::new(CallLimit { calls_max, calls: AtomicUsize::new(0) });
+            let bounds = QueryBounds { is_too_long: &|| false, pacer };
+            match world.search.query_within(&access, &query, page, &bounds) {
+                Ok(found) => {
+                    assert_eq!(found, whole);
+                    assert!(calls_max > 60, "the words and the restricted hits count: {calls_max} calls");
+                    break;
+                }
+                Err(search::Error::Notes(notes::Error::Interrupted(_))) => {}
+                Err(error) => panic!("{error} after {calls_max} calls"),
+            }
+        }
+    }
 }
