@@ -64,6 +64,7 @@ mod folder_cache;
 mod folder_index_writer;
 mod hidden_entries;
 mod keys;
+mod prepared_blob;
 mod private_design;
 mod recent_changes;
 mod records;

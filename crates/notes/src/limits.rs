@@ -240,3 +240,6 @@ pub const STEPS_PER_RECORD: u64 = 2;
 
 /// Steps that looking up a record, or descending a tree of counts, counts as.
 pub const STEPS_PER_LOOKUP: u64 = 8;
+
+/// Steps that hashing or compressing a chunk of an attachment, of 256 KiB, counts as.
+pub const STEPS_PER_BLOB_CHUNK: u64 = 500;

@@ -61,6 +61,18 @@ impl Batch {
         self.push(Kind::DeleteRange, table, start, end);
     }
 
+    /// Appends the changes of another batch.
+    pub fn append(&mut self, other: &Self) {
+        let shift = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.spans.extend(other.spans.iter().map(|span| Span {
+            start: span.start + shift,
+            middle: span.middle + shift,
+            end: span.end + shift,
+            ..*span
+        }));
+    }
+
     /// Returns the changes in order.
     pub fn operations(&self) -> impl Iterator<Item = BatchOperation<'_>> {
         self.spans.iter().map(|span| {
@@ -123,5 +135,12 @@ mod tests {
             ]
         );
         assert_eq!((batch.len(), batch.byte_count()), (3, 8));
+        let mut longer = Batch::new();
+        longer.put(Table::Meta, b"first", b"");
+        longer.append(&batch);
+        longer.delete(Table::Meta, b"last");
+        let appended: Vec<_> = longer.operations().collect();
+        assert_eq!(appended[1..4], operations);
+        assert_eq!(appended[4], BatchOperation::Delete { table: Table::Meta, key: b"last" });
     }
 }

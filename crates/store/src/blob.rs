@@ -14,6 +14,9 @@
 //! commit. `collect` takes the write side for each small step. A thread must not open a second writer while it holds
 //! one.
 //!
+//! Hashing and compressing a large content takes longer than a writer should hold the gate, or its caller a lock.
+//! [`Blobs::prepare`] does this before, and [`BlobWriter::put_prepared`] adds the result.
+//!
 //! The formats are described in `docs/store-format.md`. Not included: the decision which content becomes a blob
 //! (`notes` makes it), and the knowledge which notes exist.
 
@@ -24,6 +27,7 @@ mod content_cache;
 mod encryption;
 mod head;
 mod options;
+mod prepared;
 mod writer;
 
 use std::ops::Range;
@@ -40,6 +44,7 @@ pub use collect::CollectionReport;
 pub use encryption::BlobCipher;
 pub use head::{BlobHead, decode_head};
 pub use options::BlobOptions;
+pub use prepared::PreparedBlob;
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
@@ -167,10 +172,11 @@ impl Blobs {
     /// Computes the ID of a content.
     #[must_use]
     pub fn compute_id(&self, content: &[u8]) -> BlobId {
-        match &self.cipher {
-            Some(cipher) => cipher.id_of(content),
-            None => BlobId(*blake3::hash(content).as_bytes()),
-        }
+        BlobId(*self.hasher().update(content).finalize().as_bytes())
+    }
+
+    fn hasher(&self) -> blake3::Hasher {
+        self.cipher.as_ref().map_or_else(blake3::Hasher::new, BlobCipher::id_hasher)
     }
 
     /// Reads an attachment from the engine and compares it with its ID. This finds even damage that was stored with a
@@ -239,10 +245,17 @@ impl Blobs {
         Ok(present)
     }
 
-    /// Adds the chunks and the head of a content to a batch.
-    fn add_content(&self, batch: &mut Batch, id: &BlobId, content: &[u8]) -> Result<()> {
+    /// Adds the chunks and the head of a content to a batch. Calls `each` before each chunk.
+    fn add_content<E: From<Error>>(
+        &self,
+        batch: &mut Batch,
+        id: &BlobId,
+        content: &[u8],
+        each: &mut dyn FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut stored_length = 0_u64;
         for (number, raw) in content.chunks(limits::BLOB_CHUNK_BYTES as usize).enumerate() {
+            each()?;
             let number = u32::try_from(number).expect("the length of the content was checked");
             let stored = self.codec.encode(id, number, self.cipher.as_ref(), raw)?;
             stored_length += stored.len() as u64;
@@ -255,6 +268,15 @@ impl Blobs {
         batch.put(Table::BlobRef, &head::head_key(id), &head::encode_head(&head));
         Ok(())
     }
+}
+
+/// Checks the length of a content. Returns [`Error::Failed`] if it exceeds [`limits::BLOB_BYTES_MAX`].
+fn check_length(content: &[u8]) -> Result<()> {
+    if content.len() as u64 <= limits::BLOB_BYTES_MAX {
+        return Ok(());
+    }
+    let reason = format!("{} bytes exceed the maximum of {}", content.len(), limits::BLOB_BYTES_MAX);
+    Err(Error::Failed { what: "store an attachment", reason })
 }
 
 fn missing(id: &BlobId) -> Error {

@@ -504,6 +504,12 @@ const WRITING: &[Row] = &[
     ("Writer::folders", From(Reader), |c| c.write(|w| Ok(w.folders()?.len() == 2))),
     ("Writer::blob_put", Enter, |c| c.write(|w| w.blob_put(b"content").map(|_| true))),
     ("Writer::blob_put_for", Enter, |c| c.write(|w| w.blob_put_for(c.note, b"content").map(|_| true))),
+    ("Writer::blob_put_prepared_for", Enter, |c| {
+        c.write(|w| {
+            let prepared = c.world.databases.blob_prepare(b"content", &base::Unpaced)?;
+            w.blob_put_prepared_for(c.note, &prepared).map(|_| true)
+        })
+    }),
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
     ("Writer::note_create", Create, |c| c.write(|w| w.note_create(NewNote::document(Vec::new())).map(|_| true))),
     ("Writer::note_create of a public note", CreatePublic, |c| {
@@ -724,7 +730,7 @@ const EXEMPT_METHODS: &[&str] = &[
     // Used by the server itself, without an identity.
     "Databases::open Databases::open_with Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
     "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",
-    "Databases::database_open_replica Databases::database_page",
+    "Databases::database_open_replica Databases::database_page Databases::blob_prepare",
     // Rows are missing for these methods, which were added while the matrix was written.
     "DatabaseSnapshot::design_notes Writer::view_create_with",
 ];

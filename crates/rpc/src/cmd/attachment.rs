@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use base::NoteId;
+use base::memory::MemoryPermit;
 use notes::item::{blobs_of, drop_unused_blobs};
 use notes::note::BodyDirectoryEntry;
 use notes::{DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, level};
@@ -210,24 +211,38 @@ pub(crate) fn check_before_content(
     Ok(CallOutcome::immediate(()))
 }
 
-/// Adds a file to a note. Replaces a file of the same name.
-pub(crate) fn attach(
-    context: &CallContext,
+/// A file that has arrived as a whole.
+pub(crate) struct Upload {
     header: v1::attach_file_request::Header,
-    content: &[u8],
-) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = context.access_for_change::<level::Author>(header.database)?;
+    content: Vec<u8>,
+    /// The memory of the content.
+    _memory: MemoryPermit,
+}
+
+impl Upload {
+    /// Creates an upload from its parts, and the memory that its content takes.
+    pub(crate) fn new(header: v1::attach_file_request::Header, (content, memory): (Vec<u8>, MemoryPermit)) -> Self {
+        Self { header, content, _memory: memory }
+    }
+}
+
+/// Adds a file to a note. Replaces a file of the same name.
+pub(crate) fn attach(context: &CallContext, upload: &Upload) -> Result<CallOutcome<v1::SavedNote>> {
+    let Upload { header, content, .. } = upload;
+    let access = context.access_for_change::<level::Author>(header.database.clone())?;
+    // Hashing and compressing takes too long for the lock of the database.
+    let prepared = context.services.databases.blob_prepare(content, context.pacer().as_ref())?;
     edit::change(
         context,
         &access,
-        header.note,
+        header.note.clone(),
         edit::ExpectedVersion::refusing_conflicts(header.expected_sequence),
         |note, writer| {
             let before = blobs_of(&note.items);
             note.items.retain(|item| file_in_item(item, &header.file_name).is_none());
-            let blob = writer.blob_put_for(note.header.note, content)?;
-            let file_name = header.file_name;
-            let media_type = header.media_type;
+            let blob = writer.blob_put_prepared_for(note.header.note, &prepared)?;
+            let file_name = header.file_name.clone();
+            let media_type = header.media_type.clone();
             let length = content.len() as u64;
             let value = ItemValue::Object { file_name, media_type, length, blob };
             note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });

@@ -9,7 +9,7 @@ use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, Service, replies, split_request};
-use crate::cmd::attachment::{self, ContentStream};
+use crate::cmd::attachment::{self, ContentStream, Upload};
 use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
@@ -95,13 +95,8 @@ pub(super) async fn attach_file(
     }
     let (content, memory) = content.into_parts();
     check_announced(content.len(), length)?;
-    let saved = service
-        .run_on_worker(&caller, move |context| {
-            let _memory = memory;
-            attachment::attach(context, header, &content)
-        })
-        .await?;
-    Ok(Response::new(saved))
+    let upload = Upload::new(header, (content, memory));
+    Ok(Response::new(service.run_divided(&caller, upload, attachment::attach).await?))
 }
 
 /// Appends a piece of streamed content. Returns an error if the piece, or the content as a whole, is too long.

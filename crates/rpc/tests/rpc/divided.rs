@@ -203,6 +203,32 @@ async fn databases_are_listed_in_several_jobs() {
 }
 
 #[tokio::test]
+async fn file_is_attached_in_several_jobs() {
+    use v1::attach_file_request::{Header, Part as FilePart};
+    let content: Vec<u8> = (0..90_000_u32).map(|place| place.to_le_bytes()[0] ^ place.to_le_bytes()[1]).collect();
+    for divides in [true, false] {
+        let server = if divides { TestServer::dividing() } else { TestServer::new() };
+        let ann = server.log_in("ann").await;
+        let [number] = create_documents(&ann, 1).await[..] else { panic!("one document") };
+        let file_name = "plan.bin".to_owned();
+        let length_bytes = content.len() as u64;
+        let database = plan();
+        let header = Header { database, note: note(number), file_name, length_bytes, ..Default::default() };
+        let parts = [FilePart::Header(header.clone()), FilePart::Content(content.clone())];
+        let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
+        let saved = ann.notes().attach_file(futures_util::stream::iter(parts)).await.expect("ann may").into_inner();
+        assert_eq!((saved.note_id, saved.sequence), (number, 2), "it is saved once");
+        let taken = jobs(&server, "Notes/AttachFile");
+        assert!(if divides { taken > 3 } else { taken == 2 }, "{taken} jobs");
+        let Header { database, note, file_name, .. } = header;
+        let request = v1::ReadAttachmentRequest { database, note, file_name, offset_bytes: 0 };
+        let mut chunks = ann.notes().read_attachment(request).await.expect("ann may read").into_inner();
+        let chunk = chunks.message().await.expect("it is sound").expect("the content");
+        assert!(chunk.total_bytes == length_bytes && chunk.content == content);
+    }
+}
+
+#[tokio::test]
 async fn names_are_looked_up_in_several_jobs() {
     let reply = check_divided!("Directory/LookupNames", |server, ann, bob| {
         let names = ["ann", "bob@acme.test", "nobody", "x@far.test"].map(str::to_owned).to_vec();

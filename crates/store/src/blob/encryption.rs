@@ -42,7 +42,12 @@ impl BlobCipher {
     /// Computes the ID of a content.
     #[must_use]
     pub fn id_of(&self, content: &[u8]) -> BlobId {
-        BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
+        BlobId(*self.id_hasher().update(content).finalize().as_bytes())
+    }
+
+    /// Creates a hasher that computes the ID of a content.
+    pub(super) fn id_hasher(&self) -> blake3::Hasher {
+        blake3::Hasher::new_keyed(&self.names)
     }
 
     /// Returns the fingerprint of the key, by which a store and its backups recognize it.

@@ -63,6 +63,15 @@ impl World {
         id
     }
 
+    fn put_prepared(&self, owner: BlobOwner, prepared: &PreparedBlob<'_>) -> BlobId {
+        let writer = self.store.blobs().writer();
+        let mut batch = Batch::new();
+        let id = writer.put_prepared(&mut batch, owner, prepared).expect("put");
+        assert!(writer.is_permitted(&id));
+        self.store.commit(&batch).expect("written");
+        id
+    }
+
     fn release(&self, owner: BlobOwner, id: &BlobId) {
         let writer = self.store.blobs().writer();
         let mut batch = Batch::new();
@@ -90,6 +99,66 @@ impl World {
         }
         keys
     }
+}
+
+#[test]
+fn prepared_content_is_stored_like_other_content() {
+    for key in [None, Some([7; 32])] {
+        let world = world_over(Arc::new(MemoryEngine::new(1)), key).expect("a new store");
+        let blobs = world.store.blobs();
+        for content in [text(1, 10), noise(2, CHUNK), text(3, 3 * CHUNK + 5), Vec::new()] {
+            let prepare = || {
+                let mut calls = 0;
+                let mut count = || {
+                    calls += 1;
+                    Ok(())
+                };
+                let prepared = blobs.prepare::<Error>(&content, &mut count).expect("prepared");
+                (prepared, calls)
+            };
+            let (first, calls) = prepare();
+            assert_eq!(calls, 2 * content.len().div_ceil(CHUNK), "each chunk is hashed and compressed");
+            assert_eq!(blobs.length(&world.store, &first.id()).expect("sound"), None, "nothing is stored yet");
+            let id = world.put_prepared(owner(1), &first);
+            assert_eq!((id, world.read(&id).expect("sound")), (blobs.compute_id(&content), content.clone()));
+            blobs.verify(&world.store, &id).expect("it is sound");
+            let (second, calls) = prepare();
+            assert_eq!(calls, content.len().div_ceil(CHUNK), "existing content is only hashed");
+            world.put_prepared(owner(2), &second);
+            for user in [1, 2] {
+                assert!(blobs.has_user(&world.store, &id, owner(user)).expect("sound"), "owner {user}");
+            }
+        }
+    }
+}
+
+#[test]
+fn content_that_was_removed_since_it_was_prepared_is_stored_again() {
+    let mut world = world();
+    let content = text(5, 2 * CHUNK);
+    let id = world.put(owner(1), &content);
+    let prepared = world.store.blobs().prepare::<Error>(&content, &mut || Ok(())).expect("prepared");
+    world.release(owner(1), &id);
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 1);
+    assert_eq!(world.put_prepared(owner(2), &prepared), id);
+    assert_eq!(world.read(&id).expect("sound"), content);
+}
+
+#[test]
+fn interrupted_preparation_leaves_nothing() {
+    let world = world();
+    let content = text(6, 3 * CHUNK);
+    for calls_max in 0..6 {
+        let mut calls = 0;
+        let mut interrupt = || {
+            calls += 1;
+            if calls <= calls_max { Ok(()) } else { Err(Error::ReferencesMissing) }
+        };
+        let outcome = world.store.blobs().prepare::<Error>(&content, &mut interrupt).map(|prepared| prepared.id());
+        assert!(matches!(outcome, Err(Error::ReferencesMissing)), "{outcome:?}");
+    }
+    assert!(world.keys(Table::Blob).is_empty() && world.keys(Table::BlobRef).is_empty());
 }
 
 #[test]

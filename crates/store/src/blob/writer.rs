@@ -15,11 +15,10 @@ use base::Timestamp;
 use base::sync::RwLockReadGuard;
 
 use super::head::user_key;
-use super::{BlobId, BlobOwner, Blobs, collect, missing};
+use super::{BlobId, BlobOwner, Blobs, PreparedBlob, check_length, collect, missing};
 use crate::batch::Batch;
 use crate::engine::Table;
 use crate::error::{Error, Result};
-use crate::limits;
 
 /// A writer that adds and releases attachments in one batch. Keep it until `Store::commit` has returned.
 pub struct BlobWriter<'blobs> {
@@ -41,15 +40,28 @@ impl<'blobs> BlobWriter<'blobs> {
 
     /// Adds a user of a content. Adds the content itself if it does not exist yet.
     ///
-    /// Returns [`Error::Failed`] if the content is longer than [`limits::BLOB_BYTES_MAX`].
+    /// Returns [`Error::Failed`] if the content is longer than [`crate::limits::BLOB_BYTES_MAX`].
     pub fn put(&self, batch: &mut Batch, owner: BlobOwner, content: &[u8]) -> Result<BlobId> {
-        if content.len() as u64 > limits::BLOB_BYTES_MAX {
-            let reason = format!("{} bytes exceed the maximum of {}", content.len(), limits::BLOB_BYTES_MAX);
-            return Err(Error::Failed { what: "store an attachment", reason });
-        }
+        check_length(content)?;
         let id = self.blobs.compute_id(content);
         if !self.is_present(&id)? {
-            self.blobs.add_content(batch, &id, content)?;
+            self.blobs.add_content::<Error>(batch, &id, content, &mut || Ok(()))?;
+            self.added.borrow_mut().insert(id);
+        }
+        self.permitted.borrow_mut().insert(id);
+        self.refer(batch, owner, &id);
+        Ok(id)
+    }
+
+    /// Adds a user of a prepared content. Adds the content itself if it does not exist yet.
+    pub fn put_prepared(&self, batch: &mut Batch, owner: BlobOwner, prepared: &PreparedBlob<'_>) -> Result<BlobId> {
+        let id = prepared.id;
+        if !self.is_present(&id)? {
+            match &prepared.stored {
+                Some(stored) => batch.append(stored),
+                // It existed when it was prepared, and was removed since.
+                None => self.blobs.add_content::<Error>(batch, &id, prepared.content, &mut || Ok(()))?,
+            }
             self.added.borrow_mut().insert(id);
         }
         self.permitted.borrow_mut().insert(id);
