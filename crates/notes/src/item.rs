@@ -390,6 +390,8 @@ pub struct ContentPart {
     pub bytes: Vec<u8>,
     /// Length of the whole content in bytes.
     pub length: u64,
+    /// `true` for a piece of a message, `false` for a text or a rich text.
+    pub is_mime_part: bool,
 }
 
 /// The place of the content of a text, a rich text or a piece of a message in the stored form of an item.
@@ -399,6 +401,8 @@ pub(crate) struct ContentPlace {
     pub(crate) start: usize,
     /// Number of bytes of the content.
     pub(crate) length: usize,
+    /// `true` for a piece of a message.
+    pub(crate) is_mime_part: bool,
 }
 
 impl ContentPlace {
@@ -407,9 +411,13 @@ impl ContentPlace {
         let mut input = Decoder::new(beginning);
         input.text()?;
         input.u16()?;
-        let (1 | 7 | 8) = input.u8()? else { return Ok(None) };
+        let is_mime_part = match input.u8()? {
+            1 | 7 => false,
+            8 => true,
+            _ => return Ok(None),
+        };
         let length = usize::try_from(input.varint()?).map_err(|_| InvalidRecord)?;
-        Ok(Some(Self { start: beginning.len() - input.rest().len(), length }))
+        Ok(Some(Self { start: beginning.len() - input.rest().len(), length, is_mime_part }))
     }
 }
 

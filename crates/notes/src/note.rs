@@ -7,6 +7,8 @@
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.
 
+use std::collections::HashSet;
+
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::BlobId;
@@ -300,9 +302,31 @@ pub struct Summary {
     pub blobs: Vec<BlobId>,
 }
 
+/// The contents that a note gets.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NewContents<'c> {
+    pub(crate) items: &'c [Item],
+    pub(crate) blobs: &'c [BlobId],
+    /// Body items that stay as they are stored. They come before the body items in `items`.
+    pub(crate) kept: &'c [BodyDirectoryEntry],
+}
+
+impl<'c> NewContents<'c> {
+    /// Creates contents of which nothing is stored.
+    pub(crate) fn new(items: &'c [Item], blobs: &'c [BlobId]) -> Self {
+        Self { items, blobs, kept: &[] }
+    }
+}
+
 const SUMMARY_VERSION: u8 = 1;
 
 impl Summary {
+    /// Returns the directory entries of the body items with these ordinals, in the order of the directory.
+    pub(crate) fn bodies(&self, ordinals: &[u16]) -> Vec<BodyDirectoryEntry> {
+        let ordinals: HashSet<&u16> = ordinals.iter().collect();
+        self.body.iter().filter(|body| ordinals.contains(&body.ordinal)).cloned().collect()
+    }
+
     /// Returns the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -19,7 +19,7 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::limits::PROFILE_NAME_BYTES_MAX;
-use crate::note::{NewNote, Note, NoteClass};
+use crate::note::{NewContents, NewNote, Note, NoteClass};
 use crate::records;
 use crate::writer::Writer;
 
@@ -110,7 +110,7 @@ impl Writer<'_, '_> {
             return Err(self.not_author(note));
         }
         let sequence = self.pending_header(note)?.after.sequence;
-        self.replace_items(note, sequence, &summary, (&items, blobs))?;
+        self.replace_items(note, sequence, &summary, NewContents::new(&items, blobs))?;
         Ok(note)
     }
 

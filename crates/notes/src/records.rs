@@ -155,7 +155,7 @@ pub(crate) fn load_body_content(
         content.extend_from_slice(piece.ok_or_else(damaged)?);
         at = chunk_end;
     }
-    Ok(Some(ContentPart { bytes: content, length: place.length as u64 }))
+    Ok(Some(ContentPart { bytes: content, length: place.length as u64, is_mime_part: place.is_mime_part }))
 }
 
 fn append_chunks(reader: &dyn TableReader, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {

@@ -25,7 +25,8 @@ use store::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, ItemFlags, ItemValue, drop_unused_blobs};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
-use crate::note::{NewNote, NoteFlags, NoteHeader};
+use crate::note::{BodyDirectoryEntry, NewContents, NewNote, NoteFlags, NoteHeader, Summary};
+use crate::public::PUBLIC_ITEM;
 use crate::records;
 use crate::writer::Writer;
 
@@ -50,6 +51,18 @@ pub struct SaveOptions<'s> {
     /// `true` if the stored size of the note stays: the size of a message, when the change does not touch the message
     /// itself.
     pub preserve_size: bool,
+    /// Ordinals of the body items that stay as they are stored, and are not among the new items. With such items, a
+    /// conflict is never resolved. See [`SaveOptions::may_keep`].
+    pub kept: &'s [u16],
+}
+
+impl SaveOptions<'_> {
+    /// Returns `true` if body items with this name may stay as they are stored. The others have a meaning for saving.
+    #[must_use]
+    pub fn may_keep(name: &str) -> bool {
+        let examined = [PUBLIC_ITEM, UPDATED_BY_ITEM, REVISIONS_ITEM, CONFLICT_ACTION_ITEM];
+        !examined.iter().any(|other| name.eq_ignore_ascii_case(other))
+    }
 }
 
 /// The action if a document was saved meanwhile.
@@ -111,7 +124,9 @@ impl Writer<'_, '_> {
         if found == expected {
             let items = tracked(self, items);
             let NoteHeader { size, crlf_growth, .. } = self.pending_header(note)?.after;
-            let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
+            let kept = self.kept_bodies(note, &summary, options.kept)?;
+            let contents = NewContents { items: &items, blobs, kept: &kept };
+            let sequence = self.replace_items(note, expected, &summary, contents)?;
             if options.preserve_size {
                 let header = &mut self.pending_header(note)?.after;
                 let stored = std::mem::replace(&mut header.size, size);
@@ -123,7 +138,8 @@ impl Writer<'_, '_> {
         }
         let refused = Error::Conflict { unid, expected, found };
         let is_stored = self.pending_header(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
-        if options.on_conflict == OnConflict::Refuse || !is_stored || !class.is_document() {
+        let may_resolve = options.on_conflict == OnConflict::Resolve && options.kept.is_empty();
+        if !may_resolve || !is_stored || !class.is_document() {
             return Err(refused);
         }
         let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
@@ -138,7 +154,7 @@ impl Writer<'_, '_> {
                 &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(),
                 &items,
             );
-            let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
+            let sequence = self.replace_items(note, found, &summary, NewContents::new(&items, &both))?;
             return Ok(SaveOutcome::Merged { sequence });
         }
         if !action.keeps || self.conflicts_of(note)? >= CONFLICTS_PER_NOTE_MAX {
@@ -151,6 +167,18 @@ impl Writer<'_, '_> {
         let header = &mut self.pending_header(loser)?.after;
         header.flags = header.flags.union(NoteFlags::CONFLICT);
         Ok(SaveOutcome::Conflict { note: loser })
+    }
+
+    /// Returns the directory entries of stored body items. Fails if one does not exist or may not stay, or if this
+    /// transaction has replaced them.
+    fn kept_bodies(&self, note: NoteId, summary: &Summary, ordinals: &[u16]) -> Result<Vec<BodyDirectoryEntry>> {
+        let kept = summary.bodies(ordinals);
+        let is_replaced = !ordinals.is_empty() && self.part.written.contains_key(&note);
+        let is_right = kept.len() == ordinals.len() && kept.iter().all(|body| SaveOptions::may_keep(&body.name));
+        if is_replaced || !is_right {
+            return Err(Error::invalid(format!("note {note}"), "it has no such body items that may stay"));
+        }
+        Ok(kept)
     }
 
     /// Returns the number of conflict responses that a note has.

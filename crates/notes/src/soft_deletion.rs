@@ -28,7 +28,7 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX, STEPS_PER_LOOKUP};
-use crate::note::{BodyDirectoryEntry, Marks, Note, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::note::{BodyDirectoryEntry, Marks, NewContents, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::view::index_record::IndexRecord;
 use crate::writer::{self, Writer};
@@ -307,7 +307,7 @@ impl Writer<'_, '_> {
     }
 
     fn delete_records(&mut self, note: NoteId, flags: NoteFlags, summary: &Summary) {
-        self.remove_contents(note, summary, &[]);
+        self.remove_contents(note, summary, NewContents::default());
         delete_summary_keeping_access_items(self.batch, (self.part.database.number, note), flags, summary);
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::codec::Encoder;
-use base::limits::{RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
+use base::limits::{ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, Unpaced, ViewId};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
@@ -22,7 +22,8 @@ use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{
-    BodyDirectoryEntry, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary,
+    BodyDirectoryEntry, Keyword, Marks, Membership, NewContents, NewNote, Note, NoteClass, NoteFlags, NoteHeader,
+    Summary,
 };
 use crate::profile::is_profile_unid;
 use crate::public;
@@ -164,7 +165,7 @@ impl Writer<'_, '_> {
             keywords: self.keywords_define(&new.keywords)?,
             folders: Vec::new(),
         };
-        let stored = self.put_items(note, &new.items, &new.blobs)?;
+        let stored = self.put_items(note, NewContents::new(&new.items, &new.blobs))?;
         header.size = new.size.unwrap_or(stored);
         for folder in &new.folders {
             if header.uid_in(*folder).is_none() {
@@ -217,7 +218,7 @@ impl Writer<'_, '_> {
         if is_theirs && !self.is_owned_by_caller(items) {
             return Err(self.not_author(note));
         }
-        self.replace_items(note, expected, &summary, (items, blobs))
+        self.replace_items(note, expected, &summary, NewContents::new(items, blobs))
     }
 
     /// Replaces the items of a note without checking whether the caller may change it.
@@ -226,9 +227,9 @@ impl Writer<'_, '_> {
         note: NoteId,
         expected: u32,
         summary: &Summary,
-        contents: (&[Item], &[BlobId]),
+        contents: NewContents<'_>,
     ) -> Result<u32> {
-        let (items, blobs) = contents;
+        let items = contents.items;
         let pending = self.pending_header(note)?;
         let unid = pending.after.unid;
         let found = pending.after.sequence;
@@ -238,10 +239,13 @@ impl Writer<'_, '_> {
         }
         self.check_protected_items(note, &summary.items, items)?;
         item::check_items(items)?;
+        if items.len() + contents.kept.len() > ITEMS_PER_NOTE_MAX {
+            return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
+        }
         self.gate.permit(&summary.blobs);
         let stored = self.run_atomically(|writer| {
-            writer.remove_contents(note, summary, blobs);
-            writer.put_items(note, items, blobs)
+            writer.remove_contents(note, summary, contents);
+            writer.put_items(note, contents)
         })?;
         self.part.rewrites = true;
         let now = self.part.now;
@@ -360,7 +364,7 @@ impl Writer<'_, '_> {
         let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
         let old = records::load_summary(store, database, ACL_NOTE_ID)?;
         let old = old.ok_or_else(|| records::damaged_note(database, ACL_NOTE_ID, "summary"))?;
-        self.replace_items(ACL_NOTE_ID, sequence, &old, (&[acl_item(&acl)], &[]))?;
+        self.replace_items(ACL_NOTE_ID, sequence, &old, NewContents::new(&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
         Ok(())
@@ -575,19 +579,22 @@ impl Writer<'_, '_> {
 
     /// Writes summary and body, and returns their size in bytes. The limits of the items were checked before
     /// ([`item::check_items`]).
-    fn put_items(&mut self, note: NoteId, items: &[Item], blobs: &[BlobId]) -> Result<u64> {
+    fn put_items(&mut self, note: NoteId, contents: NewContents<'_>) -> Result<u64> {
+        let NewContents { items, blobs, kept } = contents;
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
         }
         self.check_blobs_permitted(blobs)?;
-        let mut summary = Summary::default();
-        let mut total = 0;
+        let mut summary = Summary { body: kept.to_vec(), ..Summary::default() };
+        let mut total = kept.iter().map(|body| body.length).sum::<u64>();
+        let used: HashSet<u16> = kept.iter().map(|body| body.ordinal).collect();
+        let mut ordinals = (0..=u16::MAX).filter(|ordinal| !used.contains(ordinal));
         for item in items {
             if item.is_summary() {
                 summary.items.push(item.clone());
                 continue;
             }
-            let ordinal = u16::try_from(summary.body.len()).expect("the number of body items was checked before");
+            let ordinal = ordinals.next().expect("the number of body items was checked before");
             let length = self.put_body(note, ordinal, item);
             total += length;
             summary.body.push(BodyDirectoryEntry { ordinal, name: item.name.clone(), length });
@@ -600,7 +607,7 @@ impl Writer<'_, '_> {
             }
         }
         assert!(
-            summary.items.len() + summary.body.len() == items.len(),
+            summary.items.len() + summary.body.len() == items.len() + kept.len(),
             "every item is either in the summary or in the body"
         );
         let record = summary.encode();
@@ -635,20 +642,21 @@ impl Writer<'_, '_> {
         bytes.len() as u64
     }
 
-    /// Removes the body items of a note and its references to all blobs except `kept`, including those that this
-    /// transaction has written.
-    pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, kept: &[BlobId]) {
-        let kept: HashSet<&BlobId> = kept.iter().collect();
+    /// Removes the body items of a note, and its references to blobs, that its new contents do not keep. Includes those
+    /// that this transaction has written.
+    pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, new: NewContents<'_>) {
+        let kept: HashSet<&BlobId> = new.blobs.iter().collect();
         self.part.keep_version(note, &summary.items);
         let written = self.part.written.remove(&note);
         for contents in [Some(summary), written.as_ref()].into_iter().flatten() {
-            self.delete_body(note, contents);
+            self.delete_body(note, contents, new.kept);
             self.release_blobs(note, contents.blobs.iter().filter(|blob| !kept.contains(blob)));
         }
     }
 
-    fn delete_body(&mut self, note: NoteId, summary: &Summary) {
-        for body in &summary.body {
+    fn delete_body(&mut self, note: NoteId, summary: &Summary, kept: &[BodyDirectoryEntry]) {
+        let kept: HashSet<u16> = kept.iter().map(|body| body.ordinal).collect();
+        for body in summary.body.iter().filter(|body| !kept.contains(&body.ordinal)) {
             let chunks = body.length.div_ceil(BODY_CHUNK_BYTES as u64);
             for chunk in 0..u32::try_from(chunks).unwrap_or(u32::MAX) {
                 self.batch.delete(Table::Body, &keys::body(self.number(), note, body.ordinal, chunk));

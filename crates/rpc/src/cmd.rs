@@ -27,6 +27,7 @@ pub(crate) mod folder;
 pub(crate) mod full_text;
 pub(crate) mod names;
 pub(crate) mod note;
+pub(crate) mod note_change;
 pub(crate) mod profile;
 pub(crate) mod search;
 pub(crate) mod session;

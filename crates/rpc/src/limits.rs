@@ -87,6 +87,9 @@ pub const DELETED_EXAMINED_MAX: usize = 20_000;
 /// whole.
 pub const EDITED_NOTE_BYTES_MAX: u64 = 256 << 20;
 
+/// Size in bytes from which an item outside the summary is not read when a note is changed, if it is a text.
+pub const LARGE_BODY_BYTES_MIN: u64 = 64 << 10;
+
 /// Maximum length of a formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 

@@ -388,6 +388,8 @@ fn part_of_a_body_item_is_read_without_the_rest() {
             assert!(found.bytes == content[from..to] && found.length == length, "{count} bytes from {start}");
         }
     }
+    assert!(part(0, 0..0).unwrap().is_some_and(|part| part.is_mime_part));
+    assert!(part(1, 0..0).unwrap().is_some_and(|part| !part.is_mime_part));
     assert_eq!(part(1, 1..3).unwrap().expect("it exists").bytes, &"ééé".as_bytes()[1..3]);
     assert!(matches!(part(2, 0..1), Err(notes::Error::Invalid { .. })));
     assert_eq!(part(3, 0..1).unwrap(), None);

@@ -188,3 +188,75 @@ fn editors_are_recorded_on_request() {
     assert_eq!(names(plain), None);
     assert_sound(&database);
 }
+
+/// Returns the body items of a note as `name=length of the text`, and their ordinals.
+fn bodies(database: &Arc<Database>, note: NoteId) -> (String, Vec<u16>) {
+    let found = read(database, note);
+    let body = found.items.iter().filter(|item| !item.is_summary());
+    let shown: Vec<_> = body.map(|item| format!("{}={}", item.name, item.value.text().map_or(0, str::len))).collect();
+    let access = reader(database, ANN).unwrap();
+    let summary = access.read().unwrap().summary(note).unwrap().expect("the note exists");
+    (shown.join(" "), summary.body.iter().map(|body| body.ordinal).collect())
+}
+
+fn body_of_length(name: &str, length: usize) -> Item {
+    Item::body(name, ItemValue::Text("1".repeat(length)))
+}
+
+fn keeping(kept: &[u16]) -> SaveOptions<'_> {
+    SaveOptions { on_conflict: OnConflict::Resolve, kept, ..SaveOptions::default() }
+}
+
+#[test]
+fn body_items_stay_as_they_are_stored() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let mut first = items("a=1");
+    first.extend([("One", 10), ("Two", 200_000), ("Two", 30), ("Three", 0)].map(|(name, n)| body_of_length(name, n)));
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first))).unwrap();
+    assert_eq!(bodies(&database, note), ("One=10 Two=200000 Two=30 Three=0".to_owned(), vec![0, 1, 2, 3]));
+    let mut more = items("a=2");
+    more.extend([body_of_length("Four", 70_000), body_of_length("Five", 5)]);
+    let saved =
+        world.write(&database, ANN, |writer| writer.note_save(note, 1, (&more, &[]), &keeping(&[2, 1]))).unwrap();
+    assert_eq!(saved, SaveOutcome::Plain { sequence: 2 });
+    let expected = "Two=200000 Two=30 Four=70000 Five=5";
+    assert_eq!(bodies(&database, note), (expected.to_owned(), vec![1, 2, 0, 3]), "in the order of the note");
+    assert_eq!(read(&database, note).item("a").and_then(|item| item.value.text()), Some("2"));
+    assert_sound(&database);
+    let last = world.write(&database, ANN, |writer| {
+        writer.note_save(note, 2, (&items("a=3"), &[]), &keeping(&[2]))?;
+        writer.note_update(note, 3, &[body_of_length("Six", 6)], &[])
+    });
+    assert_eq!(last.unwrap(), 4);
+    assert_eq!(bodies(&database, note), ("Six=6".to_owned(), vec![0]));
+    assert_sound(&database);
+}
+
+#[test]
+fn body_items_that_may_not_stay_are_refused() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let first = vec![body_of_length("One", 10), body_of_length("$publicaccess", 1)];
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first))).unwrap();
+    let save = |expected, items: &[Item], kept: &[u16]| {
+        world.write(&database, ANN, |writer| writer.note_save(note, expected, (items, &[]), &keeping(kept)))
+    };
+    let unusable: [(&[u16], &str); 3] =
+        [(&[2], "it does not exist"), (&[0, 0], "it is there once"), (&[1], "it makes the document public")];
+    for (kept, reason) in unusable {
+        assert!(matches!(save(1, &[], kept), Err(Error::Invalid { .. })), "{reason}");
+    }
+    let many: Vec<Item> = (0..base::limits::ITEMS_PER_NOTE_MAX).map(|_| body_of_length("Two", 1)).collect();
+    assert!(matches!(save(1, &many, &[0]), Err(Error::Limit { .. })));
+    let twice = world.write(&database, ANN, |writer| {
+        writer.note_update(note, 1, &items("a=2"), &[])?;
+        writer.note_save(note, 2, (&items("a=3"), &[]), &keeping(&[0]))
+    });
+    assert!(matches!(twice, Err(Error::Invalid { .. })), "the first change has removed the item");
+    save(1, &items("a=2"), &[0]).unwrap();
+    let conflict = save(1, &items("a=3"), &[0]);
+    assert!(matches!(conflict, Err(Error::Conflict { expected: 1, found: 2, .. })), "it cannot be resolved");
+    assert_eq!(bodies(&database, note), ("One=10".to_owned(), vec![0]));
+    assert_sound(&database);
+}

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use base::NoteId;
 use base::memory::MemoryPermit;
-use notes::item::{blobs_of, drop_unused_blobs};
 use notes::note::BodyDirectoryEntry;
 use notes::{DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, level};
 use proto::v1;
 use store::blob::BlobId;
 
+use super::note_change::{self, ExpectedVersion, NoteChange};
 use super::{CallContext, edit, find, header_of};
 use crate::convert;
 use crate::error::{Error, Result};
@@ -232,46 +232,25 @@ pub(crate) fn attach(context: &CallContext, upload: &Upload) -> Result<CallOutco
     let access = context.access_for_change::<level::Author>(header.database.clone())?;
     // Hashing and compressing takes too long for the lock of the database.
     let prepared = context.services.databases.blob_prepare(content, context.pacer().as_ref())?;
-    edit::change(
-        context,
-        &access,
-        header.note.clone(),
-        edit::ExpectedVersion::refusing_conflicts(header.expected_sequence),
-        |note, writer| {
-            let before = blobs_of(&note.items);
-            note.items.retain(|item| file_in_item(item, &header.file_name).is_none());
-            let blob = writer.blob_put_prepared_for(note.header.note, &prepared)?;
-            let file_name = header.file_name.clone();
-            let media_type = header.media_type.clone();
-            let length = content.len() as u64;
-            let value = ItemValue::Object { file_name, media_type, length, blob };
-            note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
-            drop_unused_blobs(&mut note.blobs, &before, &note.items);
-            if !note.blobs.contains(&blob) {
-                note.blobs.push(blob);
-            }
-            Ok(None)
-        },
-    )
+    let value = ItemValue::Object {
+        file_name: header.file_name.clone(),
+        media_type: header.media_type.clone(),
+        length: content.len() as u64,
+        blob: prepared.id(),
+    };
+    let item = Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value };
+    let removes = |item: &Item| file_in_item(item, &header.file_name).is_some();
+    let version = ExpectedVersion::refusing_conflicts(header.expected_sequence);
+    let change = NoteChange { removes: &removes, adds: vec![item], blob: Some(&prepared), ..NoteChange::of(version) };
+    note_change::apply(context, &access, header.note.clone(), &change)
 }
 
 /// Removes a file from a note.
-pub(crate) fn detach(context: &CallContext, request: v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
-    let access = context.access_for_change::<level::Author>(request.database)?;
-    edit::change(
-        context,
-        &access,
-        request.note,
-        edit::ExpectedVersion::refusing_conflicts(request.expected_sequence),
-        |note, _| {
-            let before = blobs_of(&note.items);
-            let count = note.items.len();
-            note.items.retain(|item| file_in_item(item, &request.file_name).is_none());
-            if note.items.len() == count {
-                return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
-            }
-            drop_unused_blobs(&mut note.blobs, &before, &note.items);
-            Ok(None)
-        },
-    )
+pub(crate) fn detach(context: &CallContext, request: &v1::DetachFileRequest) -> Result<CallOutcome<v1::SavedNote>> {
+    let access = context.access_for_change::<level::Author>(request.database.clone())?;
+    let removes = |item: &Item| file_in_item(item, &request.file_name).is_some();
+    let what = format!("the attachment {:?}", request.file_name);
+    let version = ExpectedVersion::refusing_conflicts(request.expected_sequence);
+    let change = NoteChange { removes: &removes, must_remove: Some(&what), ..NoteChange::of(version) };
+    note_change::apply(context, &access, request.note.clone(), &change)
 }

@@ -55,10 +55,8 @@ table! { Databases {
 table! { Notes {
     open_note: OpenNoteRequest => Note = note::open;
     create_note: CreateNoteRequest => SavedNote = edit::create;
-    update_note: UpdateNoteRequest => SavedNote = edit::update;
     delete_note: DeleteNoteRequest => DeleteNoteReply = edit::delete;
     restore_note: RestoreNoteRequest => SavedNote = deleted::restore;
-    detach_file: DetachFileRequest => SavedNote = attachment::detach;
     mark_notes: MarkNotesRequest => MarkNotesReply = unread::mark;
     open_profile: OpenProfileRequest => Note = profile::open;
     update_profile: UpdateProfileRequest => SavedNote = profile::update;
@@ -70,6 +68,14 @@ table! { Notes {
 
     async fn open_notes(&self, request: Request<v1::OpenNotesRequest>) -> Outcome<v1::OpenNotesReply> {
         self.divided_unary(request, note::open_many).await
+    }
+
+    async fn update_note(&self, request: Request<v1::UpdateNoteRequest>) -> Outcome<v1::SavedNote> {
+        self.divided_unary(request, edit::update).await
+    }
+
+    async fn detach_file(&self, request: Request<v1::DetachFileRequest>) -> Outcome<v1::SavedNote> {
+        self.divided_unary(request, attachment::detach).await
     }
 
     async fn list_deleted_notes(

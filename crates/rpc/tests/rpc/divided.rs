@@ -202,29 +202,136 @@ async fn databases_are_listed_in_several_jobs() {
     assert!(reply.databases.len() >= 4 && reply.next.is_empty(), "{reply:?}");
 }
 
+fn rich(name: &str, content: &str) -> v1::Item {
+    let value = v1::Value { kind: Some(v1::value::Kind::RichText(content.to_owned())) };
+    v1::Item { name: name.to_owned(), flags: None, value: Some(value) }
+}
+
+/// Creates a document with several texts outside the summary. Returns its number.
+async fn create_long_document(ann: &Client) -> u32 {
+    let long = "é".repeat(50_000);
+    let items = vec![
+        text("Subject", "first"),
+        rich("Body", &long),
+        rich("Other", "x"),
+        rich("Body", "y"),
+        rich("More", &long),
+        rich("Body", &long[2..]),
+    ];
+    ann.create(items).await.expect("ann manages the plan").note_id
+}
+
+/// Returns the names of the items of a document, and the lengths of the texts.
+async fn items_of(ann: &Client, number: u32) -> Vec<(String, usize)> {
+    use v1::value::Kind;
+    let items = v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() };
+    let request =
+        v1::OpenNoteRequest { database: plan(), note: note(number), items: Some(items), ..Default::default() };
+    let found = ann.notes().open_note(request).await.expect("ann may read").into_inner();
+    let shown = |item: v1::Item| match item.value.and_then(|value| value.kind) {
+        Some(Kind::Text(text) | Kind::RichText(text)) => (item.name, text.len()),
+        _ => (item.name, 0),
+    };
+    // The history of the editors is not of interest.
+    let is_plain = |(name, _): &(String, usize)| !name.starts_with("$UpdatedBy") && !name.starts_with("$Revisions");
+    found.items.into_iter().map(shown).filter(is_plain).collect()
+}
+
+fn pairs(items: &[(&str, usize)]) -> Vec<(String, usize)> {
+    items.iter().map(|(name, length)| ((*name).to_owned(), *length)).collect()
+}
+
+#[tokio::test]
+async fn note_is_changed_in_several_jobs() {
+    let items = check_divided!("Notes/UpdateNote", |server, ann, bob| {
+        let number = create_long_document(&ann).await;
+        let request = v1::UpdateNoteRequest {
+            database: plan(),
+            note: note(number),
+            expected_sequence: 1,
+            items: vec![text("Subject", "second"), rich("Other", &"z".repeat(200_000))],
+            remove: vec!["MORE".to_owned()],
+            ..Default::default()
+        };
+        let saved = ann.notes().update_note(request).await.expect("ann may").into_inner();
+        assert_eq!((saved.note_id, saved.sequence), (number, 2), "it is saved once");
+        items_of(&ann, number).await
+    });
+    let expected = [("Subject", 6), ("Body", 100_000), ("Body", 1), ("Body", 99_998), ("Other", 200_000)];
+    assert_eq!(items, pairs(&expected));
+}
+
+#[tokio::test]
+async fn all_items_are_replaced_in_several_jobs() {
+    let items = check_divided!("Notes/UpdateNote", |server, ann, bob| {
+        let number = create_long_document(&ann).await;
+        let items = vec![text("Subject", "second"), rich("Body", "new")];
+        let request = v1::UpdateNoteRequest {
+            database: plan(),
+            note: note(number),
+            items,
+            replace_all: true,
+            ..Default::default()
+        };
+        ann.notes().update_note(request).await.expect("ann may");
+        items_of(&ann, number).await
+    });
+    assert_eq!(items, pairs(&[("Subject", 6), ("Body", 3)]));
+}
+
+#[tokio::test]
+async fn file_is_detached_in_several_jobs() {
+    let items = check_divided!("Notes/DetachFile", |server, ann, bob| {
+        let number = create_long_document(&ann).await;
+        for file_name in ["a", "b"] {
+            assert_eq!(attach(&ann, number, file_name, b"content").await.note_id, number);
+        }
+        let request = v1::DetachFileRequest {
+            database: plan(),
+            note: note(number),
+            expected_sequence: 3,
+            file_name: "a".to_owned(),
+        };
+        let saved = ann.notes().detach_file(request).await.expect("ann may").into_inner();
+        assert_eq!((saved.note_id, saved.sequence), (number, 4), "it is saved once");
+        items_of(&ann, number).await
+    });
+    let texts = [("Body", 100_000), ("Other", 1), ("Body", 1), ("More", 100_000), ("Body", 99_998)];
+    assert_eq!(items[..2], pairs(&[("Subject", 5), ("$FILE", 0)]));
+    assert_eq!(items[2..], pairs(&texts));
+}
+
+/// Attaches a file to a document.
+async fn attach(ann: &Client, number: u32, file_name: &str, content: &[u8]) -> v1::SavedNote {
+    use v1::attach_file_request::{Header, Part as FilePart};
+    let header = Header {
+        database: plan(),
+        note: note(number),
+        file_name: file_name.to_owned(),
+        length_bytes: content.len() as u64,
+        ..Default::default()
+    };
+    let parts = [FilePart::Header(header), FilePart::Content(content.to_vec())];
+    let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
+    ann.notes().attach_file(futures_util::stream::iter(parts)).await.expect("ann may").into_inner()
+}
+
 #[tokio::test]
 async fn file_is_attached_in_several_jobs() {
-    use v1::attach_file_request::{Header, Part as FilePart};
     let content: Vec<u8> = (0..90_000_u32).map(|place| place.to_le_bytes()[0] ^ place.to_le_bytes()[1]).collect();
     for divides in [true, false] {
         let server = if divides { TestServer::dividing() } else { TestServer::new() };
         let ann = server.log_in("ann").await;
         let [number] = create_documents(&ann, 1).await[..] else { panic!("one document") };
-        let file_name = "plan.bin".to_owned();
-        let length_bytes = content.len() as u64;
-        let database = plan();
-        let header = Header { database, note: note(number), file_name, length_bytes, ..Default::default() };
-        let parts = [FilePart::Header(header.clone()), FilePart::Content(content.clone())];
-        let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
-        let saved = ann.notes().attach_file(futures_util::stream::iter(parts)).await.expect("ann may").into_inner();
+        let saved = attach(&ann, number, "plan.bin", &content).await;
         assert_eq!((saved.note_id, saved.sequence), (number, 2), "it is saved once");
         let taken = jobs(&server, "Notes/AttachFile");
         assert!(if divides { taken > 3 } else { taken == 2 }, "{taken} jobs");
-        let Header { database, note, file_name, .. } = header;
-        let request = v1::ReadAttachmentRequest { database, note, file_name, offset_bytes: 0 };
+        let file_name = "plan.bin".to_owned();
+        let request = v1::ReadAttachmentRequest { database: plan(), note: note(number), file_name, offset_bytes: 0 };
         let mut chunks = ann.notes().read_attachment(request).await.expect("ann may read").into_inner();
         let chunk = chunks.message().await.expect("it is sound").expect("the content");
-        assert!(chunk.total_bytes == length_bytes && chunk.content == content);
+        assert!(chunk.total_bytes == content.len() as u64 && chunk.content == content);
     }
 }
 
