@@ -3,6 +3,7 @@
 //! Only indexes of personal views and those of a mail file are refused. What many people use must not stop because a
 //! database is full: other shared indexes count towards the quota, and the quota stops new documents.
 
+use base::Unpaced;
 use store::TableReader;
 
 use crate::counters::Counters;
@@ -68,7 +69,7 @@ impl GrowthCheck<'_> {
         let number = self.database.number();
         let database = self.database.record();
         let mut sum: u64 = 0;
-        for info in self.database.view_list(self.reader, self.counters.design_modseq)?.iter() {
+        for info in self.database.view_list(self.reader, self.counters.design_modseq, &Unpaced)?.iter() {
             if info.index_account(&database) != *account {
                 continue;
             }
