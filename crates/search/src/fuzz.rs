@@ -25,7 +25,13 @@ pub fn read(input: &[u8]) {
         end = range.end;
         word.clear();
     }
-    let _ = html::to_text(&text);
+    let (left, right) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    let mut reader = html::HtmlReader::default();
+    let mut converted = String::new();
+    reader.push(left, &mut converted);
+    reader.push(right, &mut converted);
+    reader.finish(&mut converted);
+    assert_eq!(converted, html::to_text(&text), "pieces of a document are converted like the whole");
     for kind in FileKind::ALL {
         let found = extract::text(kind, input, None);
         assert!(found.is_none_or(|found| found.len() <= limits::ATTACHMENT_TEXT_BYTES_MAX));
