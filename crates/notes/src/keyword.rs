@@ -1,7 +1,10 @@
 //! The keywords of a database: user-defined names, numbered so that folder entries stay small.
 //!
 //! The table only grows, and a keyword number always keeps its name. Names are compared without regard to ASCII case
-//! (RFC 9051 §2.3.2) and keep the case in which they were first used.
+//! (RFC 9051 §2.3.2) and keep the case in which they were first used. A name is found in logarithmic time, because
+//! searches and changes of flags look up many names for many notes.
+
+use std::cmp::Ordering;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 
@@ -13,14 +16,18 @@ use crate::note::Keyword;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keywords {
     names: Vec<String>,
+    /// The numbers in the order of their names without regard to case. Equal names, which only a damaged table has, are
+    /// in the order of their numbers.
+    sorted: Vec<u16>,
 }
 
 impl Keywords {
     /// Returns the number of an existing keyword.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Keyword> {
-        let index = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
-        u16::try_from(index).ok().map(Keyword)
+        let is_less = |number: &u16| compare(&self.names[usize::from(*number)], name) == Ordering::Less;
+        let keyword = self.sorted.get(self.sorted.partition_point(is_less)).copied().map(Keyword)?;
+        self.name(keyword).is_some_and(|known| known.eq_ignore_ascii_case(name)).then_some(keyword)
     }
 
     /// Returns the name of a keyword by its number.
@@ -44,7 +51,7 @@ impl Keywords {
             while filled.find(&name).is_some() {
                 name.push('_');
             }
-            filled.names.push(name);
+            filled.push(name);
         }
         assert!(filled.names.starts_with(&self.names), "a keyword number always keeps its name");
         filled
@@ -61,9 +68,25 @@ impl Keywords {
         if self.names.len() >= KEYWORDS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "keywords of a database", max: KEYWORDS_PER_DATABASE_MAX });
         }
-        self.names.push(name.to_owned());
-        assert!(self.names.len() <= usize::from(u16::MAX), "a keyword number fits in two bytes");
+        self.push(name.to_owned());
         Ok((Keyword(self.names.len() as u16 - 1), true))
+    }
+
+    /// Adds a name.
+    fn push(&mut self, name: String) {
+        let is_before = |number: &u16| compare(&self.names[usize::from(*number)], &name) != Ordering::Greater;
+        let place = self.sorted.partition_point(is_before);
+        assert!(self.names.len() < usize::from(u16::MAX), "a keyword number fits in two bytes");
+        self.sorted.insert(place, self.names.len() as u16);
+        self.names.push(name);
+    }
+
+    /// Creates a table of at most [`KEYWORDS_PER_DATABASE_MAX`] names.
+    fn from_names(names: Vec<String>) -> Self {
+        assert!(names.len() <= KEYWORDS_PER_DATABASE_MAX, "a keyword number fits in two bytes");
+        let mut sorted: Vec<u16> = (0..names.len() as u16).collect();
+        sorted.sort_by(|a, b| compare(&names[usize::from(*a)], &names[usize::from(*b)]));
+        Self { names, sorted }
     }
 
     /// Returns the stored form (version 1).
@@ -88,7 +111,7 @@ impl Keywords {
             return Err(InvalidRecord);
         }
         let names = (0..count).map(|_| Ok(input.text()?.to_owned())).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { names })
+        Ok(Self::from_names(names))
     }
 
     /// Parses the readable part of a stored form that does not match its format: the names before the first invalid
@@ -107,12 +130,39 @@ impl Keywords {
     }
 }
 
+/// Compares two names without regard to ASCII case.
+fn compare(a: &str, b: &str) -> Ordering {
+    let lower_case = |byte: u8| byte.to_ascii_lowercase();
+    a.bytes().map(lower_case).cmp(b.bytes().map(lower_case))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn keywords(names: &[&str]) -> Keywords {
-        Keywords { names: names.iter().map(|name| (*name).to_owned()).collect() }
+        Keywords::from_names(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    #[test]
+    fn names_are_found_without_regard_to_case() {
+        let mut defined = Keywords::default();
+        let names: Vec<String> =
+            (0..100).map(|number| format!("{}{}", ["x", "Y", "z_"][number % 3], number * 7)).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert_eq!(defined.find(name), None);
+            assert_eq!(defined.define(name).ok(), Some((Keyword(index as u16), true)));
+            assert_eq!(defined.define(&name.to_ascii_uppercase()).ok(), Some((Keyword(index as u16), false)));
+        }
+        let decoded = Keywords::decode(&defined.encode()).expect("the table is valid");
+        assert_eq!(decoded, defined);
+        for (index, name) in names.iter().enumerate() {
+            assert_eq!(decoded.find(&name.to_ascii_lowercase()), Some(Keyword(index as u16)));
+        }
+        for name in ["", "x", "zz", "Y7"] {
+            assert_eq!(decoded.find(name), names.iter().position(|known| known == name).map(|at| Keyword(at as u16)));
+        }
+        assert_eq!(keywords(&["b", "A", "a", "B"]).find("a"), Some(Keyword(1)), "the first of equal names");
     }
 
     #[test]
