@@ -101,11 +101,33 @@ pub const SLICE_MESSAGES: usize = 4_096;
 /// Number of messages with contents that a worker reads for one command before other work gets its turn.
 pub const SLICE_CONTENTS: usize = 64;
 
+/// Work of one SEARCH, SORT or THREAD after which other work gets its turn, in bytes of text that are compared with one
+/// sought text.
+pub const SEARCH_SLICE_WORK: u64 = 32 << 20;
+
+/// Work, in the same unit, that stands for reading, decoding and folding a byte of a message.
+pub const SEARCH_DECODED_BYTE_WORK: u64 = 16;
+
+/// Work, in the same unit, that stands for a comparison of the names of header fields, or for a short text.
+pub const SEARCH_FIELD_WORK: u64 = 32;
+
 /// Number of mailboxes whose status a worker reads for one command or report before other work gets its turn.
 pub const SLICE_MAILBOXES: usize = 256;
 
+/// Number of changes of the mail file that a worker reads for one command before other work gets its turn.
+pub const SLICE_CHANGES: usize = 4_096;
+
+/// Number of expunges, or of messages with changed flags, that a worker reports before other work gets its turn.
+pub const SLICE_EXPUNGES: usize = 2_048;
+
+/// Number of transactions of other sessions whose changes a session records at once.
+pub const TRANSACTIONS_RECORDED_AT_ONCE: u64 = 16;
+
+/// Number of messages that a worker sorts for one SORT before other work gets its turn.
+pub const SLICE_SORTED_MESSAGES: usize = 16_384;
+
 /// Time that a worker works for one command before other work gets its turn. A step that cannot be divided, such as
-/// reading one message, may exceed it.
+/// reading one piece of a message, may exceed it.
 pub const SLICE_TIME: Duration = Duration::from_millis(20);
 
 /// Number of messages that one transaction of COPY, MOVE or EXPUNGE changes.
@@ -113,6 +135,13 @@ pub const MESSAGES_PER_TRANSACTION: usize = 250;
 
 /// Size of the pieces in which a larger section of a message is sent.
 pub const PIECE_BYTES: u64 = 256 << 10;
+
+/// Number of bytes of messages that a worker parses and compresses for one APPEND before other work gets its turn. A
+/// message is not divided.
+pub const SLICE_PREPARED_BYTES: usize = 1 << 20;
+
+/// Number of bytes of parts that a worker decodes for one FETCH before other work gets its turn.
+pub const FETCH_SLICE_BYTES: u64 = 2 << 20;
 
 /// Number of messages that one transaction of STORE changes.
 pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;

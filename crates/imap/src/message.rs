@@ -29,7 +29,7 @@ mod message_fixture;
 pub use attribute::{AttributeOutcome, octets, write_attribute, write_entry_attribute, write_octets_name};
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
-pub use search::{RequiredData, SearchPlan};
+pub use search::{MessageMatch, RequiredData, SearchBudget, SearchPlan};
 pub use section::Octets;
 pub use sort::MessageSorter;
 pub use thread::{Forest, Threader};

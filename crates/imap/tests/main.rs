@@ -14,6 +14,7 @@ mod memory;
 mod model;
 mod pace;
 mod search_model;
+mod search_slices;
 mod sockets;
 mod states;
 mod world;

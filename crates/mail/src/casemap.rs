@@ -8,11 +8,20 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::canonical_combining_class;
+
+/// Maximum length of the end of a piece that a [`PieceFolder`] holds back.
+const HELD_BYTES_MAX: usize = 1_024;
 
 /// Returns the form of a text that is compared.
 #[must_use]
 pub fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
+    append_folded(text, &mut folded);
+    folded
+}
+
+fn append_folded(text: &str, folded: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {
         let ascii = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
@@ -26,7 +35,52 @@ pub fn fold(text: &str) -> String {
         folded.extend(other.chars().flat_map(char::to_uppercase).nfkd().flat_map(char::to_uppercase));
         rest = after;
     }
-    folded
+}
+
+/// Folds a text that comes in pieces. The result is the same as that of [`fold`] for the whole text, unless more than
+/// 1 KiB of combining marks follow each other.
+#[derive(Debug, Clone, Default)]
+pub struct PieceFolder {
+    /// The end of the previous piece: a character to which combining marks of the next piece may belong.
+    held: String,
+}
+
+impl PieceFolder {
+    /// Appends the folded form of the next piece, except for its last characters, which the next call adds.
+    pub fn push(&mut self, piece: &str, folded: &mut String) {
+        let joined = match self.held.is_empty() {
+            true => Cow::Borrowed(piece),
+            false => Cow::Owned(std::mem::take(&mut self.held) + piece),
+        };
+        let (complete, rest) = joined.split_at(complete_length(&joined));
+        append_folded(complete, folded);
+        self.held.push_str(rest);
+    }
+
+    /// Appends the rest at the end of the text. Another text may follow.
+    pub fn finish(&mut self, folded: &mut String) {
+        append_folded(&std::mem::take(&mut self.held), folded);
+    }
+}
+
+/// Returns the length of the beginning of a text whose folded form does not depend on the text that follows.
+fn complete_length(text: &str) -> usize {
+    for (index, character) in text.char_indices().rev() {
+        if character.is_ascii() {
+            // No mark is reordered with an ASCII character.
+            return index + 1;
+        }
+        if is_starter(character) || text.len() - index > HELD_BYTES_MAX {
+            return index;
+        }
+    }
+    0
+}
+
+/// Returns `true` if the folded form of a character begins with a character that is not a combining mark. Marks are put
+/// into their canonical order only between two such characters.
+fn is_starter(character: char) -> bool {
+    character.to_uppercase().nfkd().next().is_none_or(|first| canonical_combining_class(first) == 0)
 }
 
 /// Replaces each run of white space by one space. How a field was folded into lines then makes no difference (RFC 5322
@@ -86,26 +140,25 @@ impl Needle {
     /// ignored.
     #[must_use]
     pub fn is_in_field(&self, text: &str) -> bool {
-        self.is_in_folded_field(&fold_field(text))
-    }
-
-    /// Returns `true` if the text occurs in the text of a header field that was already folded with [`fold_field`].
-    #[must_use]
-    pub fn is_in_folded_field(&self, folded: &str) -> bool {
-        self.field_finder.as_ref().unwrap_or(&self.finder).find(folded.as_bytes()).is_some()
+        self.field_finder().find(fold_field(text).as_bytes()).is_some()
     }
 
     /// Returns the folded text as it is compared with ordinary texts and as it is compared with header fields.
     #[must_use]
     pub fn folded(&self) -> [&str; 2] {
-        let field_finder = self.field_finder.as_ref().unwrap_or(&self.finder);
-        [&self.finder, field_finder].map(|finder| std::str::from_utf8(finder.needle()).unwrap_or_default())
+        [self.finder(), self.field_finder()].map(|finder| std::str::from_utf8(finder.needle()).unwrap_or_default())
     }
 
-    /// Returns `true` if the text occurs in a text that was already folded.
+    /// Returns the finder of the text in texts that were already folded with [`fold`].
     #[must_use]
-    pub fn is_in_folded(&self, folded: &str) -> bool {
-        self.finder.find(folded.as_bytes()).is_some()
+    pub fn finder(&self) -> &memmem::Finder<'static> {
+        &self.finder
+    }
+
+    /// Returns the finder of the text in header fields that were already folded with [`fold_field`].
+    #[must_use]
+    pub fn field_finder(&self) -> &memmem::Finder<'static> {
+        self.field_finder.as_ref().unwrap_or(&self.finder)
     }
 }
 
@@ -126,6 +179,43 @@ mod tests {
         }
         assert_ne!(fold("\u{e9}"), fold("e"));
         assert_eq!(fold("aBC \u{fc}"), "ABC U\u{308}");
+    }
+
+    #[test]
+    fn pieces_are_folded_like_the_whole_text() {
+        let marks = "\u{316}\u{301}\u{323}";
+        // The fourth and the fifth text begin with characters that decompose into marks.
+        for text in [
+            "plain text".to_owned(),
+            format!("a{marks}b\u{e9}{marks}\u{fc}{marks}"),
+            format!("\u{1e69}{marks}\u{d55c}\u{fb01}{marks}\u{3b1}\u{345}{marks}"),
+            format!("\u{344}{marks}\u{f73}\u{f71}x\u{f73}"),
+            format!("\u{4e2d}\u{f73}\u{344}\u{6587}\u{316}"),
+            "stra\u{df}e \u{fdfa}".to_owned(),
+        ] {
+            let characters: Vec<char> = text.chars().collect();
+            for length in 1..=characters.len() {
+                let mut folder = PieceFolder::default();
+                let mut folded = String::new();
+                for piece in characters.chunks(length) {
+                    folder.push(&piece.iter().collect::<String>(), &mut folded);
+                }
+                folder.finish(&mut folded);
+                assert_eq!(folded, fold(&text), "{text} in pieces of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn endless_combining_marks_are_not_held_back() {
+        let mut folder = PieceFolder::default();
+        let mut folded = String::new();
+        for _ in 0..100 {
+            folder.push(&"\u{301}".repeat(100), &mut folded);
+            assert!(folder.held.len() <= 2 * HELD_BYTES_MAX);
+        }
+        folder.finish(&mut folded);
+        assert_eq!(folded, "\u{301}".repeat(10_000));
     }
 
     #[test]

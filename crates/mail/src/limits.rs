@@ -153,5 +153,12 @@ pub const QUEUE_STUBS_MAX: u64 = 250;
 /// Maximum number of decoded bytes of one part that an IMAP search examines.
 pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
 
+/// Number of bytes of a part that an IMAP search decodes and compares at a time.
+pub const SEARCH_PIECE_BYTES: usize = 32 << 10;
+
+/// Number of bytes of a part that an IMAP search reads at a time. Reading less would not cost less if the part is
+/// stored as quoted-printable.
+pub const SEARCH_READ_BYTES: u64 = 1 << 20;
+
 /// Maximum number of bytes of message heads that are kept in memory, for all mail files together.
 pub const HEAD_CACHE_BYTES_MAX: usize = 32 << 20;

@@ -1,16 +1,23 @@
 //! The texts of a message that IMAP SEARCH examines (RFC 9051 §6.4.4), in the form in which they are compared.
 //!
 //! Searches in a message and the full-text index both take their texts from this module, so that they always use the
-//! same texts. The texts of the header are its decoded fields, with or without their names, and for the keys that
-//! search addresses also the addresses as ENVELOPE shows them. The texts of the body are the decoded texts of the
-//! parts, the headers of messages within it and the names of its files. HTML is included twice, as source and as
-//! displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
+//! same texts. A [`BodyTextReader`] returns those of the body in pieces. The texts of the header are its decoded
+//! fields, with or without their names, and for the keys that search addresses also the addresses as ENVELOPE shows
+//! them. The texts of the body are the decoded texts of the parts, the headers of messages within it and the names of
+//! its files. HTML is included twice, as source and as displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a
+//! part are decoded, and the character set of a longer text is guessed for each of its pieces if the part does not name
+//! it.
+//!
+//! [`SEARCH_PART_BYTES_MAX`]: crate::limits::SEARCH_PART_BYTES_MAX
 
-use crate::casemap::{fold, fold_field};
-use crate::limits::SEARCH_PART_BYTES_MAX;
+mod body_text_reader;
+
+use crate::casemap::fold_field;
 use crate::mime::address::{self, AddressListEntry, Mailbox};
-use crate::mime::structure::Part;
-use crate::mime::{MimeSource, PartKind, encoded_word, header, text};
+use crate::mime::header::HeaderField;
+use crate::mime::{MimeSource, encoded_word, header};
+
+pub use body_text_reader::{BodyPiece, BodyTextReader};
 
 /// The fields that have their own IMAP search keys. The index contains the words of these fields. Other fields are full
 /// of signatures and traces: each message has hundreds of words there that occur in no other message.
@@ -23,7 +30,7 @@ pub const ADDRESS_FIELDS: [&str; 4] = ["From", "To", "Cc", "Bcc"];
 /// until it returns `true`.
 pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
-    fields.any(|field| is_right(&fold_field(&header::decode_value(field.value))))
+    fields.any(|field| is_right(&folded_value(&field)))
 }
 
 /// Returns `true` if `is_right` accepts the addresses of a field with this name. It is called for the value as written
@@ -32,23 +39,13 @@ pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -
 pub fn find_in_addresses(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
     fields.any(|field| {
-        let written = header::decode_value(field.value);
-        if is_right(&fold_field(&written)) {
-            return true;
-        }
-        let addresses = addresses_text(field.value);
-        addresses != written && is_right(&fold_field(&addresses))
+        let (written, addresses) = folded_addresses(&field);
+        is_right(&written) || addresses.is_some_and(|addresses| is_right(&addresses))
     })
 }
 
-/// Returns `true` if `is_right` accepts the text of a header field. It is called for all fields, with their names,
-/// until it returns `true`.
-pub fn find_in_header(header: &[u8], is_right: &mut dyn FnMut(&str) -> bool) -> bool {
-    header::fields(header).any(|field| is_right(&fold_field(&field_text(&field))))
-}
-
 /// Returns `true` if `is_right` accepts a text of the body. It is called for one text after another until it returns
-/// `true`. Parts are read one by one.
+/// `true`.
 ///
 /// # Errors
 ///
@@ -57,47 +54,49 @@ pub fn find_in_body<S: MimeSource + ?Sized>(
     source: &S,
     is_right: &mut dyn FnMut(&str) -> bool,
 ) -> Result<bool, S::Error> {
-    let parts = source.structure().parts();
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 && headers_match(source, part, &parts[part.parent.unwrap_or(0)], is_right)? {
+    let mut reader = BodyTextReader::default();
+    let mut piece = BodyPiece::default();
+    let mut text = String::new();
+    let mut displayed = String::new();
+    while reader.read(source, &mut piece)? {
+        text.push_str(&piece.text);
+        displayed.push_str(&piece.displayed);
+        if !piece.is_last {
+            continue;
+        }
+        if is_right(&text) || (!displayed.is_empty() && is_right(&displayed)) {
             return Ok(true);
         }
-        if part.is_text() && part_matches(source, index, part, is_right)? {
-            return Ok(true);
-        }
+        text.clear();
+        displayed.clear();
     }
     Ok(false)
 }
 
-/// Returns `true` if `is_right` accepts a header field of a message within the message, or the file name of a part.
-fn headers_match<S: MimeSource + ?Sized>(
-    source: &S,
-    part: &Part,
-    parent: &Part,
-    is_right: &mut dyn FnMut(&str) -> bool,
-) -> Result<bool, S::Error> {
-    if parent.kind == PartKind::Message {
-        let header = source.range(part.header.clone())?;
-        return Ok(header::fields(&header).any(|field| is_right(&fold(&field_text(&field)))));
-    }
-    Ok(part.content.file_name().is_some_and(|name| is_right(&fold(&name))))
+/// Returns a header field with its name, in the form in which it is compared.
+#[must_use]
+pub fn folded_field(field: &HeaderField<'_>) -> String {
+    fold_field(&field_text(field))
 }
 
-fn part_matches<S: MimeSource + ?Sized>(
-    source: &S,
-    index: usize,
-    part: &Part,
-    is_right: &mut dyn FnMut(&str) -> bool,
-) -> Result<bool, S::Error> {
-    let Some(decoded) = text::of_part(source, index, SEARCH_PART_BYTES_MAX)? else { return Ok(false) };
-    if is_right(&fold(&decoded)) {
-        return Ok(true);
-    }
-    Ok(part.is_media("text", "html") && is_right(&fold(&text::of_html(&decoded))))
+/// Returns the value of a header field, in the form in which it is compared.
+#[must_use]
+pub fn folded_value(field: &HeaderField<'_>) -> String {
+    fold_field(&header::decode_value(field.value))
+}
+
+/// Returns the value of a field with addresses, and the addresses as ENVELOPE shows them if they differ from it, in the
+/// form in which they are compared.
+#[must_use]
+pub fn folded_addresses(field: &HeaderField<'_>) -> (String, Option<String>) {
+    let written = header::decode_value(field.value);
+    let addresses = addresses_text(field.value);
+    let differs = addresses != written;
+    (fold_field(&written), differs.then(|| fold_field(&addresses)))
 }
 
 /// Returns a field in readable form: `Name: value`.
-fn field_text(field: &header::HeaderField<'_>) -> String {
+fn field_text(field: &HeaderField<'_>) -> String {
     let value = header::decode_value(field.value);
     if field.name.is_empty() { value } else { format!("{}: {value}", String::from_utf8_lossy(field.name)) }
 }

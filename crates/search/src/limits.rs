@@ -38,8 +38,8 @@ pub const SUBSTRING_WORD_BYTES_MAX: usize = 512;
 /// notes in that segment.
 pub const SUBSTRING_WORDS_MAX: usize = 4_096;
 
-/// Maximum number of characters of words examined for the pieces of one search. Pieces beyond this limit exclude no
-/// notes.
+/// Maximum number of characters of words examined for the pieces of the texts that are looked up at once. Pieces beyond
+/// this limit exclude no notes.
 pub const SUBSTRING_STEPS_MAX: usize = 20_000_000;
 
 /// Number of candidate documents of a segment up to which the documents are read instead of excluded by a scan over all

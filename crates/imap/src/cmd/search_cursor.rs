@@ -1,15 +1,16 @@
 //! The part that SEARCH, SORT and THREAD share: visiting the matching messages in slices.
 //!
 //! Sequence numbers and `$` in the keys are first replaced by UIDs. A message is opened only if its entry does not
-//! decide the match, or if the command needs its contents. A slice ends after a maximum number of entries or of opened
-//! messages, whichever comes first.
+//! decide the match, or if the command needs its contents. A slice ends after a maximum number of entries, of opened
+//! messages, of compared bytes, or after a maximum time, whichever comes first. It may end within a message.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use base::UidSet;
+use base::{Uid, UidSet};
 use mail::mailbox::MailSnapshot;
-use search::ExcludedNotes;
+use notes::FolderEntry;
+use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 
 use super::content::{MessageEntry, OpenedMessage};
 use super::fetch;
@@ -18,9 +19,9 @@ use crate::codec::ResponseWriter;
 use crate::codec::command::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
-use crate::message::SearchPlan;
+use crate::message::{MessageMatch, SearchBudget, SearchPlan};
 use crate::session::cursor::MessageCursor;
-use crate::session::selected::uids_of_ranges;
+use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::{SelectedMailbox, Session, SliceTimer};
 
@@ -28,10 +29,27 @@ use crate::session::{SelectedMailbox, Session, SliceTimer};
 pub struct SearchCursor {
     plan: SearchPlan,
     cursor: MessageCursor,
+    /// The message whose match has begun.
+    unfinished: Option<UnfinishedMatch>,
     /// Which messages are opened.
     opens: OpenPolicy,
+    /// The lookup in the full-text index, until it is complete.
+    lookup: Option<IndexLookup>,
     /// For each text of the plan, by its number, the messages that the full-text index rules out.
     excluded: Vec<ExcludedNotes>,
+}
+
+/// The texts of a search that remain to be looked up in the full-text index.
+struct IndexLookup {
+    index: Arc<FullTextIndex>,
+    texts: std::vec::IntoIter<Vec<SubstringKey>>,
+}
+
+/// The match of a message that continues in the next slice.
+struct UnfinishedMatch {
+    number: u32,
+    uid: Uid,
+    progress: MessageMatch,
 }
 
 /// Selects the messages that a search opens.
@@ -74,13 +92,11 @@ impl SearchCursor {
         let plan = SearchPlan::new(&resolve_key(key, selected, &snapshot)?, now);
         let last = selected.sequence_numbers.uid_next().saturating_sub(1);
         let known = selected.known_uids(plan.uids().cloned().unwrap_or_else(|| UidSet::from(1..=last)));
-        let excluded = if known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX {
-            find_excluded_notes(&plan, &snapshot, &full_text)
-        } else {
-            Vec::new()
-        };
+        let uses_index = known.len() > limits::SEARCH_WITHOUT_INDEX_MESSAGES_MAX;
+        let lookup = if uses_index { IndexLookup::begin(&plan, &full_text) } else { None };
         let uid_ranges = known.ranges().map(UidRange::from).collect();
-        Ok(Self { plan, cursor: MessageCursor::new(uid_ranges, &snapshot), opens, excluded })
+        let cursor = MessageCursor::new(uid_ranges, &snapshot);
+        Ok(Self { plan, cursor, unfinished: None, opens, lookup, excluded: Vec::new() })
     }
 
     /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
@@ -89,56 +105,138 @@ impl SearchCursor {
         let snapshot = file.snapshot()?;
         session.wait_for(snapshot.ticket());
         session.selected()?.record_vanished(&snapshot)?;
-        let plan = &self.plan;
-        let excluded = &self.excluded;
-        let opens = self.opens;
+        if let Some(lookup) = &mut self.lookup {
+            if !lookup.proceed(&snapshot, &mut self.excluded) {
+                return Ok(false);
+            }
+            self.lookup = None;
+        }
         let timer = SliceTimer::start(&session.context);
-        let selected = session.selected()?;
-        let mut opened = 0_usize;
+        let is_over = || timer.is_over();
+        let selected: &SelectedMailbox = session.selected()?;
+        let mut slice = SearchSlice {
+            plan: &self.plan,
+            opens: self.opens,
+            excluded: &self.excluded,
+            snapshot: &snapshot,
+            selected,
+            budget: SearchBudget::new(limits::SEARCH_SLICE_WORK, &is_over),
+            opened: 0,
+        };
+        if let Some(UnfinishedMatch { number, uid, progress }) = self.unfinished.take() {
+            // The message may have vanished since the last slice.
+            if let Some(entry) = snapshot.entry(selected.folder, uid).map_err(selected_mailbox_error)? {
+                self.unfinished = slice.examine((number, &entry), Some(progress), each)?;
+            }
+            if slice.is_full() {
+                return Ok(self.is_done());
+            }
+        }
+        let unfinished = &mut self.unfinished;
         self.cursor.visit(selected, &snapshot, limits::SLICE_MESSAGES, &mut |number, entry| {
-            let facts = MessageEntry { entry: &entry, snapshot: &snapshot, selected, excluded };
-            let decided = plan.decide(&facts);
-            let opens_it = decided.is_none() || (decided == Some(true) && opens == OpenPolicy::Matching);
-            let mut message = None;
-            if opens_it {
-                message = snapshot.message_of(&entry)?.map(OpenedMessage);
-                opened += 1;
-            }
-            let matches = match (decided, &message) {
-                (Some(matches), _) => matches,
-                (None, Some(message)) => plan.matches(&facts, message)?,
-                (None, None) => false,
-            };
-            if matches {
-                each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
-            }
-            let full = opened >= limits::SLICE_CONTENTS || timer.is_over();
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            *unfinished = slice.examine((number, &entry), None, each)?;
+            Ok(if slice.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        Ok(self.cursor.is_done())
+        Ok(self.is_done())
+    }
+
+    fn is_done(&self) -> bool {
+        self.cursor.is_done() && self.unfinished.is_none()
     }
 }
 
-/// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
-/// slower but its result is the same.
-fn find_excluded_notes(
-    plan: &SearchPlan,
-    snapshot: &MailSnapshot<'_>,
-    full_text: &FullTextProvider,
-) -> Vec<ExcludedNotes> {
-    let mut sought = plan.sought_texts();
-    sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
-    if sought.is_empty() {
-        return Vec::new();
+/// A slice in progress.
+struct SearchSlice<'s> {
+    plan: &'s SearchPlan,
+    opens: OpenPolicy,
+    excluded: &'s [ExcludedNotes],
+    snapshot: &'s MailSnapshot<'s>,
+    selected: &'s SelectedMailbox,
+    budget: SearchBudget<'s>,
+    /// Number of messages that were opened.
+    opened: usize,
+}
+
+impl SearchSlice<'_> {
+    /// Returns `true` if the slice should end.
+    fn is_full(&self) -> bool {
+        self.opened >= limits::SLICE_CONTENTS || self.budget.is_used_up()
     }
-    let found = full_text().and_then(|index| match index {
-        Some(index) => snapshot.messages_without(&index, &sought),
-        None => Ok(Vec::new()),
-    });
-    found.unwrap_or_else(|error| {
-        tracing::warn!(target: "imap", %error, "the full-text index cannot be used, searching the messages instead");
-        Vec::new()
-    })
+
+    /// Matches a message, and calls `each` if it matches. `progress` is its match if it has begun. Returns the match if
+    /// it has to continue in the next slice, in which case this slice is full.
+    fn examine(
+        &mut self,
+        (number, entry): (u32, &FolderEntry),
+        progress: Option<MessageMatch>,
+        each: &mut dyn FnMut(&SearchMatch<'_>),
+    ) -> Result<Option<UnfinishedMatch>> {
+        let facts = MessageEntry { entry, snapshot: self.snapshot, selected: self.selected, excluded: self.excluded };
+        let decided = if progress.is_some() { None } else { self.plan.decide(&facts) };
+        let opens_it = decided.is_none() || (decided == Some(true) && self.opens == OpenPolicy::Matching);
+        let mut message = None;
+        if opens_it {
+            message = self.snapshot.message_of(entry)?.map(OpenedMessage);
+            self.opened += 1;
+        }
+        let matches = match (decided, &message) {
+            (Some(matches), _) => matches,
+            (None, None) => false,
+            (None, Some(message)) => {
+                let mut progress = progress.unwrap_or_else(|| self.plan.begin_match(&facts));
+                match self.plan.continue_match((&facts, message), &mut progress, &mut self.budget)? {
+                    Some(matches) => matches,
+                    None => return Ok(Some(UnfinishedMatch { number, uid: entry.uid, progress })),
+                }
+            }
+        };
+        if matches {
+            each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
+        }
+        Ok(None)
+    }
+}
+
+impl IndexLookup {
+    /// Begins a lookup of the texts of a plan. Returns `None` if the index cannot be used: the search is then slower
+    /// but its result is the same.
+    fn begin(plan: &SearchPlan, full_text: &FullTextProvider) -> Option<Self> {
+        let mut texts = plan.sought_texts();
+        texts.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
+        if texts.is_empty() {
+            return None;
+        }
+        let index = full_text().unwrap_or_else(|error| {
+            warn(&error);
+            None
+        });
+        index.map(|index| Self { index, texts: texts.into_iter() })
+    }
+
+    /// Asks the index about the next text: which messages need not be opened for it. Returns `true` if no texts are
+    /// left.
+    fn proceed(&mut self, snapshot: &MailSnapshot<'_>, excluded: &mut Vec<ExcludedNotes>) -> bool {
+        for text in self.texts.by_ref() {
+            match snapshot.messages_without(&self.index, std::slice::from_ref(&text)) {
+                // The mail file is not indexed.
+                Ok(found) if found.is_empty() => return true,
+                Ok(found) => excluded.extend(found),
+                Err(error) => {
+                    warn(&error);
+                    excluded.clear();
+                    return true;
+                }
+            }
+            if !text.is_empty() {
+                break;
+            }
+        }
+        self.texts.as_slice().is_empty()
+    }
+}
+
+fn warn(error: &search::Error) {
+    tracing::warn!(target: "imap", %error, "the full-text index cannot be used, searching the messages instead");
 }
 
 /// Returns `true` if the key contains MODSEQ, in which case the response includes mod-sequences.

@@ -1,32 +1,36 @@
 //! SEARCH (RFC 9051 §6.4.4): decides which messages match.
 //!
 //! A [`SearchPlan`] is created once from the client's keys. [`SearchPlan::decide`] answers from the folder's entry
-//! alone if the entry is sufficient. Only otherwise the message is opened and [`SearchPlan::matches`] is called. It
-//! examines the header before the body, and the body only as far as necessary. Keys are ordered by their cost, and a
-//! key that cannot change the result is not evaluated. An index can state in advance which texts a message lacks
-//! ([`EntryData::is_known_not_to_contain`]).
+//! alone if the entry is sufficient. Only otherwise the message is opened and matched. The match examines the header
+//! before the body, and the body only as far as necessary. A key that cannot change the result is not evaluated. An
+//! index can state in advance which texts a message lacks ([`EntryData::is_known_not_to_contain`]).
+//!
+//! All texts are sought at once, in pieces of the message. So no part is read twice, no decoded text is kept, and a
+//! large message does not occupy a worker: a [`MessageMatch`] keeps the place at which [`SearchPlan::continue_match`]
+//! stopped.
 //!
 //! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
 //! message consists of the decoded text of its parts, the headers of the messages within it, and the names of its
 //! files; HTML parts are searched both as source and as visible text. TEXT additionally covers the header.
 
+mod message_match;
+mod needle_scan;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::time::Duration;
 
 use base::time::days_since_epoch;
 use base::{Timestamp, UidSet};
 use mail::casemap::Needle;
-use mail::mime::{date, header};
-use mail::search_texts::{INDEXED_FIELDS, find_in_addresses, find_in_field};
-
+use mail::search_texts::INDEXED_FIELDS;
+use memchr::memmem::Finder;
 use search::{NotePart, SubstringKey};
 
 use super::entry::{EntryData, MessageSource};
 use crate::codec::command::{AddressField, Date, MessageSet, SearchKey, SystemFlags};
-use text::SearchTexts;
+
+pub use message_match::{MessageMatch, SearchBudget};
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -34,8 +38,26 @@ const DAY_SECONDS: i64 = 86_400;
 #[derive(Debug, Clone)]
 pub struct SearchPlan {
     root: Node,
-    /// Number of keys that examine bodies.
-    body_keys: usize,
+    /// The tests that need the message, by their number.
+    tests: Vec<ContentTest>,
+    /// The header fields that tests examine.
+    fields: Vec<FieldGroup>,
+}
+
+/// A header field that tests examine, in one of two forms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FieldGroup {
+    name: String,
+    form: FieldForm,
+}
+
+/// The form in which tests examine a header field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldForm {
+    /// The text of the field.
+    Value,
+    /// The text of the field, and the addresses as ENVELOPE shows them.
+    Addresses,
 }
 
 /// The data that a plan may need.
@@ -55,7 +77,8 @@ pub enum RequiredData {
 enum Node {
     Constant(bool),
     Entry(EntryTest),
-    Content(ContentTest),
+    /// The test with this number in [`SearchPlan::tests`].
+    Content(usize),
     Not(Box<Node>),
     And(Vec<Node>),
     Or(Vec<Node>),
@@ -81,8 +104,11 @@ enum ContentTest {
     EmailId(String),
     ThreadId(String),
     Sent(Days),
-    Addresses { field: AddressField, sought: SoughtText },
-    Field { name: String, sought: SoughtText },
+    /// The text is sought in the field with this index in [`SearchPlan::fields`].
+    Field {
+        field: usize,
+        sought: SoughtText,
+    },
     Body(SoughtText),
     Text(SoughtText),
 }
@@ -122,16 +148,16 @@ impl SearchPlan {
     /// Sequence numbers and `$` must have been replaced by UIDs. A key that still contains them matches no message.
     #[must_use]
     pub fn new(key: &SearchKey, now: Timestamp) -> Self {
-        let mut root = Node::from_key(key, now);
-        root.number(&mut 0);
-        let body_keys = root.body_keys();
-        Self { root, body_keys }
+        let mut plan = Self { root: Node::Constant(false), tests: Vec::new(), fields: Vec::new() };
+        plan.root = plan.node(key, now);
+        plan.root.number(&mut plan.tests, &mut 0);
+        plan
     }
 
     /// Returns the data that the plan may need.
     #[must_use]
     pub fn needs(&self) -> RequiredData {
-        self.root.needs()
+        self.root.needs(&self.tests)
     }
 
     /// Returns the UIDs that can match, or `None` if the keys do not restrict the UIDs.
@@ -152,14 +178,62 @@ impl SearchPlan {
     /// contributes its text in the body. Fields other than [`INDEXED_FIELDS`] contribute an empty list.
     #[must_use]
     pub fn sought_texts(&self) -> Vec<Vec<SubstringKey>> {
-        let mut all = Vec::new();
-        self.root.sought_texts(&mut all);
-        all
+        let mut sought: Vec<(usize, Vec<SubstringKey>)> =
+            self.tests.iter().filter_map(|test| self.sought(test)).collect();
+        sought.sort_unstable_by_key(|(number, _)| *number);
+        sought.into_iter().map(|(_, keys)| keys).collect()
+    }
+
+    /// Returns the number of the text that a test seeks, and what an index can look up.
+    fn sought(&self, test: &ContentTest) -> Option<(usize, Vec<SubstringKey>)> {
+        match test {
+            ContentTest::Field { field, sought } => {
+                let name = &self.fields[*field].name;
+                let is_indexed = INDEXED_FIELDS.iter().any(|indexed| indexed.eq_ignore_ascii_case(name));
+                Some((sought.number, if is_indexed { vec![sought.header_substring()] } else { Vec::new() }))
+            }
+            ContentTest::Body(sought) | ContentTest::Text(sought) => {
+                Some((sought.number, vec![sought.body_substring()]))
+            }
+            ContentTest::EmailId(_) | ContentTest::ThreadId(_) | ContentTest::Sent(_) => None,
+        }
     }
 
     /// Returns `Some(true)` or `Some(false)` if the entry decides the match, or `None` if the message must be opened.
     pub fn decide(&self, entry: &impl EntryData) -> Option<bool> {
-        self.root.decide(entry)
+        self.root.evaluate(entry, &|number| self.tests[number].is_ruled_out(entry).then_some(false))
+    }
+
+    /// Begins the match of a message.
+    #[must_use]
+    pub fn begin_match(&self, entry: &impl EntryData) -> MessageMatch {
+        let results = self.tests.iter().map(|test| test.is_ruled_out(entry).then_some(false));
+        MessageMatch::new(results.collect())
+    }
+
+    /// Continues the match of a message. Returns `Some(true)` if the message matches, `Some(false)` if it does not, and
+    /// `None` if the budget is used up before this is known. At least one step is made if the budget is not used up.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the message.
+    pub fn continue_match<E: EntryData, M: MessageSource>(
+        &self,
+        (entry, message): (&E, &M),
+        progress: &mut MessageMatch,
+        budget: &mut SearchBudget<'_>,
+    ) -> Result<Option<bool>, M::Error> {
+        let mut open = Vec::new();
+        loop {
+            open.clear();
+            if let Some(matches) = self.root.collect_open(entry, progress.results(), &mut open) {
+                return Ok(Some(matches));
+            }
+            if budget.is_used_up() {
+                return Ok(None);
+            }
+            progress.step((self, &open[..]), (entry, message), budget)?;
+        }
     }
 
     /// Returns `true` if a message matches.
@@ -167,158 +241,141 @@ impl SearchPlan {
     /// # Errors
     ///
     /// Returns the errors of the message.
-    pub fn matches<M: MessageSource>(&self, entry: &impl EntryData, message: &M) -> Result<bool, M::Error> {
-        self.root.matches(entry, &mut SearchTexts::new(message, self.body_keys > 1))
+    pub fn matches<E: EntryData, M: MessageSource>(&self, entry: &E, message: &M) -> Result<bool, M::Error> {
+        let mut progress = self.begin_match(entry);
+        let is_over = || false;
+        loop {
+            let mut budget = SearchBudget::new(u64::MAX, &is_over);
+            if let Some(matches) = self.continue_match((entry, message), &mut progress, &mut budget)? {
+                return Ok(matches);
+            }
+        }
+    }
+
+    /// Returns the finder of the text that a test seeks in the body.
+    fn body_finder(&self, number: usize) -> Option<&Finder<'static>> {
+        self.tests[number].needle().map(Needle::finder)
+    }
+
+    /// Returns the finder of the text that a test seeks in header fields.
+    fn field_finder(&self, number: usize) -> Option<&Finder<'static>> {
+        self.tests[number].needle().map(Needle::field_finder)
+    }
+
+    fn node(&mut self, key: &SearchKey, now: Timestamp) -> Node {
+        let test = match key {
+            SearchKey::All | SearchKey::SaveDateSupported => return Node::Constant(true),
+            SearchKey::And(keys) => {
+                let nodes = keys.iter().map(|key| self.node(key, now)).collect();
+                return Node::And(self.in_order_of_cost(nodes));
+            }
+            SearchKey::Or(a, b) => {
+                let nodes = vec![self.node(a, now), self.node(b, now)];
+                return Node::Or(self.in_order_of_cost(nodes));
+            }
+            SearchKey::Not(key) => return Node::Not(Box::new(self.node(key, now))),
+            SearchKey::EmailId(id) => ContentTest::EmailId(id.clone()),
+            SearchKey::ThreadId(id) => ContentTest::ThreadId(id.clone()),
+            SearchKey::SentBefore(date) => ContentTest::Sent(Days::Before(day(date))),
+            SearchKey::SentOn(date) => ContentTest::Sent(Days::On(day(date))),
+            SearchKey::SentSince(date) => ContentTest::Sent(Days::Since(day(date))),
+            SearchKey::Address(field, text) => self.field_test(address_field(*field), FieldForm::Addresses, text),
+            SearchKey::Subject(text) => self.field_test("Subject", FieldForm::Value, text),
+            SearchKey::Header { name, value } => self.field_test(name, FieldForm::Value, value),
+            SearchKey::Body(text) | SearchKey::Text(text) if text.is_empty() => return Node::Constant(true),
+            SearchKey::Body(text) => ContentTest::Body(SoughtText::new(text)),
+            SearchKey::Text(text) => ContentTest::Text(SoughtText::new(text)),
+            _ => return EntryTest::from_key(key, now).map_or(Node::Constant(false), Node::Entry),
+        };
+        self.tests.push(test);
+        Node::Content(self.tests.len() - 1)
+    }
+
+    fn field_test(&mut self, name: &str, form: FieldForm, text: &str) -> ContentTest {
+        let is_same = |group: &FieldGroup| group.form == form && group.name.eq_ignore_ascii_case(name);
+        let field = self.fields.iter().position(is_same).unwrap_or(self.fields.len());
+        if field == self.fields.len() {
+            self.fields.push(FieldGroup { name: name.to_owned(), form });
+        }
+        ContentTest::Field { field, sought: SoughtText::new(text) }
+    }
+
+    /// Sorts keys that are combined in ascending order of cost.
+    fn in_order_of_cost(&self, mut nodes: Vec<Node>) -> Vec<Node> {
+        nodes.sort_by_key(|node| node.needs(&self.tests));
+        nodes
     }
 }
 
 impl Node {
-    fn from_key(key: &SearchKey, now: Timestamp) -> Self {
-        match key {
-            SearchKey::All | SearchKey::SaveDateSupported => Self::Constant(true),
-            SearchKey::And(keys) => Self::all_of(keys.iter().map(|key| Self::from_key(key, now)).collect()),
-            SearchKey::Or(a, b) => Self::any_of(vec![Self::from_key(a, now), Self::from_key(b, now)]),
-            SearchKey::Not(key) => Self::Not(Box::new(Self::from_key(key, now))),
-            SearchKey::EmailId(id) => Self::Content(ContentTest::EmailId(id.clone())),
-            SearchKey::ThreadId(id) => Self::Content(ContentTest::ThreadId(id.clone())),
-            SearchKey::SentBefore(date) => Self::sent(Days::Before(day(date))),
-            SearchKey::SentOn(date) => Self::sent(Days::On(day(date))),
-            SearchKey::SentSince(date) => Self::sent(Days::Since(day(date))),
-            SearchKey::Address(field, text) => {
-                Self::Content(ContentTest::Addresses { field: *field, sought: SoughtText::new(text) })
-            }
-            SearchKey::Subject(text) => Self::field("Subject", text),
-            SearchKey::Header { name, value } => Self::field(name, value),
-            SearchKey::Body(text) if text.is_empty() => Self::Constant(true),
-            SearchKey::Text(text) if text.is_empty() => Self::Constant(true),
-            SearchKey::Body(text) => Self::Content(ContentTest::Body(SoughtText::new(text))),
-            SearchKey::Text(text) => Self::Content(ContentTest::Text(SoughtText::new(text))),
-            _ => EntryTest::from_key(key, now).map_or(Self::Constant(false), Self::Entry),
-        }
-    }
-
-    fn sent(days: Days) -> Self {
-        Self::Content(ContentTest::Sent(days))
-    }
-
-    fn field(name: &str, text: &str) -> Self {
-        Self::Content(ContentTest::Field { name: name.to_owned(), sought: SoughtText::new(text) })
-    }
-
-    /// Combines keys that must all match, in ascending order of cost.
-    fn all_of(mut nodes: Vec<Self>) -> Self {
-        nodes.sort_by_key(Self::needs);
-        Self::And(nodes)
-    }
-
-    /// Combines keys of which one must match, in ascending order of cost.
-    fn any_of(mut nodes: Vec<Self>) -> Self {
-        nodes.sort_by_key(Self::needs);
-        Self::Or(nodes)
-    }
-
-    fn needs(&self) -> RequiredData {
+    fn needs(&self, tests: &[ContentTest]) -> RequiredData {
         match self {
             Self::Constant(_) => RequiredData::Nothing,
             Self::Entry(_) => RequiredData::Entry,
-            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => RequiredData::Body,
-            Self::Content(_) => RequiredData::Header,
-            Self::Not(node) => node.needs(),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::needs).max().unwrap_or(RequiredData::Nothing),
-        }
-    }
-
-    fn body_keys(&self) -> usize {
-        match self {
-            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => 1,
-            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => 0,
-            Self::Not(node) => node.body_keys(),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::body_keys).sum(),
+            Self::Content(number) => match tests[*number] {
+                ContentTest::Body(_) | ContentTest::Text(_) => RequiredData::Body,
+                _ => RequiredData::Header,
+            },
+            Self::Not(node) => node.needs(tests),
+            Self::And(nodes) | Self::Or(nodes) => {
+                nodes.iter().map(|node| node.needs(tests)).max().unwrap_or(RequiredData::Nothing)
+            }
         }
     }
 
     /// Assigns numbers to the sought texts.
-    fn number(&mut self, next: &mut usize) {
+    fn number(&self, tests: &mut [ContentTest], next: &mut usize) {
         match self {
-            Self::Content(
-                ContentTest::Addresses { sought, .. }
-                | ContentTest::Field { sought, .. }
-                | ContentTest::Body(sought)
-                | ContentTest::Text(sought),
-            ) => {
-                sought.number = *next;
-                *next += 1;
+            Self::Content(number) => {
+                if let Some(sought) = tests[*number].sought_mut() {
+                    sought.number = *next;
+                    *next += 1;
+                }
             }
-            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => {}
-            Self::Not(node) => node.number(next),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter_mut().for_each(|node| node.number(next)),
+            Self::Constant(_) | Self::Entry(_) => {}
+            Self::Not(node) => node.number(tests, next),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().for_each(|node| node.number(tests, next)),
         }
     }
 
-    /// Lists the sought texts in the order of their numbers.
-    fn sought_texts(&self, out: &mut Vec<Vec<SubstringKey>>) {
-        match self {
-            Self::Content(ContentTest::Addresses { sought, .. }) => out.push(vec![sought.header_substring()]),
-            Self::Content(ContentTest::Field { name, sought }) => {
-                let is_indexed = INDEXED_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
-                out.push(if is_indexed { vec![sought.header_substring()] } else { Vec::new() });
-            }
-            Self::Content(ContentTest::Body(sought) | ContentTest::Text(sought)) => {
-                out.push(vec![sought.body_substring()])
-            }
-            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => {}
-            Self::Not(node) => node.sought_texts(out),
-            Self::And(nodes) | Self::Or(nodes) => nodes.iter().for_each(|node| node.sought_texts(out)),
-        }
-    }
-
-    fn decide(&self, entry: &impl EntryData) -> Option<bool> {
+    /// Returns the result, if it is known, from the entry and the known results of the tests.
+    fn evaluate(&self, entry: &impl EntryData, result: &dyn Fn(usize) -> Option<bool>) -> Option<bool> {
         match self {
             Self::Constant(matches) => Some(*matches),
             Self::Entry(test) => Some(test.matches(entry)),
-            Self::Content(test) => test.is_ruled_out(entry).then_some(false),
-            Self::Not(node) => node.decide(entry).map(|matches| !matches),
-            Self::And(nodes) => combine_decisions(nodes, entry, false),
-            Self::Or(nodes) => combine_decisions(nodes, entry, true),
+            Self::Content(number) => result(*number),
+            Self::Not(node) => node.evaluate(entry, result).map(|matches| !matches),
+            Self::And(nodes) => combine_results(nodes, false, |node| node.evaluate(entry, result)),
+            Self::Or(nodes) => combine_results(nodes, true, |node| node.evaluate(entry, result)),
         }
     }
 
-    fn matches<M: MessageSource>(
-        &self,
-        entry: &impl EntryData,
-        texts: &mut SearchTexts<'_, M>,
-    ) -> Result<bool, M::Error> {
-        match self {
-            Self::Constant(matches) => Ok(*matches),
-            Self::Entry(test) => Ok(test.matches(entry)),
-            Self::Content(test) => test.matches(entry, texts),
-            Self::Not(node) => node.matches(entry, texts).map(|matches| !matches),
-            Self::And(nodes) => {
-                for node in nodes {
-                    if !node.matches(entry, texts)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+    /// Returns the result, if it is known. Otherwise lists the tests without a result that can change it.
+    fn collect_open(&self, entry: &impl EntryData, results: &[Option<bool>], open: &mut Vec<usize>) -> Option<bool> {
+        let start = open.len();
+        let result = match self {
+            Self::Constant(matches) => Some(*matches),
+            Self::Entry(test) => Some(test.matches(entry)),
+            Self::Content(number) => {
+                open.push(*number);
+                results[*number]
             }
-            Self::Or(nodes) => {
-                for node in nodes {
-                    if node.matches(entry, texts)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
+            Self::Not(node) => node.collect_open(entry, results, open).map(|matches| !matches),
+            Self::And(nodes) => combine_results(nodes, false, |node| node.collect_open(entry, results, open)),
+            Self::Or(nodes) => combine_results(nodes, true, |node| node.collect_open(entry, results, open)),
+        };
+        if result.is_some() {
+            open.truncate(start);
         }
+        result
     }
 }
 
-/// Combines the results that the entry decides for several keys. A single key with the result `decisive` decides the
-/// whole.
-fn combine_decisions(nodes: &[Node], entry: &impl EntryData, decisive: bool) -> Option<bool> {
+/// Combines the known results of several keys. A single key with the result `decisive` decides the whole.
+fn combine_results(nodes: &[Node], decisive: bool, mut result_of: impl FnMut(&Node) -> Option<bool>) -> Option<bool> {
     let mut all_settled = true;
     for node in nodes {
-        match node.decide(entry) {
+        match result_of(node) {
             Some(matches) if matches == decisive => return Some(decisive),
             Some(_) => {}
             None => all_settled = false,
@@ -368,41 +425,27 @@ impl EntryTest {
 }
 
 impl ContentTest {
-    fn matches<M: MessageSource>(
-        &self,
-        entry: &impl EntryData,
-        texts: &mut SearchTexts<'_, M>,
-    ) -> Result<bool, M::Error> {
-        let message = texts.message;
-        Ok(match self {
-            _ if self.is_ruled_out(entry) => false,
-            Self::EmailId(id) => message.email_id()? == *id,
-            Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
-            Self::Sent(days) => header::first(message.header(), "Date")
-                .and_then(date::HeaderDate::parse)
-                .is_some_and(|date| days.contains_day(date.local_day())),
-            Self::Addresses { field, sought: SoughtText { needle, .. } } => {
-                let name = address_field(*field);
-                find_in_addresses(message.header(), name, &mut |text| needle.is_in_folded_field(text))
-            }
-            Self::Field { name, sought: SoughtText { needle, .. } } => {
-                find_in_field(message.header(), name, &mut |text| needle.is_in_folded_field(text))
-            }
-            Self::Body(SoughtText { needle, .. }) => texts.body_contains(needle)?,
-            Self::Text(SoughtText { needle, number }) => {
-                texts.header_contains(needle)
-                    || (!entry.is_known_not_to_contain(*number) && texts.body_contains(needle)?)
-            }
-        })
-    }
-
     /// Returns `true` if the message is known not to contain the text, without opening it.
     fn is_ruled_out(&self, entry: &impl EntryData) -> bool {
         match self {
-            Self::Addresses { sought, .. } | Self::Field { sought, .. } | Self::Body(sought) => {
+            Self::Field { sought, .. } | Self::Body(sought) => {
                 !sought.needle.is_empty() && entry.is_known_not_to_contain(sought.number)
             }
             Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,
+        }
+    }
+
+    fn needle(&self) -> Option<&Needle> {
+        match self {
+            Self::Field { sought, .. } | Self::Body(sought) | Self::Text(sought) => Some(&sought.needle),
+            Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => None,
+        }
+    }
+
+    fn sought_mut(&mut self) -> Option<&mut SoughtText> {
+        match self {
+            Self::Field { sought, .. } | Self::Body(sought) | Self::Text(sought) => Some(sought),
+            Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => None,
         }
     }
 }

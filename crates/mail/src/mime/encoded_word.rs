@@ -50,8 +50,99 @@ pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
     }
 }
 
+/// Converts text of a named character set that comes in pieces. A text of one piece is converted as
+/// [`charset_to_unicode`] does. A missing or unknown character set is guessed for each piece.
+#[derive(Debug, Clone)]
+pub(crate) struct CharsetReader {
+    decode: Option<CharsetDecoder>,
+    /// The unit of a character set in which the end of a line is not a single byte.
+    wide: Option<WideUnits>,
+    /// The end of the previous piece, which may be a part of a character.
+    held: Vec<u8>,
+}
+
+/// The order of bytes in units of 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WideUnits {
+    /// A byte order mark at the start of the text may determine the order.
+    AtStart,
+    /// The order is the usual one of the character set.
+    Usual,
+    /// A byte order mark has determined that the more significant byte comes first.
+    BigEndian,
+}
+
+impl CharsetReader {
+    pub(crate) fn new(charset: Option<&[u8]>) -> Self {
+        const WIDE: [&str; 8] =
+            ["utf-16", "utf_16", "csutf16", "unicode", "csunicode", "ucs", "iso-10646-ucs", "iso_10646_ucs"];
+        let name = String::from_utf8_lossy(charset.unwrap_or_default().trim_ascii()).to_ascii_lowercase();
+        let is_wide = WIDE.iter().any(|wide| name.starts_with(*wide));
+        let has_fixed_order = ["le", "be", "fffe"].iter().any(|end| name.ends_with(*end));
+        let wide = is_wide.then_some(if has_fixed_order { WideUnits::Usual } else { WideUnits::AtStart });
+        Self { decode: decoder_of(charset), wide, held: Vec::new() }
+    }
+
+    /// Converts the next piece, except for the characters at its end that may be incomplete.
+    pub(crate) fn push(&mut self, piece: Vec<u8>) -> String {
+        let mut bytes = self.join(piece);
+        self.held = bytes.split_off(self.complete_length(&bytes));
+        self.convert(bytes)
+    }
+
+    /// Converts the last piece.
+    pub(crate) fn finish(&mut self, piece: Vec<u8>) -> String {
+        let bytes = self.join(piece);
+        self.convert(bytes)
+    }
+
+    /// Returns a piece, preceded by the end of the previous one.
+    fn join(&mut self, piece: Vec<u8>) -> Vec<u8> {
+        if self.held.is_empty() {
+            return piece;
+        }
+        let mut bytes = std::mem::take(&mut self.held);
+        bytes.extend_from_slice(&piece);
+        bytes
+    }
+
+    /// Returns the length of the beginning that consists of complete characters. If a piece in a character set of
+    /// several bytes has no line end, its last character may be lost.
+    fn complete_length(&self, bytes: &[u8]) -> usize {
+        match (self.decode, self.wide) {
+            (None, _) => match std::str::from_utf8(bytes) {
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                _ => bytes.len(),
+            },
+            (Some(_), Some(_)) => bytes.len() - bytes.len() % 2,
+            // In none of these character sets is a line end a part of another character, and it ends a shift state.
+            (Some(_), None) => memchr::memrchr(b'\n', bytes).map_or(bytes.len(), |position| position + 1),
+        }
+    }
+
+    fn convert(&mut self, mut bytes: Vec<u8>) -> String {
+        const BIG_ENDIAN_MARK: [u8; 2] = [0xfe, 0xff];
+        let Some(decode) = self.decode else { return decode_guessed(bytes) };
+        if bytes.is_empty() {
+            return String::new();
+        }
+        match self.wide {
+            Some(WideUnits::AtStart) => {
+                let is_big_endian = bytes.starts_with(&BIG_ENDIAN_MARK);
+                self.wide = Some(if is_big_endian { WideUnits::BigEndian } else { WideUnits::Usual });
+            }
+            Some(WideUnits::BigEndian) => drop(bytes.splice(0..0, BIG_ENDIAN_MARK)),
+            Some(WideUnits::Usual) | None => {}
+        }
+        decode(&bytes)
+    }
+}
+
+/// Converts text of one character set.
+type CharsetDecoder = fn(&[u8]) -> String;
+
 /// Returns the decoder of a character set. Returns `None` if the character set must be guessed.
-fn decoder_of(charset: Option<&[u8]>) -> Option<fn(&[u8]) -> String> {
+fn decoder_of(charset: Option<&[u8]>) -> Option<CharsetDecoder> {
     charset.map(<[u8]>::trim_ascii).filter(|name| !is_unicode_or_ascii(name)).and_then(charset_decoder)
 }
 
@@ -238,5 +329,34 @@ mod tests {
     fn unknown_charset_is_guessed() {
         check(b"=?x-nobody-knows?q?caf=C3=A9?=", "caf\u{e9}");
         check(b"=?us-ascii?q?caf=E9?=", "caf\u{e9}");
+    }
+
+    #[test]
+    fn pieces_of_text_are_converted_like_the_whole_text() {
+        let check = |charset: &[u8], bytes: &[u8], length_min: usize| {
+            let whole = charset_to_unicode(Some(charset), bytes.to_vec());
+            assert!(!whole.contains('\u{fffd}'), "{whole:?}");
+            for length in length_min..=bytes.len() {
+                let mut reader = CharsetReader::new(Some(charset));
+                let mut pieces = bytes.chunks(length).map(<[u8]>::to_vec);
+                let last = pieces.next_back().unwrap_or_default();
+                let mut found: String = pieces.map(|piece| reader.push(piece)).collect();
+                found.push_str(&reader.finish(last));
+                assert_eq!(found, whole, "{} in pieces of {length}", String::from_utf8_lossy(charset));
+            }
+        };
+        let wide =
+            |text: &str, to_bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(to_bytes).collect::<Vec<u8>>();
+        let text = "\u{e9}\u{4e2d}\u{6587}\r\nabc\n\u{fc}";
+        let marked = format!("\u{feff}{text}");
+        check(b"utf-8", format!("{text}\u{1f600}").as_bytes(), 1);
+        check(b"", b"caf\xe9", 1);
+        check(b"iso-8859-1", b"caf\xe9\n\xe9", 1);
+        check(b"utf-16", &wide(text, u16::to_le_bytes), 1);
+        check(b"utf-16", &wide(&marked, u16::to_le_bytes), 1);
+        check(b" UTF-16", &wide(&marked, u16::to_be_bytes), 1);
+        check(b"utf-16be", &wide(text, u16::to_be_bytes), 1);
+        // A piece that contains a line end is divided there, which ends the shift state.
+        check(b"iso-2022-jp", b"\x1b$B%I\x1b(B\n\x1b$B%e\x1b(B\n", 9);
     }
 }

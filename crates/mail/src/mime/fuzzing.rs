@@ -3,9 +3,15 @@
 use std::convert::Infallible;
 
 use super::skeleton::{ContentId, Segment, Skeleton, join, split};
-use super::structure::{header_end, header_end_within};
+use super::structure::{TransferEncoding, header_end, header_end_within};
+use super::transfer_encoding::{self, TransferDecoder};
 use super::{InMemoryMessage, Structure, address, date, encoded_word, header, message_header, parse, text};
+use crate::casemap::{PieceFolder, fold};
 use crate::mime::DamagedRecord;
+
+/// Maximum length of bytes of which pieces are compared with the whole. It is below the lengths at which a line of
+/// quoted-printable, or a sequence of combining marks, is divided.
+const COMPARED_BYTES_MAX: usize = 1 << 10;
 
 /// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
 pub fn check_arbitrary_bytes(data: &[u8]) {
@@ -36,6 +42,31 @@ pub fn check_arbitrary_bytes(data: &[u8]) {
         text::of_html(&String::from_utf8_lossy(data)),
     );
     check_foreign(data);
+    if data.len() <= COMPARED_BYTES_MAX {
+        check_pieces(data);
+    }
+}
+
+/// Checks that bytes and texts in pieces are decoded and folded like the whole.
+fn check_pieces(data: &[u8]) {
+    for encoding in [TransferEncoding::Base64, TransferEncoding::QuotedPrintable] {
+        let whole = transfer_encoding::decode(&encoding, data, usize::MAX);
+        let pieces = TransferDecoder::new(&encoding).map(|mut decoder| {
+            let mut decoded = Vec::new();
+            data.chunks(data.len() / 3 + 1).for_each(|piece| decoder.push(piece, &mut decoded));
+            decoder.finish(&mut decoded);
+            decoded
+        });
+        assert_eq!(pieces.as_deref(), whole.as_deref(), "pieces of a body are decoded like the whole");
+    }
+    let text = String::from_utf8_lossy(data);
+    let (left, right) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    let mut folder = PieceFolder::default();
+    let mut folded = String::new();
+    folder.push(left, &mut folded);
+    folder.push(right, &mut folded);
+    folder.finish(&mut folded);
+    assert_eq!(folded, fold(&text), "pieces of a text are folded like the whole");
 }
 
 /// Checks that all readers of headers find the same end and the same fields.

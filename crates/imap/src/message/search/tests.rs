@@ -22,10 +22,26 @@ fn matches(key: &SearchKey) -> bool {
     if let Some(decided) = plan.decide(&message.entry) {
         assert_eq!(decided, found, "{key:?}");
     }
-    // If the same key occurs twice, the texts are kept, which must not change the result.
+    assert_eq!(match_in_steps(&plan, &message).0, found, "{key:?}");
+    // A key that occurs twice must not change the result.
     let twice = SearchPlan::new(&SearchKey::Or(boxed(key.clone()), boxed(key.clone())), Timestamp::default());
     assert_eq!(twice.matches(&message.entry, &message), Ok(found), "{key:?}");
     found
+}
+
+/// Matches a message and interrupts the match after each step. Returns the number of interruptions, too.
+fn match_in_steps(plan: &SearchPlan, message: &MessageFixture<'_>) -> (bool, usize) {
+    let mut progress = plan.begin_match(&message.entry);
+    let is_over = || false;
+    let mut interruptions = 0;
+    loop {
+        let mut budget = SearchBudget::new(1, &is_over);
+        let Ok(found) = plan.continue_match((&message.entry, message), &mut progress, &mut budget);
+        if let Some(matches) = found {
+            return (matches, interruptions);
+        }
+        interruptions += 1;
+    }
 }
 
 fn check_texts(key: fn(String) -> SearchKey, found: &[&str], missing: &[&str]) {
@@ -236,6 +252,62 @@ fn each_part_is_read_once_for_many_keys() {
     let plan = SearchPlan::new(&SearchKey::And(keys), Timestamp::default());
     assert_eq!(plan.matches(&message.entry, &message), Ok(true));
     assert!(message.reads.get() <= message_parts(&message), "{} reads", message.reads.get());
+}
+
+#[test]
+fn large_parts_are_searched_in_steps() {
+    const PIECE: usize = mail::limits::SEARCH_PIECE_BYTES;
+    const PIECES: usize = 5;
+    // Each text lies across the ends of two pieces, and the last one across all of them.
+    let mut body = vec![b'.'; PIECE * PIECES];
+    for index in 1..PIECES {
+        let needle = format!("needle{index}");
+        body[PIECE * index - 3..][..needle.len()].copy_from_slice(needle.as_bytes());
+    }
+    let body = String::from_utf8(body).expect("ASCII");
+    let key = |text: &str| SearchKey::Body(text.to_owned());
+    let all: Vec<SearchKey> = (1..PIECES).map(|index| key(&format!("NEEDLE{index}"))).collect();
+    let check = |raw: &str, key: SearchKey, expected: (bool, usize)| {
+        let message = MessageFixture::parse(raw.as_bytes());
+        let plan = SearchPlan::new(&key, Timestamp::default());
+        assert_eq!(plan.matches(&message.entry, &message), Ok(expected.0));
+        assert_eq!(match_in_steps(&plan, &message), expected);
+    };
+    for media in ["text/plain", "text/html"] {
+        let raw = format!("Content-Type: {media}\r\n\r\n{body}");
+        // A text that begins in a piece is found with the piece in which it ends.
+        check(&raw, key("needle1"), (true, 1));
+        check(&raw, key("needle4"), (true, PIECES - 1));
+        check(&raw, key("needle5"), (false, PIECES + 1));
+        check(&raw, key(&body[1..]), (true, PIECES - 1));
+        check(&raw, SearchKey::And(all.clone()), (true, PIECES - 1));
+        check(&raw, SearchKey::Not(boxed(SearchKey::Or(boxed(key("none")), boxed(key("needle2"))))), (false, 2));
+        // TEXT examines the header first.
+        let both = vec![key("needle2"), SearchKey::Not(boxed(SearchKey::Text("needle1".into())))];
+        check(&raw, SearchKey::And(both), (false, 2));
+    }
+}
+
+#[test]
+fn long_headers_are_searched_in_steps() {
+    let field = format!("X-Field: {}\r\n", "x".repeat(990));
+    let fields = field.repeat(200);
+    let raw = format!("{fields}Subject: y\r\n{fields}\r\n");
+    let message = MessageFixture::parse(raw.as_bytes());
+    let check = |key: SearchKey, expected: bool, interruptions_min: usize| {
+        let plan = SearchPlan::new(&key, Timestamp::default());
+        let (found, interruptions) = match_in_steps(&plan, &message);
+        assert_eq!(found, expected, "{key:?}");
+        assert!(interruptions >= interruptions_min, "{key:?}: {interruptions}");
+    };
+    let pieces = raw.len() / (2 * mail::limits::SEARCH_PIECE_BYTES);
+    check(SearchKey::Subject("y".into()), true, pieces - 1);
+    check(SearchKey::Subject("x".into()), false, 2 * pieces);
+    check(SearchKey::Text("subject: y".into()), true, pieces - 1);
+    // Nothing is found across two fields.
+    check(SearchKey::Text("xX-Field".into()), false, 2 * pieces);
+    let many = (0..100).map(|number| SearchKey::Not(boxed(SearchKey::Text(format!("none {number}")))));
+    check(SearchKey::And(many.chain([SearchKey::Subject("Y".into())]).collect()), true, 2 * pieces);
 }
 
 fn message_parts(message: &MessageFixture<'_>) -> usize {

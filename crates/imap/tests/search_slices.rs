@@ -1,0 +1,90 @@
+//! Slices of SEARCH: how often they are interrupted so that other work gets its turn, and that their
+//! results do not depend on it.
+
+use std::sync::Arc;
+
+use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
+use imap::session::{ConnectionAction, Session};
+use wire::Peer;
+
+use crate::connection::Connection;
+use crate::world::{TestServer, deliver};
+
+/// Length of the text of a large message.
+const TEXT_BYTES: usize = 4 << 20;
+
+/// Returns a message with a large text that contains `needle` once, at its end.
+fn large_message(needle: &str) -> String {
+    let line = "Lorem ipsum dolor sit amet, consetetur sadipscing elitr.\r\n";
+    format!("Subject: large\r\n\r\n{}{needle}\r\n", line.repeat(TEXT_BYTES / line.len()))
+}
+
+/// Sends a command in INBOX and returns its response, and the number of slices after the first one.
+fn ask(world: &TestServer, command: &str) -> (Vec<String>, usize) {
+    let mut connection = Connection::new(world, Peer::local());
+    connection.receive(b"a LOGIN alice secret\r\nb SELECT INBOX\r\n");
+    connection.lines.clear();
+    let before = connection.resumed;
+    connection.receive(format!("c {command}\r\n").as_bytes());
+    (connection.lines.drain(..).collect(), connection.resumed - before)
+}
+
+#[test]
+fn large_message_is_searched_in_slices() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    deliver(&file, large_message("Needle").as_bytes());
+    deliver(&file, b"Subject: small\r\n\r\nneedle\r\n");
+    let (response, slices) = ask(&world, "SEARCH BODY needle");
+    assert_eq!(response, ["* SEARCH 1 2", "c OK SEARCH completed"]);
+    assert!(slices >= 2, "{slices}");
+    // The search of a message ends with the piece that decides.
+    let (response, slices) = ask(&world, "SEARCH SUBJECT large OR SUBJECT small TEXT lorem");
+    assert_eq!((&response[0][..], slices), ("* SEARCH 1", 0));
+}
+
+#[test]
+fn many_texts_are_sought_in_more_slices() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    deliver(&file, large_message("Needle").as_bytes());
+    let (_, slices_for_one) = ask(&world, "SEARCH BODY needle");
+    let keys: Vec<String> = (0..300).map(|number| format!("NOT TEXT nowhere{number}")).collect();
+    let (response, slices) = ask(&world, &format!("SEARCH {} BODY needle", keys.join(" ")));
+    assert_eq!(response, ["* SEARCH 1", "c OK SEARCH completed"]);
+    assert!(slices >= 10 * slices_for_one, "{slices} and {slices_for_one}");
+    let (response, _) = ask(&world, &format!("SEARCH {} NOT BODY needle", keys.join(" ")));
+    assert_eq!(response, ["* SEARCH", "c OK SEARCH completed"]);
+}
+
+/// Executes a command line. Returns the action after its first slice.
+fn execute(session: &mut Session, line: &str, out: &mut ResponseWriter) -> ConnectionAction {
+    let mut decoder = CommandDecoder::new(session.mode());
+    decoder.feed(format!("c {line}\r\n").as_bytes());
+    match decoder.decode() {
+        DecodeResult::Command(verb, command) => session.execute(verb, command, out),
+        _ => panic!("{line} is a command"),
+    }
+}
+
+#[test]
+fn message_that_vanishes_while_it_is_searched_does_not_match() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    deliver(&file, large_message("needle").as_bytes());
+    deliver(&file, b"Subject: small\r\n\r\nneedle\r\n");
+    let mut session = Session::new(Arc::clone(&world.context), Peer::local());
+    let mut out = ResponseWriter::new();
+    execute(&mut session, "LOGIN alice secret", &mut out);
+    execute(&mut session, "SELECT INBOX", &mut out);
+    out.take();
+    let mut action = execute(&mut session, "UID SEARCH BODY needle", &mut out);
+    assert_eq!(action, ConnectionAction::Unfinished);
+    let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("the store works");
+    file.delete(inbox.expect("it exists").id, &base::UidSet::from(1..=1)).expect("the message is removed");
+    while action == ConnectionAction::Unfinished {
+        action = session.resume(&mut out);
+    }
+    let text = String::from_utf8(out.take()).expect("ASCII");
+    assert!(text.starts_with("* SEARCH 2\r\n* 1 EXPUNGE\r\n"), "{text}");
+}
