@@ -27,6 +27,7 @@ mod fuzzing;
 mod message_fixture;
 
 pub use attribute::{AttributeOutcome, octets, write_attribute, write_entry_attribute, write_octets_name};
+pub use binary::BinaryReader;
 pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{MessageMatch, RequiredData, SearchBudget, SearchPlan};

@@ -2,7 +2,10 @@
 //!
 //! Messages are processed in slices. Attributes that the folder's entry holds (flags, dates, sizes, mod-sequences) are
 //! written while the index is scanned. Attributes that need the message are written for one batch of messages at a
-//! time, and one transaction sets `\Seen` for the whole batch before it is written. Large sections are sent in pieces.
+//! time, and one transaction sets `\Seen` for the whole batch before it is written. A slice may end between two
+//! attributes of a message, or within a large one (`message_turn`).
+
+mod message_turn;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -18,15 +21,13 @@ use crate::codec::ResponseWriter;
 use crate::codec::command::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
-use crate::message::{self, AttributeOutcome, Octets};
 use crate::session::cursor::MessageCursor;
 use crate::session::fetch_response::{write_head, write_of_entry};
 use crate::session::selected::{selected_mailbox_error, uids_of_ranges};
 use crate::session::sequence_numbers::UidRange;
 use crate::session::updates::ReportProgress;
-use crate::session::{
-    CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SliceTimer, SlicedCommand, TaggedReply, is_full,
-};
+use crate::session::{CommandOutcome, PermittedUpdates, SelectedMailbox, Session, SlicedCommand, TaggedReply, is_full};
+use message_turn::{FetchBudget, MessageRequest, MessageTurn, WriteProgress};
 
 /// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -111,10 +112,8 @@ struct FetchJob {
     sends_flags: bool,
     /// Messages to write next. Used only if message contents are read.
     batch: VecDeque<BatchMessage>,
-    /// Unfinished section of the first message in the batch.
-    piece: Option<PartialSection>,
-    /// `true` if a part had an unknown transfer encoding.
-    unknown_encoding: bool,
+    /// The place in the response about the first message in the batch.
+    turn: MessageTurn,
 }
 
 /// A message in the batch.
@@ -123,21 +122,6 @@ struct BatchMessage {
     entry: FolderEntry,
     /// `true` if FLAGS must be sent because the command marked the message as seen.
     sends_flags: bool,
-}
-
-/// A large section that is sent in pieces.
-struct PartialSection {
-    /// Index of the attribute that the octets belong to.
-    attribute: usize,
-    octets: Octets,
-    written: u64,
-}
-
-/// Progress of writing a message.
-#[derive(PartialEq, Eq)]
-enum WriteProgress {
-    All,
-    Part,
 }
 
 impl SlicedCommand for FetchJob {
@@ -182,8 +166,7 @@ impl FetchJob {
             numbering,
             cursor,
             batch: VecDeque::new(),
-            piece: None,
-            unknown_encoding: false,
+            turn: MessageTurn::default(),
         }
     }
 
@@ -206,7 +189,7 @@ impl FetchJob {
         if !self.cursor.is_done() || !self.batch.is_empty() {
             return Ok(None);
         }
-        if self.unknown_encoding {
+        if self.turn.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
         }
         let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
@@ -245,13 +228,13 @@ impl FetchJob {
         if self.batch.is_empty() {
             self.fill_batch(session, file, snapshot)?;
         }
-        let timer = SliceTimer::start(&session.context);
+        let mut budget = FetchBudget::for_slice(session);
         while let Some(picked) = self.batch.pop_front() {
-            let written = self.write_message(session, snapshot, &picked, out)?;
+            let written = self.write_message((&mut *session, snapshot), &picked, &mut budget, out)?;
             if written == WriteProgress::Part {
                 self.batch.push_front(picked);
             }
-            if written == WriteProgress::Part || is_full(out) || timer.is_over() {
+            if written == WriteProgress::Part || is_full(out) || budget.is_used_up() {
                 break;
             }
         }
@@ -275,89 +258,39 @@ impl FetchJob {
 
     fn write_message(
         &mut self,
-        session: &mut Session,
-        snapshot: &MailSnapshot<'_>,
+        (session, snapshot): (&mut Session, &MailSnapshot<'_>),
         picked: &BatchMessage,
+        budget: &mut FetchBudget,
         out: &mut ResponseWriter,
     ) -> Result<WriteProgress> {
         let Some(message) = snapshot.message_of(&picked.entry)?.map(OpenedMessage) else {
-            // Within a literal no other data can be sent, so the connection must end.
-            return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(WriteProgress::All) };
+            if self.turn.is_within_literal() {
+                // No other data can be sent, so the connection must end.
+                return Err(Error::ContentsGone);
+            }
+            self.turn.end(out);
+            return Ok(WriteProgress::All);
         };
         let condstore = session.enabled.condstore;
-        let entry = (&*session.selected()?, snapshot, &picked.entry);
-        let start = out.len();
-        let mut next = 0;
-        let mut is_empty = self.piece.is_none();
-        if let Some(piece) = self.piece.take() {
-            next = piece.attribute + 1;
-            if self.write_piece(piece, &message, out)? == WriteProgress::Part {
-                return Ok(WriteProgress::Part);
-            }
-        } else {
-            write_head(picked.number, out);
-        }
-        for index in next..self.attributes.len() {
-            let attribute = &self.attributes[index];
-            let before = out.len();
-            if !is_empty {
-                out.space();
-            }
-            let was_empty = std::mem::take(&mut is_empty);
-            if attribute.needs_entry_only() {
-                write_of_entry(attribute, entry, out);
-                continue;
-            }
-            match message::octets(attribute, &message)? {
-                Some(octets) if octets.length() > limits::PIECE_BYTES => {
-                    message::write_octets_name(attribute, out);
-                    out.text(" {").number(octets.length()).byte(b'}').crlf();
-                    let piece = PartialSection { attribute: index, octets, written: 0 };
-                    if self.write_piece(piece, &message, out)? == WriteProgress::Part {
-                        return Ok(WriteProgress::Part);
-                    }
-                }
-                _ if message::write_attribute(attribute, &message, out)? != AttributeOutcome::Written => {
-                    self.unknown_encoding = true;
-                    out.truncate(before);
-                    is_empty = was_empty;
-                }
-                _ => {}
-            }
+        let request = MessageRequest {
+            attributes: &self.attributes,
+            number: picked.number,
+            selected: session.selected()?,
+            snapshot,
+            entry: &picked.entry,
+            message: &message,
+        };
+        if self.turn.write(&request, budget, out)? == WriteProgress::Part {
+            return Ok(WriteProgress::Part);
         }
         if picked.sends_flags {
             let also = [(FetchAttribute::Flags, true), (FetchAttribute::ModSeq, condstore)];
             for (attribute, _) in also.iter().filter(|(also, wanted)| *wanted && !self.attributes.contains(also)) {
-                if !std::mem::take(&mut is_empty) {
-                    out.space();
-                }
-                write_of_entry(attribute, entry, out);
+                self.turn.write_additional(attribute, &request, out);
             }
         }
-        if is_empty {
-            // The grammar has no FETCH response without items.
-            out.truncate(start);
-        } else {
-            out.byte(b')').crlf();
-        }
+        self.turn.end(out);
         Ok(WriteProgress::All)
-    }
-
-    /// Writes the next octets of a large section.
-    fn write_piece(
-        &mut self,
-        mut piece: PartialSection,
-        message: &OpenedMessage<'_>,
-        out: &mut ResponseWriter,
-    ) -> Result<WriteProgress> {
-        let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
-        out.literal_octets(&piece.octets.read(message, piece.written..end)?);
-        piece.written = end;
-        if end == piece.octets.length() {
-            return Ok(WriteProgress::All);
-        }
-        self.piece = Some(piece);
-        Ok(WriteProgress::Part)
     }
 }
 

@@ -11,7 +11,7 @@ use super::envelope::write_envelope;
 use super::section::{Octets, write_origin, write_part_path, write_section_name};
 use super::structure::{Detail, write_body_structure};
 use crate::codec::ResponseWriter;
-use crate::codec::command::{FetchAttribute, PartPath, Partial, SectionSpec, SectionText};
+use crate::codec::command::{FetchAttribute, PartPath, SectionSpec, SectionText};
 
 /// Result of writing an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +53,20 @@ pub fn write_attribute<M: MessageSource>(
     out: &mut ResponseWriter,
 ) -> Result<AttributeOutcome, M::Error> {
     match attribute {
-        FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
-        FetchAttribute::BinarySize(part) => return write_binary_size(message, part, out),
+        FetchAttribute::Binary { part, partial, .. } => {
+            let DecodedPart::Octets(octets) = decode_binary(message, part, *partial)? else {
+                return Ok(AttributeOutcome::UnknownEncoding);
+            };
+            write_octets_name(attribute, out);
+            out.space().literal8(&octets.read(message, 0..octets.length())?);
+        }
+        FetchAttribute::BinarySize(part) => {
+            let DecodedPart::Octets(octets) = decode_binary(message, part, None)? else {
+                return Ok(AttributeOutcome::UnknownEncoding);
+            };
+            write_octets_name(attribute, out);
+            out.space().number(octets.length());
+        }
         FetchAttribute::Body => write_body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
         FetchAttribute::BodyStructure => {
             out.raw(b"BODYSTRUCTURE ");
@@ -139,9 +151,20 @@ pub fn octets<M: MessageSource>(attribute: &FetchAttribute, message: &M) -> Resu
     Octets::of_section(message, &section).map(Some)
 }
 
-/// Appends the name under which a response returns an attribute that consists of octets.
+/// Appends the name under which a response returns an attribute that consists of octets, or the size of a part.
 pub fn write_octets_name(attribute: &FetchAttribute, out: &mut ResponseWriter) {
     match attribute {
+        FetchAttribute::Binary { part, partial, .. } => {
+            out.raw(b"BINARY[");
+            write_part_path(part, out);
+            out.byte(b']');
+            write_origin(*partial, out);
+        }
+        FetchAttribute::BinarySize(part) => {
+            out.raw(b"BINARY.SIZE[");
+            write_part_path(part, out);
+            out.byte(b']');
+        }
         FetchAttribute::BodySection { section, partial, .. } => write_section_name(section, *partial, out),
         FetchAttribute::Rfc822 => {
             out.raw(b"RFC822");
@@ -156,42 +179,11 @@ pub fn write_octets_name(attribute: &FetchAttribute, out: &mut ResponseWriter) {
     }
 }
 
-fn write_binary<M: MessageSource>(
-    message: &M,
-    part: &PartPath,
-    partial: Option<Partial>,
-    out: &mut ResponseWriter,
-) -> Result<AttributeOutcome, M::Error> {
-    let DecodedPart::Octets(octets) = decode_binary(message, part, partial)? else {
-        return Ok(AttributeOutcome::UnknownEncoding);
-    };
-    out.raw(b"BINARY[");
-    write_part_path(part, out);
-    out.byte(b']');
-    write_origin(partial, out);
-    let bytes = octets.read(message, 0..octets.length())?;
-    out.space().literal8(&bytes);
-    Ok(AttributeOutcome::Written)
-}
-
-fn write_binary_size<M: MessageSource>(
-    message: &M,
-    part: &PartPath,
-    out: &mut ResponseWriter,
-) -> Result<AttributeOutcome, M::Error> {
-    let DecodedPart::Octets(octets) = decode_binary(message, part, None)? else {
-        return Ok(AttributeOutcome::UnknownEncoding);
-    };
-    out.raw(b"BINARY.SIZE[");
-    write_part_path(part, out);
-    out.raw(b"] ").number(octets.length());
-    Ok(AttributeOutcome::Written)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codec::TextEncoding;
+    use crate::codec::command::Partial;
     use crate::message::message_fixture;
 
     const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";

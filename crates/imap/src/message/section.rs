@@ -114,15 +114,18 @@ impl Octets {
 
 /// Returns the wanted fields of a header unchanged, followed by an empty line.
 fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
-    let is_any = |names: &[String], name: &[u8]| names.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name));
+    let (names, selects_named) = match wanted {
+        SectionText::HeaderFields(names) => (&names[..], true),
+        SectionText::HeaderFieldsNot(names) => (&names[..], false),
+        _ => (&[][..], true),
+    };
+    // A header has any number of fields, so a field is not compared with each name.
+    let mut sorted: Vec<Vec<u8>> = names.iter().map(|name| name.to_ascii_lowercase().into_bytes()).collect();
+    sorted.sort_unstable();
     let mut selected = Vec::new();
     for field in header::fields(header) {
-        let is_wanted = match wanted {
-            SectionText::HeaderFields(names) => is_any(names, field.name),
-            SectionText::HeaderFieldsNot(names) => !is_any(names, field.name),
-            _ => false,
-        };
-        if is_wanted {
+        let is_named = sorted.binary_search(&field.name.to_ascii_lowercase()).is_ok();
+        if is_named == selects_named {
             selected.extend_from_slice(field.raw);
         }
     }
