@@ -7,6 +7,8 @@
 pub mod append;
 pub mod authenticate;
 pub mod capability;
+pub mod catch_up;
+pub mod change_scan;
 pub mod close;
 pub mod compress;
 pub mod content;
@@ -55,7 +57,8 @@ impl Session {
 
     /// Executes a command.
     pub fn execute(&mut self, verb: &'static Verb, command: Command, out: &mut ResponseWriter) -> ConnectionAction {
-        let started = self.begin_command(verb, command.tag, out).and_then(|()| start(self, command.body, out));
+        let started =
+            self.begin_command(verb, command.tag, out).and_then(|()| catch_up::start(self, command.body, out));
         self.proceed(started, out)
     }
 

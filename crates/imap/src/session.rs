@@ -210,6 +210,14 @@ impl Session {
         match self.task.take() {
             None => self.push(out),
             Some(Task::Job(mut job)) => {
+                match self.catch_up() {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.task = Some(Task::Job(job));
+                        return ConnectionAction::Unfinished;
+                    }
+                    Err(error) => return self.proceed(Err(error), out),
+                }
                 let next = match job.step(self, out) {
                     Ok(None) => {
                         self.task = Some(Task::Job(job));

@@ -4,6 +4,7 @@
 //! debug events.
 
 mod access_matrix;
+mod change_slices;
 mod connection;
 mod debug_log;
 mod dialogue;

@@ -28,6 +28,6 @@ pub use file::{
 pub use flags::{FlagChange, Flags};
 pub use head_cache::HeadText;
 pub use mail_snapshot::{
-    ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChanges, SpecialUse, canonical_name,
+    ChangedMessage, Folder, FolderStatus, MailSnapshot, MailboxChangePage, MailboxChanges, SpecialUse, canonical_name,
 };
 pub use message::Message;

@@ -10,13 +10,13 @@ mod message_turn;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use base::{Modseq, UidSet};
-use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot, MailboxChanges};
+use base::{Modseq, UidSet, ViewId};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot};
 use notes::{FolderEntry, Marks};
 
+use super::change_scan::{ChangeScan, MissingScan, write_vanished};
 use super::content::OpenedMessage;
 use super::copy::permitted_updates;
-use super::select;
 use crate::codec::ResponseWriter;
 use crate::codec::command::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
@@ -42,17 +42,17 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         session.enable_condstore(&snapshot, out)?;
     }
     synchronize(session, &snapshot, fetch.numbering, out)?;
-    let mut uid_ranges = session.selected()?.resolve(&snapshot, &fetch.set, fetch.numbering)?;
+    let uid_ranges = session.selected()?.resolve(&snapshot, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
-        let selected = session.selected()?;
-        let changes = snapshot.changes(selected.folder, Modseq(since)).map_err(selected_mailbox_error)?;
-        if fetch.vanished {
-            write_vanished(selected, &snapshot, (&fetch.set, &changes), out)?;
-        }
-        let meant = uids_of_ranges(uid_ranges);
-        let changed = changes.changed.iter().map(|message| message.uid.0);
-        let uids: UidSet = changed.filter(|uid| meant.contains(*uid)).collect();
-        uid_ranges = uids.ranges().map(UidRange::from).collect();
+        let job = ChangedSinceJob {
+            scan: ChangeScan::new(&snapshot, Modseq(since)),
+            meant: uids_of_ranges(uid_ranges),
+            uids: fetch.vanished.then(|| possibly_vanished(session.selected.as_deref(), &fetch.set)),
+            missing: None,
+            fetch: Some(fetch),
+            job: None,
+        };
+        return Ok(CommandOutcome::Job(Box::new(job)));
     }
     let mut job = FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &snapshot));
     match job.slice(session, &file, &snapshot, out)? {
@@ -75,29 +75,74 @@ pub fn synchronize(
     session.selected()?.record_vanished(snapshot)
 }
 
-/// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
-/// exists.
-fn write_vanished(
-    selected: &SelectedMailbox,
-    snapshot: &MailSnapshot<'_>,
-    (set, changes): (&MessageSet, &MailboxChanges),
-    out: &mut ResponseWriter,
-) -> Result<()> {
-    let uids = match set {
+/// Returns the UIDs of which the client wants to know whether they have vanished. `*` means the last UID ever assigned,
+/// not the last UID that still exists.
+fn possibly_vanished(selected: Option<&SelectedMailbox>, set: &MessageSet) -> UidSet {
+    let Some(selected) = selected else { return UidSet::new() };
+    match set {
         MessageSet::Numbers(numbers) => {
             selected.known_uids(numbers.resolve(selected.sequence_numbers.uid_next().saturating_sub(1)))
         }
         MessageSet::Saved => selected.saved.clone(),
-    };
-    let vanished = if changes.complete {
-        changes.vanished.intersection(&uids)
-    } else {
-        select::missing_uids(snapshot, selected, &uids)?
-    };
-    if !vanished.is_empty() {
-        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
     }
-    Ok(())
+}
+
+/// A FETCH of messages that have changed since a mod-sequence. The changes are read before the messages.
+struct ChangedSinceJob {
+    /// Taken when the changes have been read.
+    fetch: Option<FetchCommand>,
+    /// The UIDs of the requested messages.
+    meant: UidSet,
+    scan: ChangeScan,
+    /// The UIDs of which those that have vanished are reported. Taken when they have been reported.
+    uids: Option<UidSet>,
+    /// The search for vanished messages in the folder, if the change log does not contain all of them.
+    missing: Option<MissingScan>,
+    /// The FETCH of the changed messages.
+    job: Option<FetchJob>,
+}
+
+impl SlicedCommand for ChangedSinceJob {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        if let Some(job) = &mut self.job {
+            return job.step(session, out);
+        }
+        let file = session.file()?;
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
+        let selected = session.selected()?;
+        selected.record_vanished(&snapshot)?;
+        if !self.find_changes(&snapshot, selected.folder, out)? {
+            return Ok(None);
+        }
+        let Some(fetch) = self.fetch.take() else { return Ok(Some(TaggedReply::completed())) };
+        let uid_ranges = self.scan.take_changed().intersection(&self.meant).ranges().map(UidRange::from).collect();
+        let job = self.job.insert(FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &snapshot)));
+        job.slice(session, &file, &snapshot, out)
+    }
+}
+
+impl ChangedSinceJob {
+    /// Continues to read changes. Returns `true` if all have been read, and the vanished messages have been reported.
+    fn find_changes(&mut self, snapshot: &MailSnapshot<'_>, folder: ViewId, out: &mut ResponseWriter) -> Result<bool> {
+        if self.missing.is_none() {
+            if !self.scan.read(snapshot, folder).map_err(selected_mailbox_error)? {
+                return Ok(false);
+            }
+            let Some(uids) = self.uids.take() else { return Ok(true) };
+            if self.scan.is_complete {
+                write_vanished(&self.scan.take_vanished().intersection(&uids), out);
+                return Ok(true);
+            }
+            self.missing = Some(MissingScan::new(uids));
+        }
+        let Some(missing) = &mut self.missing else { return Ok(true) };
+        if !missing.read(snapshot, folder)? {
+            return Ok(false);
+        }
+        write_vanished(&missing.missing, out);
+        Ok(true)
+    }
 }
 
 /// A FETCH in progress.

@@ -1,20 +1,20 @@
 //! SELECT and EXAMINE (RFC 9051 §6.3.2) with CONDSTORE and QRESYNC (RFC 7162).
 //!
-//! Messages that vanished since the client's last visit are reported at once. Changed flags are queued for the updates
-//! that precede the tagged line, which send them in slices.
+//! For a client that resynchronizes, the changes since its last visit are read in slices. Messages that vanished are
+//! then reported at once. Changed flags are queued for the updates that precede the tagged line, which send them in
+//! slices.
 
-use std::ops::ControlFlow;
-
-use base::{Modseq, Uid, UidSet};
+use base::{Modseq, UidSet};
 use mail::mailbox::{FolderStatus, MailSnapshot};
 
+use super::change_scan::{ChangeScan, MissingScan, write_vanished};
 use crate::codec::ResponseWriter;
 use crate::codec::command::{Qresync, SelectCommand};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::selected::SelectedMailbox;
 use crate::session::sequence_numbers::FolderPositions;
-use crate::session::{CommandOutcome, Session, TaggedReply, updates};
+use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply, updates};
 
 /// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
 pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -49,13 +49,21 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
         selected.add_recent(unclaimed..uid_next);
     }
     write(session, &snapshot, (&selected, &status), out)?;
-    if let Some(qresync) = select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
-        resynchronize(&mut selected, &snapshot, qresync, out)?;
+    match select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
+        Some(qresync) => {
+            let job = ResynchronizeJob::new(selected, &snapshot, qresync.clone());
+            Ok(CommandOutcome::Job(Box::new(job)))
+        }
+        None => Ok(finish(session, selected).into()),
     }
+}
+
+/// Selects the mailbox and returns the reply.
+fn finish(session: &mut Session, selected: SelectedMailbox) -> TaggedReply {
     let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
     session.selected = Some(Box::new(selected));
     session.clear_new_messages();
-    Ok(TaggedReply::completed().with_code(code).into())
+    TaggedReply::completed().with_code(code)
 }
 
 fn write(
@@ -82,30 +90,68 @@ fn write(
     Ok(())
 }
 
-/// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
-fn resynchronize(
-    selected: &mut SelectedMailbox,
-    snapshot: &MailSnapshot<'_>,
-    qresync: &Qresync,
-    out: &mut ResponseWriter,
-) -> Result<()> {
-    let last = selected.sequence_numbers.uid_next().saturating_sub(1);
-    let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
-    let known = selected.known_uids(known);
-    let changes = snapshot.changes(selected.folder, Modseq(qresync.modseq))?;
-    let vanished = if changes.complete {
-        changes.vanished.intersection(&known)
-    } else {
-        let mut doubtful = known.clone();
-        doubtful.remove_range(0..=unchanged_until_uid(selected, snapshot, qresync)?);
-        missing_uids(snapshot, selected, &doubtful)?
-    };
-    if !vanished.is_empty() {
-        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished.ranges()).crlf();
+/// A resynchronization in progress (RFC 7162 §3.2.5).
+struct ResynchronizeJob {
+    /// The new mailbox, which is selected at the end.
+    selected: Option<SelectedMailbox>,
+    qresync: Qresync,
+    /// The UIDs that the client knows.
+    known: UidSet,
+    scan: ChangeScan,
+    /// The search for vanished messages in the folder, if the change log does not contain all of them.
+    missing: Option<MissingScan>,
+}
+
+impl SlicedCommand for ResynchronizeJob {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        let file = session.file()?;
+        let snapshot = file.snapshot()?;
+        session.wait_for(snapshot.ticket());
+        let Some(mut selected) = self.selected.take() else { return Ok(Some(TaggedReply::completed())) };
+        let Some(vanished) = self.find_vanished(&snapshot, &selected)? else {
+            self.selected = Some(selected);
+            return Ok(None);
+        };
+        write_vanished(&vanished, out);
+        selected.queue_flag_updates(self.scan.take_changed().intersection(&self.known).ranges().flatten());
+        Ok(Some(finish(session, selected)))
     }
-    let changed = changes.changed.iter().map(|message| message.uid.0);
-    selected.queue_flag_updates(changed.filter(|uid| known.contains(*uid)));
-    Ok(())
+}
+
+impl ResynchronizeJob {
+    fn new(selected: SelectedMailbox, snapshot: &MailSnapshot<'_>, qresync: Qresync) -> Self {
+        let last = selected.sequence_numbers.uid_next().saturating_sub(1);
+        let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
+        let known = selected.known_uids(known);
+        let scan = ChangeScan::new(snapshot, Modseq(qresync.modseq));
+        Self { selected: Some(selected), qresync, known, scan, missing: None }
+    }
+
+    /// Continues to read changes. Returns the messages that vanished since the client's last visit when all changes
+    /// have been read.
+    fn find_vanished(&mut self, snapshot: &MailSnapshot<'_>, selected: &SelectedMailbox) -> Result<Option<UidSet>> {
+        if self.missing.is_none() {
+            if !self.scan.read(snapshot, selected.folder)? {
+                return Ok(None);
+            }
+            if self.scan.is_complete {
+                return Ok(Some(self.scan.take_vanished().intersection(&self.known)));
+            }
+        }
+        let mut missing = match self.missing.take() {
+            Some(missing) => missing,
+            None => {
+                let mut doubtful = self.known.clone();
+                doubtful.remove_range(0..=unchanged_until_uid(selected, snapshot, &self.qresync)?);
+                MissingScan::new(doubtful)
+            }
+        };
+        if missing.read(snapshot, selected.folder)? {
+            return Ok(Some(missing.missing));
+        }
+        self.missing = Some(missing);
+        Ok(None)
+    }
 }
 
 /// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
@@ -113,37 +159,18 @@ fn resynchronize(
 fn unchanged_until_uid(selected: &SelectedMailbox, snapshot: &MailSnapshot<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
-    let mut sure = 0;
-    for (number, uid) in numbers.numbers_in_order(count_max).zip(uids.numbers_in_order(count_max)) {
-        let Some(index) = number.checked_sub(1) else { continue };
-        if selected.folder_in(snapshot).uid_at(index)? != Some(uid) {
-            break;
+    let pairs: Vec<(u32, u32)> = numbers.numbers_in_order(count_max).zip(uids.numbers_in_order(count_max)).collect();
+    // Messages only vanish. So if a number still has its UID, this also holds for the numbers before it.
+    let mut low = 0;
+    let mut high = pairs.len();
+    while low < high {
+        let middle = low.midpoint(high);
+        let (number, uid) = pairs[middle];
+        if selected.folder_in(snapshot).uid_at(number.saturating_sub(1))? == Some(uid) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        sure = sure.max(uid);
     }
-    Ok(sure)
-}
-
-/// Returns the UIDs in a set that belong to no message.
-pub fn missing_uids(snapshot: &MailSnapshot<'_>, selected: &SelectedMailbox, uids: &UidSet) -> Result<UidSet> {
-    let mut missing = UidSet::new();
-    for range in uids.ranges() {
-        let mut expected = u64::from(*range.start());
-        let mut gap_before = |uid: u64| {
-            if uid > expected {
-                missing.insert_range(saturate_to_u32(expected)..=saturate_to_u32(uid - 1));
-            }
-            expected = uid + 1;
-        };
-        snapshot.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
-            gap_before(u64::from(entry.uid.0));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        gap_before(u64::from(*range.end()) + 1);
-    }
-    Ok(missing)
-}
-
-fn saturate_to_u32(uid: u64) -> u32 {
-    u32::try_from(uid).unwrap_or(u32::MAX)
+    Ok(pairs[..low].iter().map(|(_, uid)| *uid).max().unwrap_or(0))
 }

@@ -49,6 +49,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWrite
         unreported: Vec::new(),
         modseq: Modseq(0),
         modified: UidSet::new(),
+        modified_numbers: UidSet::new(),
     };
     job.change_batch(session, snapshot)?;
     Ok(CommandOutcome::Job(Box::new(job)))
@@ -65,8 +66,10 @@ struct StoreJob {
     unreported: Vec<u32>,
     /// The mod-sequence of these messages, unless another session has changed them since.
     modseq: Modseq,
-    /// UIDs of the messages that failed UNCHANGEDSINCE.
+    /// UIDs of the messages that failed UNCHANGEDSINCE. If the client numbers by sequence, they are replaced by
+    /// `modified_numbers` in the end.
     modified: UidSet,
+    modified_numbers: UidSet,
 }
 
 impl SlicedCommand for StoreJob {
@@ -81,12 +84,15 @@ impl SlicedCommand for StoreJob {
         if !self.unreported.is_empty() || !self.cursor.is_done() {
             return Ok(None);
         }
-        let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
-        if self.modified.is_empty() {
-            return Ok(Some(reply));
+        if self.numbering == Numbering::Sequence && !self.number_modified(session)? {
+            return Ok(None);
         }
-        let code = self.modified_code(session)?;
-        Ok(Some(reply.with_code(code)))
+        let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
+        let modified = match self.numbering {
+            Numbering::Sequence => &self.modified_numbers,
+            Numbering::Uid => &self.modified,
+        };
+        Ok(Some(if modified.is_empty() { reply } else { reply.with_code(format!("MODIFIED {modified}")) }))
     }
 }
 
@@ -169,17 +175,22 @@ impl StoreJob {
         Ok(())
     }
 
-    fn modified_code(&self, session: &mut Session) -> Result<String> {
-        if self.numbering == Numbering::Uid {
-            return Ok(format!("MODIFIED {}", self.modified));
+    /// Replaces the next UIDs of messages that failed UNCHANGEDSINCE by their sequence numbers. Returns `true` if none
+    /// are left.
+    fn number_modified(&mut self, session: &mut Session) -> Result<bool> {
+        if self.modified.is_empty() {
+            return Ok(true);
         }
         let file = session.file()?;
         let snapshot = file.snapshot()?;
         let selected = session.selected()?;
         selected.record_vanished(&snapshot)?;
         let place = selected.folder_in(&snapshot);
-        let uids = self.modified.ranges().flatten();
-        let numbers = uids.map(|uid| selected.sequence_numbers.number_of(&place, uid));
-        Ok(format!("MODIFIED {}", numbers.collect::<mail::Result<UidSet>>()?))
+        let uids: Vec<u32> = self.modified.ranges().flatten().take(limits::STORE_MESSAGES_PER_TRANSACTION).collect();
+        for uid in &uids {
+            self.modified_numbers.insert(selected.sequence_numbers.number_of(&place, *uid)?);
+        }
+        self.modified.remove_range(0..=uids.last().copied().unwrap_or(u32::MAX));
+        Ok(self.modified.is_empty())
     }
 }

@@ -3,14 +3,17 @@
 //! `scanned_modseq` and `reported_modseq` are mod-sequences of the mail file. Up to `scanned_modseq`, the sequence
 //! numbers contain every vanished message. Up to `reported_modseq`, the client also knows the changed flags. The
 //! session's own changes are remembered by their mod-sequence, so that they are not reported to the client that made
-//! them.
+//! them. If many transactions were committed since, their changes are recorded in slices, before anything else is done
+//! with the mailbox ([`SelectedMailbox::catch_up`]).
 
 use base::{Modseq, Uid, UidSet, ViewId};
-use mail::mailbox::{Folder, FolderStatus, MailSnapshot};
+use mail::mailbox::{ChangedMessage, Folder, FolderStatus, MailSnapshot};
+use notes::change_log::ChangeCursor;
 
 use super::sequence_numbers::{FolderPositions, SequenceNumbers, UidRange};
 use crate::codec::command::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
+use crate::limits;
 
 /// The selected mailbox of a session.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct SelectedMailbox {
     pub(super) counted: Modseq,
     /// Mod-sequences of the session's own changes after `reported_modseq`.
     pub(super) own: Vec<Modseq>,
+    /// The place in the change log up to which changes are recorded, while the session catches up.
+    catching_up: Option<ChangeCursor>,
     /// UIDs whose flags have yet to be reported to the client, in descending order.
     pub(super) unreported: Vec<u32>,
     /// Number of the mail file's keywords that the client knows.
@@ -75,6 +80,7 @@ impl SelectedMailbox {
             resync_modseq: Modseq(0),
             counted: Modseq(0),
             own: Vec::new(),
+            catching_up: None,
             unreported: Vec::new(),
             keywords_reported: 0,
             recent: UidSet::new(),
@@ -144,6 +150,44 @@ impl SelectedMailbox {
         Ok(())
     }
 
+    /// Returns `true` if so many transactions were committed since the last report that their changes are recorded in
+    /// slices.
+    #[must_use]
+    pub fn is_far_behind(&self, modseq: Modseq) -> bool {
+        let transactions = modseq.0.saturating_sub(self.reported_modseq.0);
+        self.catching_up.is_some() || transactions > limits::TRANSACTIONS_RECORDED_AT_ONCE
+    }
+
+    /// Records the next changes up to a snapshot, and queues flag changes by other sessions for reporting. Returns
+    /// `true` if the snapshot has no further changes.
+    pub fn catch_up(&mut self, snapshot: &MailSnapshot<'_>) -> Result<bool> {
+        let from = self.catching_up.take().unwrap_or(ChangeCursor::after(self.reported_modseq));
+        let page = snapshot.changes_page(self.folder, from, limits::SLICE_CHANGES).map_err(selected_mailbox_error)?;
+        self.sequence_numbers.record_vanished(page.vanished.iter().map(|message| message.uid.0));
+        self.queue_changes(&page.changed);
+        self.reported_modseq = self.reported_modseq.max(page.next.modseq);
+        self.scanned_modseq = self.scanned_modseq.max(page.next.modseq);
+        self.own.retain(|modseq| *modseq > self.reported_modseq);
+        if !page.is_last {
+            self.catching_up = Some(page.next);
+        }
+        Ok(page.is_last)
+    }
+
+    /// Queues the flags of messages that other sessions changed, as far as the client knows the messages.
+    pub(super) fn queue_changes(&mut self, changed: &[ChangedMessage]) {
+        let known = self.sequence_numbers.uid_next();
+        let is_new = |message: &&ChangedMessage| message.uid.0 < known && !self.own.contains(&message.modseq);
+        let uids: Vec<u32> = changed.iter().filter(is_new).map(|message| message.uid.0).collect();
+        self.queue_flag_updates(uids);
+    }
+
+    /// Returns the mod-sequence up to which the client has been told of all changes.
+    pub(super) fn client_modseq(&self) -> Modseq {
+        let is_reported = self.counted >= self.reported_modseq && self.unreported.is_empty();
+        if is_reported { self.reported_modseq } else { self.resync_modseq.min(self.reported_modseq) }
+    }
+
     /// Records a silent change by this session, which need not be reported to the client.
     ///
     /// If another session has changed the mail file since the client was last up to date, the change is reported
@@ -161,9 +205,10 @@ impl SelectedMailbox {
     }
 
     /// Queues the flags of messages for the next updates.
-    pub fn queue_flag_updates(&mut self, uids: impl Iterator<Item = u32>) {
+    pub fn queue_flag_updates(&mut self, uids: impl IntoIterator<Item = u32>) {
         self.unreported.extend(uids);
-        self.unreported.sort_unstable_by(|a, b| b.cmp(a));
+        // The stable sort is linear for a long sorted list with a short end.
+        self.unreported.sort_by(|a, b| b.cmp(a));
         self.unreported.dedup();
     }
 

@@ -86,7 +86,8 @@ impl SequenceNumbers {
         let known = self.vanished.len();
         self.vanished.extend(uids.into_iter().filter(|uid| *uid < self.uid_next));
         if self.vanished.len() > known {
-            self.vanished.sort_unstable();
+            // The stable sort is linear for a long sorted list with a short end.
+            self.vanished.sort();
             self.vanished.dedup();
         }
     }
@@ -151,17 +152,19 @@ impl SequenceNumbers {
         Ok(last.map(|last| UidRange { uids: first..=last, rank }))
     }
 
-    /// Forgets the vanished UIDs and calls `each` with the sequence number to report for each of them, one EXPUNGE
-    /// after the other.
+    /// Forgets the first `count_max` vanished UIDs and calls `each` with the sequence number to report for each of
+    /// them, one EXPUNGE after the other.
     pub fn report_expunged<P: FolderPositions>(
         &mut self,
         folder: &P,
+        count_max: usize,
         mut each: impl FnMut(u32),
     ) -> Result<(), P::Error> {
         // When a UID is reported, the smaller ones have already been reported, so that only the folder's own messages
         // below it count. Adjacent vanished UIDs share their rank; the next existing UID marks the end of such a group.
         let mut last = None;
-        let gone = std::mem::take(&mut self.vanished);
+        let rest = self.vanished.split_off(self.vanished.len().min(count_max));
+        let gone = std::mem::replace(&mut self.vanished, rest);
         self.count = self.count.saturating_sub(narrow(gone.len()));
         for uid in gone {
             let rank = match last {
@@ -287,9 +290,12 @@ mod tests {
         fn report_expunged(&mut self, folder: &Folder) {
             self.look();
             let client = &mut self.client;
-            ok(self.sequence_numbers.report_expunged(folder, |number| {
-                client.remove(number as usize - 1);
-            }));
+            while self.sequence_numbers.has_vanished() {
+                ok(self.sequence_numbers.report_expunged(folder, 2, |number| {
+                    client.remove(number as usize - 1);
+                }));
+                assert_eq!(self.sequence_numbers.count() as usize, client.len());
+            }
             self.report_new(folder);
         }
 

@@ -5,16 +5,18 @@
 //! messages, then flags, which use the sequence numbers that result from the previous reports. The flags of a message
 //! are never reported before the message itself.
 //!
-//! The flags of a large number of messages are reported in slices. The UIDs that remain are kept, and their flags are
-//! read from the entries when they are reported.
+//! A large number of expunges or of flags is reported in slices. The UIDs that remain are kept, and their flags are
+//! read from the entries when they are reported. Changes of many transactions are also recorded in slices
+//! ([`Session::catch_up`]), before a command begins or continues.
 
 use base::{DbNumber, Uid};
-use mail::mailbox::{ChangedMessage, MailSnapshot};
+use mail::mailbox::MailSnapshot;
 
 use super::{Session, fetch_response, is_full, selected};
 use crate::codec::command::Numbering;
 use crate::codec::{ResponseStatus, ResponseWriter};
 use crate::error::Result;
+use crate::limits;
 
 /// The updates that may be sent at the end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub enum ReportProgress {
 impl Session {
     /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
     pub(crate) fn report(&mut self, updates: PermittedUpdates, out: &mut ResponseWriter) -> Result<ReportProgress> {
+        if updates != PermittedUpdates::None && !self.catch_up()? {
+            return Ok(ReportProgress::Partial);
+        }
         if self.send_new_message_attributes(out)? == ReportProgress::Partial {
             return Ok(ReportProgress::Partial);
         }
@@ -64,6 +69,24 @@ impl Session {
         }
     }
 
+    /// Records the next changes in the selected mailbox if so many transactions were committed since the last report
+    /// that this is done in slices. Returns `true` if nothing is left to do.
+    pub(crate) fn catch_up(&mut self) -> Result<bool> {
+        if self.selected.is_none() {
+            return Ok(true);
+        }
+        let file = self.file()?;
+        let modseq = file.database().modseq();
+        let selected = self.selected()?;
+        selected.skip_own_changes(modseq);
+        if !selected.is_far_behind(modseq) {
+            return Ok(true);
+        }
+        let snapshot = file.snapshot()?;
+        self.wait_for(snapshot.ticket());
+        self.selected()?.catch_up(&snapshot)
+    }
+
     /// Reports the changes in a snapshot that the client does not know.
     pub(crate) fn report_from_snapshot(
         &mut self,
@@ -72,11 +95,13 @@ impl Session {
         out: &mut ResponseWriter,
     ) -> Result<ReportProgress> {
         self.record_changes(snapshot)?;
+        let mut expunges = ReportProgress::All;
         if updates == PermittedUpdates::All {
-            self.report_vanished(snapshot, out)?;
+            expunges = self.report_vanished(snapshot, out)?;
         }
         self.report_new_messages(snapshot, out)?;
-        self.report_flags(snapshot, out)
+        let flags = self.report_flags(snapshot, out)?;
+        Ok(if expunges == ReportProgress::All { flags } else { ReportProgress::Partial })
     }
 
     /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
@@ -97,7 +122,7 @@ impl Session {
         }
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
         let status = snapshot.status(selected.folder).map_err(selected::selected_mailbox_error)?;
-        let highest = status.highest_modseq.min(selected.reported_modseq);
+        let highest = status.highest_modseq.min(selected.client_modseq());
         out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
         Ok(())
     }
@@ -119,30 +144,30 @@ impl Session {
         let changes =
             snapshot.changes(selected.folder, selected.reported_modseq).map_err(selected::selected_mailbox_error)?;
         selected.sequence_numbers.record_vanished(changes.vanished.ranges().flatten());
-        let known = selected.sequence_numbers.uid_next();
-        let own = std::mem::take(&mut selected.own);
-        let news = |message: &&ChangedMessage| message.uid.0 < known && !own.contains(&message.modseq);
-        selected.queue_flag_updates(changes.changed.iter().filter(news).map(|message| message.uid.0));
+        selected.queue_changes(&changes.changed);
+        selected.own.clear();
         selected.scanned_modseq = changes.modseq;
         selected.reported_modseq = changes.modseq;
         Ok(())
     }
 
-    fn report_vanished(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
+    /// Reports vanished messages, until the slice is full.
+    fn report_vanished(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<ReportProgress> {
         let qresync = self.enabled.qresync;
         let selected = self.selected()?;
         if !selected.sequence_numbers.has_vanished() {
-            return Ok(());
+            return Ok(ReportProgress::All);
         }
         if qresync {
             out.untagged().text("VANISHED ").ranges(selected.sequence_numbers.take_vanished().ranges()).crlf();
-            return Ok(());
+            return Ok(ReportProgress::All);
         }
         let place = selected.folder_in(snapshot);
-        selected.sequence_numbers.report_expunged(&place, |number| {
+        selected.sequence_numbers.report_expunged(&place, limits::SLICE_EXPUNGES, |number| {
             out.untagged_number(u64::from(number), "EXPUNGE");
         })?;
-        Ok(())
+        let is_complete = !selected.sequence_numbers.has_vanished();
+        Ok(if is_complete { ReportProgress::All } else { ReportProgress::Partial })
     }
 
     fn report_new_messages(&mut self, snapshot: &MailSnapshot<'_>, out: &mut ResponseWriter) -> Result<()> {
@@ -193,8 +218,9 @@ impl Session {
         self.report_keywords(snapshot, out)?;
         // NOTIFY requires the UID (RFC 5465 §5.1).
         let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
-        while let Some(uid) = self.selected()?.unreported.pop() {
+        for _ in 0..limits::SLICE_EXPUNGES {
             let selected = self.selected()?;
+            let Some(uid) = selected.unreported.pop() else { break };
             let Some(entry) = snapshot.entry(selected.folder, Uid(uid))? else { continue };
             let number = selected.sequence_numbers.number_of(&selected.folder_in(snapshot), uid)?;
             fetch_response::write_flags(

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, UidSet, ViewId};
-use notes::change_log::NoteChange;
+use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
 use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
@@ -116,6 +116,19 @@ pub struct MailboxChanges {
     pub modseq: Modseq,
     /// `false` if the requested modseq is so old that the removals since then are no longer fully known.
     pub complete: bool,
+}
+
+/// Some of the changes in a mailbox, in the order of the change log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MailboxChangePage {
+    /// Messages that were removed, with the modseqs of their removal.
+    pub vanished: Vec<ChangedMessage>,
+    /// New and changed messages.
+    pub changed: Vec<ChangedMessage>,
+    /// The place where the next page begins.
+    pub next: ChangeCursor,
+    /// `true` if the snapshot has no further changes.
+    pub is_last: bool,
 }
 
 /// A snapshot of a mail file.
@@ -251,21 +264,39 @@ impl<'f> MailSnapshot<'f> {
         }
         let mut vanished = Vec::new();
         self.reading.changes(since, &mut |entry| {
-            let of_folder = |places: &[notes::Membership]| {
-                places.iter().find(|place| place.folder == folder).map(|place| place.uid)
-            };
-            let changed = |uid| ChangedMessage { uid, modseq: entry.modseq };
-            match &entry.change {
-                NoteChange::Changed { folders } => changes.changed.extend(of_folder(folders).map(changed)),
-                NoteChange::Deleted { folders, .. } => vanished.extend(of_folder(folders)),
-                NoteChange::Left { from, .. } if from.folder == folder => vanished.push(from.uid),
-                NoteChange::Left { .. } => {}
-            }
+            changes.changed.extend(changed_in(&entry, folder));
+            vanished.extend(vanished_from(&entry, folder));
             Ok(())
         })?;
-        changes.vanished = vanished.into_iter().collect();
+        changes.vanished = vanished.into_iter().map(|message| message.uid).collect();
         changes.changed.sort_unstable();
         Ok(changes)
+    }
+
+    /// Returns the changes in a mailbox among the next `limit` changes of the mail file.
+    ///
+    /// A caller that continues from [`MailboxChangePage::next`] misses nothing, in a later snapshot too; a message that
+    /// changed again is returned again. Whether the removals since a modseq are fully known is the result of
+    /// [`MailSnapshot::is_complete_since`].
+    pub fn changes_page(&self, folder: ViewId, from: ChangeCursor, limit: usize) -> Result<MailboxChangePage> {
+        let modseq = self.reading.modseq();
+        if self.open(folder)?.state().highest_modseq <= from.modseq {
+            let next = ChangeCursor::after(modseq.max(from.modseq));
+            return Ok(MailboxChangePage { vanished: Vec::new(), changed: Vec::new(), next, is_last: true });
+        }
+        let page = self.reading.changes_page(from, limit)?;
+        Ok(MailboxChangePage {
+            vanished: page.entries.iter().filter_map(|entry| vanished_from(entry, folder)).collect(),
+            changed: page.entries.iter().filter_map(|entry| changed_in(entry, folder)).collect(),
+            next: page.next,
+            is_last: page.next.modseq >= modseq,
+        })
+    }
+
+    /// Returns `true` if the removals after a modseq are fully known.
+    #[must_use]
+    pub fn is_complete_since(&self, since: Modseq) -> bool {
+        self.reading.is_complete_since(since)
     }
 
     /// Opens a message. Returns `None` if the note does not exist, is a deletion stub, or is hidden from the reader.
@@ -317,6 +348,23 @@ impl<'f> MailSnapshot<'f> {
             other => other.into(),
         })
     }
+}
+
+/// Returns the message of a mailbox that an entry of the change log reports as new or changed.
+fn changed_in(entry: &ChangeEntry, folder: ViewId) -> Option<ChangedMessage> {
+    let NoteChange::Changed { folders } = &entry.change else { return None };
+    let place = folders.iter().find(|place| place.folder == folder)?;
+    Some(ChangedMessage { uid: place.uid, modseq: entry.modseq })
+}
+
+/// Returns the message that an entry of the change log reports as removed from a mailbox.
+fn vanished_from(entry: &ChangeEntry, folder: ViewId) -> Option<ChangedMessage> {
+    let place = match &entry.change {
+        NoteChange::Changed { .. } => return None,
+        NoteChange::Deleted { folders, .. } => folders.iter().find(|place| place.folder == folder)?,
+        NoteChange::Left { from, .. } => Some(from).filter(|place| place.folder == folder)?,
+    };
+    Some(ChangedMessage { uid: place.uid, modseq: entry.modseq })
 }
 
 fn folder(design: &FolderDesign) -> Folder {
