@@ -32,5 +32,5 @@ pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{MessageMatch, RequiredData, SearchBudget, SearchPlan};
 pub use section::Octets;
-pub use sort::MessageSorter;
+pub use sort::{MessageSorter, SortedRecords};
 pub use thread::{Forest, Threader};

@@ -1,10 +1,12 @@
-//! Slices of SEARCH: how often they are interrupted so that other work gets its turn, and that their
+//! Slices of SEARCH and SORT: how often they are interrupted so that other work gets its turn, and that their
 //! results do not depend on it.
 
 use std::sync::Arc;
 
 use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
+use imap::limits;
 use imap::session::{ConnectionAction, Session};
+use mail::mailbox::{Flags, MailFile, NewMessage};
 use wire::Peer;
 
 use crate::connection::Connection;
@@ -27,6 +29,17 @@ fn ask(world: &TestServer, command: &str) -> (Vec<String>, usize) {
     let before = connection.resumed;
     connection.receive(format!("c {command}\r\n").as_bytes());
     (connection.lines.drain(..).collect(), connection.resumed - before)
+}
+
+/// Stores messages in INBOX.
+fn store(file: &MailFile, raws: impl IntoIterator<Item = Vec<u8>>) {
+    let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("the store works");
+    let inbox = inbox.expect("there is an inbox").id;
+    let message = |raw| NewMessage { raw, flags: Flags::none(), received: None };
+    let messages: Vec<NewMessage> = raws.into_iter().map(message).collect();
+    for messages in messages.chunks(mail::limits::APPEND_MESSAGES_MAX) {
+        file.append(inbox, messages).expect("the messages are stored");
+    }
 }
 
 #[test]
@@ -87,4 +100,22 @@ fn message_that_vanishes_while_it_is_searched_does_not_match() {
     }
     let text = String::from_utf8(out.take()).expect("ASCII");
     assert!(text.starts_with("* SEARCH 2\r\n* 1 EXPUNGE\r\n"), "{text}");
+}
+
+#[test]
+fn many_messages_are_sorted_in_slices() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    let count = limits::SLICE_SORTED_MESSAGES + 1_000;
+    let size = |number: usize| number * 7 % 11;
+    store(&file, (0..count).map(|number| format!("Subject: a\r\n\r\n{}", "x".repeat(size(number))).into_bytes()));
+    let mut expected: Vec<usize> = (0..count).collect();
+    expected.sort_by_key(|number| std::cmp::Reverse(size(*number)));
+    let expected: String = expected.iter().map(|number| format!(" {}", number + 1)).collect();
+    for command in ["SORT (REVERSE SIZE ARRIVAL) US-ASCII ALL", "UID SORT (REVERSE SIZE) US-ASCII ALL"] {
+        let (response, slices) = ask(&world, command);
+        assert_eq!(response.len(), 2, "{command}");
+        assert!(response[0] == format!("* SORT{expected}"), "{command}");
+        assert!(slices > count / limits::SLICE_MESSAGES, "{slices}");
+    }
 }

@@ -10,8 +10,12 @@ use super::search_cursor::{OpenPolicy, SearchCursor, contains_modseq};
 use crate::codec::ResponseWriter;
 use crate::codec::command::{Numbering, SortCommand};
 use crate::error::Result;
-use crate::message::{MessageSorter, sort::SortRecord};
-use crate::session::{CommandOutcome, Session, SlicedCommand, TaggedReply};
+use crate::limits;
+use crate::message::{MessageSorter, SortedRecords};
+use crate::session::{CommandOutcome, Session, SliceTimer, SlicedCommand, TaggedReply};
+
+/// Number of sorted messages after which the time is checked.
+const TIMED_MESSAGES: usize = 256;
 
 /// Begins a SORT.
 pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
@@ -31,8 +35,9 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) 
         answer,
         sorter,
         found: SearchResult::default(),
-        records: Vec::new(),
+        records: SortedRecords::default(),
         numbers: HashMap::new(),
+        sorted: None,
     })))
 }
 
@@ -42,32 +47,51 @@ struct SortJob {
     answer: SearchResponse,
     sorter: MessageSorter,
     found: SearchResult,
-    records: Vec<SortRecord>,
+    records: SortedRecords,
     /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
+    /// The sorted messages, as the client numbers them, once all matching messages have been found.
+    sorted: Option<Vec<u32>>,
 }
 
 impl SlicedCommand for SortJob {
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        if self.sorted.is_none() {
+            if !self.find(session)? {
+                return Ok(None);
+            }
+            self.answer.save(session, &self.found)?;
+            self.records.end();
+        }
+        let timer = SliceTimer::start(&session.context);
+        let sorted = self.sorted.get_or_insert_default();
+        for _ in 0..limits::SLICE_SORTED_MESSAGES {
+            let Some(uid) = self.records.next_uid() else {
+                self.answer.write_sorted(&session.tag, sorted, &self.found, out);
+                let updates = permitted_updates(self.answer.numbering);
+                return Ok(Some(TaggedReply::completed().with_updates(updates)));
+            };
+            sorted.push(self.numbers.get(&uid).copied().unwrap_or(uid));
+            if sorted.len().is_multiple_of(TIMED_MESSAGES) && timer.is_over() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl SortJob {
+    /// Finds the next matching messages. Returns `true` if there are no others.
+    fn find(&mut self, session: &mut Session) -> Result<bool> {
         let numbering = self.answer.numbering;
         let Self { matching, found, sorter, records, numbers, .. } = self;
-        let done = matching.slice(session, &mut |matched| {
+        matching.slice(session, &mut |matched| {
             found.add(matched, numbering);
             let header = matched.message.map_or(&[][..], |message| message.header());
-            records.push(sorter.record(matched.facts, header));
+            records.add(sorter.record(matched.facts, header));
             if numbering == Numbering::Sequence {
                 numbers.insert(matched.facts.entry.uid.0, matched.number);
             }
-        })?;
-        if !done {
-            return Ok(None);
-        }
-        self.answer.save(session, &self.found)?;
-        let mut sorted = self.sorter.sort(std::mem::take(&mut self.records));
-        if numbering == Numbering::Sequence {
-            sorted.iter_mut().for_each(|uid| *uid = self.numbers.get(uid).copied().unwrap_or(*uid));
-        }
-        self.answer.write_sorted(&session.tag, &sorted, &self.found, out);
-        Ok(Some(TaggedReply::completed().with_updates(permitted_updates(numbering))))
+        })
     }
 }

@@ -3,9 +3,10 @@
 //! Each message is reduced to a [`SortRecord`] with one key per criterion, and then the records are sorted. Messages
 //! with equal keys are ordered by UID, which is the order of the mailbox. Texts are compared in folded form. An address
 //! is compared by its mailbox, without the domain. If the Date field is missing or invalid, the sent date is the
-//! internal date.
+//! internal date. [`SortedRecords`] sorts many records in slices: short runs, which are merged in the end.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use base::Timestamp;
 use mail::casemap::fold;
@@ -15,6 +16,7 @@ use mail::mime::{date, encoded_word, header};
 use super::entry::EntryData;
 use super::subject::BaseSubject;
 use crate::codec::command::{SortCriterion, SortKey};
+use crate::limits::SLICE_MESSAGES;
 
 /// Criteria in executable form.
 #[derive(Debug, Clone)]
@@ -22,17 +24,67 @@ pub struct MessageSorter {
     criteria: Vec<SortCriterion>,
 }
 
-/// The sort keys of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The sort keys of a message. Records that were created by the same sorter are ordered as its criteria require.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SortRecord {
-    uid: u32,
     keys: Vec<Key>,
+    uid: u32,
+}
+
+/// A sort key. The keys of one criterion have the same direction.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Ascending(KeyValue),
+    Descending(Reverse<KeyValue>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum KeyValue {
     Number(i128),
     Text(Box<str>),
+}
+
+/// Records that are sorted in slices.
+#[derive(Debug, Default)]
+pub struct SortedRecords {
+    /// The records that were added last.
+    unsorted: Vec<SortRecord>,
+    /// Runs of sorted records, the last record first.
+    runs: Vec<Vec<SortRecord>>,
+    /// The next record of each run, with the index of the run.
+    heads: BinaryHeap<Reverse<(SortRecord, usize)>>,
+}
+
+impl SortedRecords {
+    /// Adds a record.
+    pub fn add(&mut self, record: SortRecord) {
+        self.unsorted.push(record);
+        if self.unsorted.len() >= SLICE_MESSAGES {
+            self.end_run();
+        }
+    }
+
+    /// Ends the addition of records.
+    pub fn end(&mut self) {
+        self.end_run();
+        for (index, run) in self.runs.iter_mut().enumerate() {
+            self.heads.extend(run.pop().map(|record| Reverse((record, index))));
+        }
+    }
+
+    /// Removes the first of the remaining records and returns its UID.
+    pub fn next_uid(&mut self) -> Option<u32> {
+        let Reverse((record, index)) = self.heads.pop()?;
+        let next = self.runs.get_mut(index).and_then(Vec::pop);
+        self.heads.extend(next.map(|record| Reverse((record, index))));
+        Some(record.uid)
+    }
+
+    fn end_run(&mut self) {
+        let mut run = std::mem::take(&mut self.unsorted);
+        run.sort_unstable_by(|a, b| b.cmp(a));
+        self.runs.push(run);
+    }
 }
 
 impl MessageSorter {
@@ -50,31 +102,27 @@ impl MessageSorter {
 
     /// Returns the sort keys of a message. If [`MessageSorter::needs_header`] returns `false`, the header may be empty.
     pub fn record(&self, entry: &impl EntryData, header: &[u8]) -> SortRecord {
-        let keys = self.criteria.iter().map(|criterion| key(criterion.key, entry, header)).collect();
-        SortRecord { uid: entry.uid(), keys }
+        let key = |criterion: &SortCriterion| {
+            let value = value(criterion.key, entry, header);
+            if criterion.reverse { Key::Descending(Reverse(value)) } else { Key::Ascending(value) }
+        };
+        SortRecord { keys: self.criteria.iter().map(key).collect(), uid: entry.uid() }
     }
 
     /// Sorts records and returns the UIDs in the resulting order.
     #[must_use]
     pub fn sort(&self, mut records: Vec<SortRecord>) -> Vec<u32> {
-        records.sort_unstable_by(|a, b| self.compare(a, b));
+        records.sort_unstable();
         records.into_iter().map(|record| record.uid).collect()
-    }
-
-    fn compare(&self, a: &SortRecord, b: &SortRecord) -> Ordering {
-        let keys = a.keys.iter().zip(&b.keys).zip(&self.criteria);
-        keys.map(|((a, b), criterion)| if criterion.reverse { b.cmp(a) } else { a.cmp(b) })
-            .find(|ordering| ordering.is_ne())
-            .unwrap_or_else(|| a.uid.cmp(&b.uid))
     }
 }
 
-fn key(key: SortKey, entry: &impl EntryData, header: &[u8]) -> Key {
-    let text = |text: String| Key::Text(text.into_boxed_str());
+fn value(key: SortKey, entry: &impl EntryData, header: &[u8]) -> KeyValue {
+    let text = |text: String| KeyValue::Text(text.into_boxed_str());
     match key {
-        SortKey::Arrival => Key::Number(i128::from(entry.received().0)),
-        SortKey::Date => Key::Number(i128::from(sent(header, entry.received()).0)),
-        SortKey::Size => Key::Number(i128::from(entry.size())),
+        SortKey::Arrival => KeyValue::Number(i128::from(entry.received().0)),
+        SortKey::Date => KeyValue::Number(i128::from(sent(header, entry.received()).0)),
+        SortKey::Size => KeyValue::Number(i128::from(entry.size())),
         SortKey::Subject => text(BaseSubject::extract(header::first(header, "Subject")).text),
         SortKey::From => text(local_part(header, "From")),
         SortKey::To => text(local_part(header, "To")),
@@ -130,7 +178,16 @@ mod tests {
                 header.as_bytes(),
             )
         };
-        assert_eq!(sorter.sort(headers.iter().enumerate().map(record).collect()), expected, "{criteria:?}");
+        let records: Vec<SortRecord> = headers.iter().enumerate().map(record).collect();
+        let mut merged = SortedRecords::default();
+        for record in &records {
+            merged.add(record.clone());
+            // Each record is a run of its own.
+            merged.end_run();
+        }
+        merged.end();
+        assert_eq!(std::iter::from_fn(|| merged.next_uid()).collect::<Vec<u32>>(), expected, "{criteria:?}");
+        assert_eq!(sorter.sort(records), expected, "{criteria:?}");
     }
 
     #[test]
