@@ -26,6 +26,7 @@ mod collect;
 mod content_cache;
 mod encryption;
 mod head;
+mod id;
 mod options;
 mod prepared;
 mod writer;
@@ -35,7 +36,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sync::RwLock;
-use base::{DbNumber, NoteId};
 use quick_cache::sync::Cache;
 
 pub use catalog::{BlobReport, RebuildReport};
@@ -43,6 +43,7 @@ pub use chunk::{ChunkError, decode_chunk};
 pub use collect::CollectionReport;
 pub use encryption::BlobCipher;
 pub use head::{BlobHead, decode_head};
+pub use id::{BlobId, BlobOwner};
 pub use options::BlobOptions;
 pub use prepared::PreparedBlob;
 pub use writer::BlobWriter;
@@ -53,32 +54,6 @@ use crate::error::{Error, Result};
 use crate::limits;
 use chunk::Codec;
 use content_cache::ContentCache;
-
-/// The ID of an attachment: the BLAKE3 hash of its content. With encryption the hash is keyed, so that it reveals
-/// nothing about the content.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId(pub [u8; 32]);
-
-impl std::fmt::Display for BlobId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&base::hex::lower(&self.0))
-    }
-}
-
-impl std::fmt::Debug for BlobId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BlobId({self})")
-    }
-}
-
-/// The note that uses an attachment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BlobOwner {
-    /// The database of the note.
-    pub database: DbNumber,
-    /// The note ID. Never zero.
-    pub note: NoteId,
-}
 
 /// The attachments of a store.
 pub struct Blobs {

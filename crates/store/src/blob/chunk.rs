@@ -9,7 +9,8 @@ use base::codec::{Decoder, InvalidRecord};
 use base::sync::Mutex;
 use zstd_safe::{CCtx, DCtx};
 
-use super::{BlobCipher, BlobId};
+use super::encryption::BlobCipher;
+use super::id::BlobId;
 use crate::error::Result;
 use crate::limits;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-use super::BlobId;
+use super::id::BlobId;
 
 /// The size of a chunk in the cache, as far as the cache must know it in advance.
 const TYPICAL_BYTES: usize = 8 << 10;

@@ -10,7 +10,7 @@
 use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 
-use super::BlobId;
+use super::id::BlobId;
 use crate::batch::Batch;
 use crate::engine::{Engine, Table};
 use crate::error::{Error, Result};

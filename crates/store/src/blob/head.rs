@@ -10,7 +10,7 @@ use std::fmt;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId};
 
-use super::{BlobId, BlobOwner};
+use super::id::{BlobId, BlobOwner};
 use crate::limits;
 
 /// Version written into new heads.
