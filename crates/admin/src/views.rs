@@ -150,8 +150,8 @@ mod tests {
             assert_eq!((done.data[0]["documents"].clone(), done.data[0]["rows"].clone()), (json!(1), json!(1)));
         }
         assert_eq!((listed("documents"), listed("pending_changes")), (json!(1), json!(0)));
-        let request = DbRequest::Show { path: DATABASE.to_owned() };
-        let shown = databases::execute(instance, request, &mut |_| ControlFlow::Continue(())).expect("shown").data;
+        let show = DbRequest::Show { path: DATABASE.to_owned() };
+        let shown = databases::execute(instance, show, &mut |_| ControlFlow::Continue(())).expect("shown").data;
         assert!(listed("index_bytes").as_u64().is_some_and(|bytes| bytes > 0), "{shown}");
         assert_eq!((&shown["index_bytes"], &shown["personal_index_bytes"]), (&listed("index_bytes"), &json!(0)));
         let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use imap::codec::{CommandDecoder, DecodeResult, ResponseWriter};
+use imap::codec::{DecodeResult, ResponseWriter};
 use imap::limits;
 use imap::session::{ConnectionAction, Session};
 use mail::mailbox::{Flags, MailFile, NewMessage};
@@ -72,7 +72,7 @@ fn many_texts_are_sought_in_more_slices() {
 
 /// Executes a command line. Returns the action after its first slice.
 fn execute(session: &mut Session, line: &str, out: &mut ResponseWriter) -> ConnectionAction {
-    let mut decoder = CommandDecoder::new(session.mode());
+    let mut decoder = session.decoder();
     decoder.feed(format!("c {line}\r\n").as_bytes());
     match decoder.decode() {
         DecodeResult::Command(verb, command) => session.execute(verb, command, out),
@@ -88,7 +88,9 @@ fn message_that_vanishes_while_it_is_searched_does_not_match() {
     deliver(&file, b"Subject: small\r\n\r\nneedle\r\n");
     let mut session = Session::new(Arc::clone(&world.context), Peer::local());
     let mut out = ResponseWriter::new();
-    execute(&mut session, "LOGIN alice secret", &mut out);
+    // The check of the password and the opening of the mail file are two jobs.
+    assert_eq!(execute(&mut session, "LOGIN alice secret", &mut out), ConnectionAction::Unfinished);
+    assert_eq!(session.resume(&mut out), ConnectionAction::Ready);
     execute(&mut session, "SELECT INBOX", &mut out);
     out.take();
     let mut action = execute(&mut session, "UID SEARCH BODY needle", &mut out);

@@ -190,7 +190,7 @@ mod tests {
             format!("a{marks}b\u{e9}{marks}\u{fc}{marks}"),
             format!("\u{1e69}{marks}\u{d55c}\u{fb01}{marks}\u{3b1}\u{345}{marks}"),
             format!("\u{344}{marks}\u{f73}\u{f71}x\u{f73}"),
-            format!("\u{4e2d}\u{f73}\u{344}\u{6587}\u{316}"),
+            "\u{4e2d}\u{f73}\u{344}\u{6587}\u{316}".to_owned(),
             "stra\u{df}e \u{fdfa}".to_owned(),
         ] {
             let characters: Vec<char> = text.chars().collect();

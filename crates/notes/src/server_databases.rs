@@ -168,7 +168,7 @@ impl Databases {
         Ok(found.map(|(_, path)| path.clone()))
     }
 
-    /// Follows a change of the catalog. A path of `None` stands for no database.
+    /// Records a change of the catalog. A path of `None` stands for no database.
     fn replica_change(&self, id: ReplicaId, old_path: Option<&str>, new_path: Option<&str>) {
         let mut replicas = self.replicas.lock();
         let Some(known) = &mut *replicas else { return };
