@@ -370,7 +370,7 @@ impl ListenerServices {
     /// Removes forged results that claim to be this server's.
     fn without_forged_results(&self, mut submission: Box<Submission>) -> Box<Submission> {
         let message = std::mem::take(&mut submission.message);
-        submission.message = results::replace(message, &self.rules.hostname, None);
+        submission.message = wire::run_long(message.len(), || results::replace(message, &self.rules.hostname, None));
         submission
     }
 
@@ -403,8 +403,10 @@ impl ListenerServices {
         if !spf_passed {
             submission.envelope.remove_report_parameters();
         }
-        let message = Arc::unwrap_or_clone(message);
-        submission.message = results::replace(message, &self.rules.hostname, field.as_deref());
+        submission.message = wire::run_long(message.len(), || {
+            let message = Arc::unwrap_or_clone(message);
+            results::replace(message, &self.rules.hostname, field.as_deref())
+        });
         Ok(submission)
     }
 

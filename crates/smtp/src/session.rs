@@ -581,7 +581,8 @@ impl Session {
         let recipients = transaction.recipients.len();
         let protocol = self.helo.as_ref().map_or(ReceivedProtocol::Smtp, |(_, protocol)| *protocol);
         let origin = Origin { protocol, peer: self.peer.address, login: self.login.clone() };
-        match transaction.complete(&self.rules, origin, content) {
+        let bytes = usize::try_from(content.received()).unwrap_or(usize::MAX);
+        match wire::run_long(bytes, || transaction.complete(&self.rules, origin, content)) {
             Ok(CompleteMessage { submission, trace_bytes, memory }) => {
                 self.phase = Phase::AwaitingResponse(PendingRequest::Message { recipients });
                 let helo = self.helo.as_ref().map_or_else(String::new, |(helo, _)| helo.clone());

@@ -23,6 +23,7 @@ mod deflate;
 mod fair_queue;
 pub mod job;
 pub mod limits;
+pub mod long_work;
 pub mod pace;
 pub mod peer;
 pub mod pool;
@@ -36,6 +37,7 @@ pub use connections::{ConnectionLimits, ConnectionPermit, Connections, LimitReac
 pub use coroutine::{Coroutine, PartLimits, Progress, SinglePart};
 pub use job::{JobClass, JobLabel, JobOwner, JobVerb};
 pub use pace::{Pace, TransferProgress};
+pub use long_work::run_long;
 pub use peer::Peer;
 pub use pool::{PoolError, PoolOptions, PoolStatistics, RunError, VerbStatistics, WorkerPool};
 pub use shutdown::{Shutdown, ShutdownPhase};

@@ -24,6 +24,10 @@ pub const POOL_WORKERS_MAX: usize = 1_024;
 /// Maximum number of jobs in the queue of a pool, of one owner and of all owners.
 pub const POOL_QUEUE_MAX: usize = 1 << 20;
 
+/// Number of bytes that a task may read, copy or hash on a network thread. More would delay the other connections of
+/// the thread.
+pub const SHORT_WORK_BYTES_MAX: usize = 256 << 10;
+
 /// Time that a job may keep a worker, unless the options of the pool set another one. Longer work is divided into
 /// several jobs.
 pub const JOB_TIME_MAX: Duration = Duration::from_millis(50);
