@@ -9,7 +9,7 @@ use super::{CommandError, GlobalOptions, ServerFunctions, print};
 /// Configuration commands.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Checks the configuration and the files it names, and reports all problems.
+    /// Checks the configuration, its memory and the files it names, and reports all problems.
     Check,
     /// Prints every key with its effective value and its source.
     Show {

@@ -14,7 +14,7 @@ pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<
 pub struct ServerFunctions {
     /// Runs the server.
     pub run: RunServer,
-    /// Checks the files named in the configuration as far as this is possible without starting a server. Returns the
-    /// problems found.
+    /// Checks whether a server could start with a configuration on this machine: its memory, and the files that it
+    /// names, as far as this is possible without starting a server. Returns the problems found.
     pub check_files: fn(&Config) -> Vec<String>,
 }

@@ -7,8 +7,10 @@
 
 use super::Problem;
 use super::keys::{Config, ListenKeys};
+use super::limits::CONNECTION_BYTES;
 use super::log_filter::filter;
-use super::setting::{BindAddress, ListenAddresses, is_host_name};
+use super::setting::{AutoCount, AutoSize, BindAddress, ListenAddresses, is_host_name};
+use super::units::ByteSize;
 
 /// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
@@ -19,7 +21,8 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
         let key = if tls.key.0.is_some() { "tls.key" } else { "tls.certificate" };
         found.add(&[key], "certificate and key belong together: set both or neither");
     }
-    if config.limits.message_memory.0 < config.limits.message_size.0.saturating_mul(2) {
+    let message_memory_min = config.limits.message_size.0.saturating_mul(2);
+    if config.limits.message_memory.0.is_some_and(|size| size.0 < message_memory_min) {
         let keys = ["limits.message_memory", "limits.message_size"];
         found.add(&keys, "must be at least twice limits.message_size");
     }
@@ -37,8 +40,44 @@ pub(super) fn check(config: &Config, known: &[Problem]) -> Vec<Problem> {
     if let Err(text) = filter(&config.log) {
         found.add(&["log.filter"], &text);
     }
+    check_memory(config, &mut found);
     check_listeners(&config.listen, &mut found);
     found.problems
+}
+
+/// Checks that the parts of the memory that are set fit into `server.memory`, if that is set too.
+fn check_memory(config: &Config, found: &mut Contradictions<'_>) {
+    let Some(ceiling) = config.server.memory.0 else { return };
+    let parts = memory_parts(config);
+    let sum = parts.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    if sum <= ceiling.0 {
+        return;
+    }
+    let keys: Vec<&'static str> = std::iter::once("server.memory").chain(parts.iter().map(|(key, _)| *key)).collect();
+    let shown: Vec<String> = parts.iter().map(|(key, bytes)| format!("{key} ({})", ByteSize(*bytes))).collect();
+    let text = format!("{ceiling} is less than {}, the sum of {}", ByteSize(sum), shown.join(", "));
+    found.add(&keys, &text);
+}
+
+/// Returns the keys that set a part of the memory, with the number of bytes of the part.
+fn memory_parts(config: &Config) -> Vec<(&'static str, u64)> {
+    let connections = match config.limits.connections {
+        AutoCount::Auto => None,
+        AutoCount::Set(count) => Some(count.saturating_mul(CONNECTION_BYTES)),
+    };
+    let bytes = |size: AutoSize| size.0.map(|size| size.0);
+    let indexing = bytes(config.full_text.memory).map(|bytes| bytes.saturating_mul(config.full_text.threads));
+    let parts = [
+        ("limits.connections", connections),
+        ("limits.message_memory", bytes(config.limits.message_memory)),
+        ("store.cache", bytes(config.store.cache)),
+        ("store.write_buffer", bytes(config.store.write_buffer)),
+        ("blobs.cache", bytes(config.blobs.cache)),
+        ("directory.name_cache", bytes(config.directory.name_cache)),
+        ("full_text.memory", indexing),
+        ("views.rebuild_memory", bytes(config.views.rebuild_memory)),
+    ];
+    parts.into_iter().filter_map(|(key, bytes)| Some((key, bytes?))).collect()
 }
 
 fn check_listeners(keys: &ListenKeys, found: &mut Contradictions<'_>) {

@@ -137,6 +137,10 @@ configuration! {
         name_servers: String = "";
         /// The folder that holds all of the server's data. `--data` on the command line overrides it.
         data: PathBuf = "/var/lib/doublet";
+        /// Memory for connections, caches, buffers and messages in transit, all together. Sizes that other keys set are
+        /// taken from it, and the rest is divided among those that are `auto` (`docs/operating.md`). `auto` is half of
+        /// the memory of the machine or of its control group, but not more than all parts need at their full size.
+        memory: AutoSize = "auto" in ["384MiB", "16TiB"];
         /// Number of worker threads that run the transactions of all protocols. `auto` is twice the number of
         /// processors, at least 4. An account uses at most half of them while others wait, and never all.
         pool_tasks: AutoCount = "auto" in ["1", "1024"];
@@ -207,10 +211,12 @@ configuration! {
         sync: SyncMode = "group";
         /// The store's priority: throughput (`runtime`) or a fast start after a crash (`restart`).
         favor: Favor = "standard";
-        /// Memory for the cache of recently read blocks of the store.
-        cache: ByteSize = "256MiB" in ["8MiB", "1TiB"];
-        /// Memory for changes that are in the log but not yet in a table.
-        write_buffer: ByteSize = "192MiB" in ["12MiB", "64GiB"];
+        /// Memory for the cache of recently read blocks of the store. `auto` is a share of `server.memory`: 256 MiB
+        /// unless memory is scarce, or more if `server.memory` is set to more than all parts need.
+        cache: AutoSize = "auto" in ["8MiB", "1TiB"];
+        /// Memory for changes that are in the log but not yet in a table. `auto` is a share of `server.memory`: 192 MiB
+        /// unless memory is scarce.
+        write_buffer: AutoSize = "auto" in ["12MiB", "64GiB"];
         /// Maximum number of the store's files that are open at the same time.
         open_files: u64 = "512" in ["64", "100000"];
         /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
@@ -234,13 +240,15 @@ configuration! {
         grace: ConfigDuration = "1w" in ["0s", "52w"];
         /// Compression level (Zstandard) of content for which compression pays.
         compression: u64 = "1" in ["1", "19"];
-        /// Memory for content that was written or partly read recently, uncompressed.
-        cache: ByteSize = "32MiB" in ["0B", "64GiB"];
+        /// Memory for content that was written or partly read recently, uncompressed. `auto` is a share of
+        /// `server.memory`: 32 MiB unless memory is scarce.
+        cache: AutoSize = "auto" in ["0B", "64GiB"];
     }
     /// Limits for one peer and for all peers together.
     limits: LimitKeys {
-        /// Maximum number of connections of all protocols together.
-        connections: u64 = "20000" in ["1", "1000000"];
+        /// Maximum number of connections of all protocols together. `auto` is 20,000, or fewer if `server.memory` is
+        /// scarce.
+        connections: AutoCount = "auto" in ["1", "1000000"];
         /// Maximum number of connections from one address (IPv6: one /64). Connections from the server's own machine do
         /// not count.
         connections_per_address: u64 = "100" in ["1", "1000000"];
@@ -249,15 +257,16 @@ configuration! {
         /// Memory for messages that are being received and for calls of the native protocol, of all peers together. If
         /// it is used up, further ones are refused with a temporary error. An account gets at most a quarter of it and
         /// an address (IPv6: one /64) a sixteenth, but each enough for one message of the maximum size. At least twice
-        /// `message_size`.
-        message_memory: ByteSize = "512MiB" in ["16MiB", "1TiB"];
+        /// `message_size`. `auto` is a share of `server.memory`: 512 MiB unless memory is scarce.
+        message_memory: AutoSize = "auto" in ["16MiB", "1TiB"];
         /// Maximum number of recipients of one message.
         recipients: u64 = "1000" in ["100", "100000"];
     }
     /// Accounts and their passwords.
     directory: DirectoryKeys {
-        /// Memory for the cache of looked-up names.
-        name_cache: ByteSize = "16MiB" in ["64KiB", "16GiB"];
+        /// Memory for the cache of looked-up names. `auto` is a share of `server.memory`: 16 MiB unless memory is
+        /// scarce.
+        name_cache: AutoSize = "auto" in ["64KiB", "16GiB"];
         /// Memory used to compute one password hash (argon2id). Up to four hashes are computed at the same time.
         password_memory: ByteSize = "19MiB" in ["8KiB", "256MiB"];
         /// Number of passes used to compute one password hash (argon2id).
@@ -384,8 +393,9 @@ configuration! {
         idle_time: ConfigDuration = "0s" in ["0s", "1h"];
         /// Number of indexing threads.
         threads: u64 = "1" in ["1", "8"];
-        /// Memory used by each indexing thread.
-        memory: ByteSize = "64MiB" in ["16MiB", "4GiB"];
+        /// Memory used by each indexing thread. Four times as much text, but at most 256 MiB, waits for the threads.
+        /// `auto` is a share of `server.memory`: 64 MiB unless memory is scarce.
+        memory: AutoSize = "auto" in ["16MiB", "4GiB"];
         /// Indexes the text of PDFs. A separate process with resource limits extracts it.
         pdf: bool = "true";
     }
@@ -420,8 +430,9 @@ configuration! {
         /// The folder for temporary files while a view is rebuilt whose rows do not fit into `rebuild_memory`, ideally
         /// on a fast disk. Empty: in the data folder.
         rebuild_folder: OptionalPath = "";
-        /// Memory for sorting the rows of a view that is rebuilt.
-        rebuild_memory: ByteSize = "64MiB" in ["1MiB", "16GiB"];
+        /// Memory for sorting the rows of a view that is rebuilt. `auto` is a share of `server.memory`: 64 MiB unless
+        /// memory is scarce.
+        rebuild_memory: AutoSize = "auto" in ["1MiB", "16GiB"];
         /// Maximum size of the indexes of one user's personal views in a database. In the user's own mail file, they
         /// count towards the quota instead.
         personal_index: ByteSize = "64MiB" in ["64KiB", "1TiB"];

@@ -152,7 +152,7 @@ impl Setting for AutoCount {
     }
 }
 
-/// A size that another key decides, unless it is set.
+/// A size that other keys decide, unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoSize(pub Option<ByteSize>);
 

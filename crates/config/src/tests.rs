@@ -37,7 +37,7 @@ fn values_and_sources_are_read_from_the_file() {
     )
     .expect("nothing is wrong");
     assert_eq!(config.server.name, "mail.acme.test");
-    assert_eq!(config.store.cache.0, 1 << 30);
+    assert_eq!(config.store.cache.0, Some(units::ByteSize(1 << 30)));
     assert_eq!(config.store.sync, setting::SyncMode::Off);
     assert_eq!(config.router.retry_max.0, Duration::from_secs(7_200));
     assert_eq!(config.listen.imap.0.len(), 2);

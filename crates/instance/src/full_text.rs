@@ -22,6 +22,7 @@ use search::extract::IsolatedReader;
 use search::{FullTextIndex, UpdateResult};
 use wire::Shutdown;
 
+use crate::memory_plan::MemoryPlan;
 use crate::pdf::PdfReader;
 
 /// Approximate number of changes that one call of [`FullTextService::update`] applies.
@@ -39,6 +40,7 @@ pub struct FullTextService {
     folder: PathBuf,
     threads: usize,
     thread_bytes: usize,
+    waiting_bytes: usize,
     serves_imap: bool,
     opened: Mutex<Option<Arc<FullTextIndex>>>,
     /// The reader of PDFs.
@@ -66,14 +68,25 @@ pub struct IndexingCounters {
 impl FullTextService {
     /// Creates the value without accessing the file system.
     #[must_use]
-    pub fn new(databases: Arc<Databases>, folder: PathBuf, pdf: PdfReader, keys: &FullTextKeys) -> Self {
-        let threads = usize::try_from(keys.threads).unwrap_or(1);
-        let opened = Mutex::default();
-        let counters = IndexingCounters::default();
-        let pdf = Arc::new(pdf);
-        let thread_bytes = keys.memory.as_usize();
-        let serves_imap = keys.imap_search;
-        Self { databases, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counters }
+    pub fn new(
+        databases: Arc<Databases>,
+        folder: PathBuf,
+        pdf: PdfReader,
+        keys: &FullTextKeys,
+        plan: &MemoryPlan,
+    ) -> Self {
+        Self {
+            databases,
+            folder,
+            threads: usize::try_from(keys.threads).unwrap_or(1),
+            thread_bytes: plan.indexing_thread.as_usize(),
+            waiting_bytes: plan.waiting_text().as_usize(),
+            serves_imap: keys.imap_search,
+            opened: Mutex::default(),
+            pdf: Arc::new(pdf),
+            reads_pdf: keys.pdf,
+            counters: IndexingCounters::default(),
+        }
     }
 
     /// Returns the index. The first call opens it, or creates it if it does not exist.
@@ -87,7 +100,7 @@ impl FullTextService {
             isolated_reader: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn IsolatedReader>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
-            ..search::FullTextOptions::default()
+            waiting_bytes: self.waiting_bytes,
         };
         let search = Arc::new(FullTextIndex::open(Arc::clone(&self.databases), &self.folder, options)?);
         if search.was_recreated() {

@@ -10,11 +10,13 @@ pub mod certificate;
 pub mod data_folder;
 pub mod full_text;
 pub mod limits;
+pub mod memory_plan;
 pub mod pdf;
 pub mod regular_file;
 mod services;
 pub mod signing;
 pub mod system;
+pub mod thread_counts;
 
 pub use services::{
     Instance, InstanceError, StoreServices, authorize_server, blob_key_path, parse_blob_key, server_name, store_options,

@@ -1,4 +1,5 @@
-//! Fixed limits of the data folder: its lock, small files, and the child processes that read PDFs.
+//! Fixed limits of the data folder: its lock, small files, the child processes that read PDFs, and the division of the
+//! memory.
 //!
 //! Limits that the operator may set are in the configuration. The limits here are fixed, because they bound memory
 //! whatever the configuration says.
@@ -36,3 +37,29 @@ pub const PDF_ADDRESS_SPACE_BYTES_MAX: u64 = 768 << 20;
 /// Maximum total processor time in seconds of a child process that reads PDFs. It applies if the parent is no longer
 /// there to end the child.
 pub const PDF_PROCESSOR_SECONDS_MAX: u64 = 120;
+
+/// Maximum number of threads that check logins. Each may hold the memory of one password hash.
+pub const LOGIN_THREADS_MAX: usize = 4;
+
+/// Maximum number of connections if neither the configuration nor the memory limits it.
+pub const CONNECTIONS_DEFAULT: u64 = 20_000;
+
+/// Number of connections for which there is memory if the configuration does not set their number.
+pub const CONNECTIONS_MIN: u64 = 1_000;
+
+/// Number of copies of a message that exist while a thread checks, signs or stores it.
+pub const MESSAGE_COPIES_MAX: u64 = 3;
+
+/// Text that waits for the indexing threads, as a multiple of the memory of one of them.
+pub const WAITING_TEXT_FACTOR: u64 = 4;
+
+/// Maximum size of the cache of the store, as in the configuration.
+pub const STORE_CACHE_BYTES_MAX: u64 = 1 << 40;
+
+/// Memory for the known ranges without entries, in bytes: 64 times [`store::limits::GAPS_PER_SLOT_MAX`] ranges of about
+/// 150 bytes.
+pub const GAP_CACHE_BYTES: u64 = 20 << 20;
+
+/// Memory that the program needs without any data, in bytes: its code, its threads, and the tables of the storage
+/// engine. A server that has just started needs about 75 MB.
+pub const PROGRAM_BYTES: u64 = 96 << 20;

@@ -22,6 +22,7 @@ use store::{BlobOptions, Store};
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
 use crate::full_text::FullTextService;
 use crate::limits::BLOB_KEY_FILE_BYTES_MAX;
+use crate::memory_plan::{Machine, MemoryPlan, MemoryPlanError};
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, sleep};
@@ -33,6 +34,8 @@ const BLOB_KEY_BYTES: usize = 32;
 pub struct Instance {
     /// The configuration.
     pub config: Arc<Config>,
+    /// The division of the memory, which the services were opened with.
+    pub memory_plan: MemoryPlan,
     /// The server's fully qualified host name.
     pub hostname: String,
     /// The system clock.
@@ -68,6 +71,8 @@ pub struct Instance {
 pub struct StoreServices {
     /// The configuration.
     pub config: Arc<Config>,
+    /// The division of the memory.
+    memory_plan: MemoryPlan,
     /// The system clock.
     pub clock: Arc<dyn Clock>,
     /// The system's random number generator.
@@ -88,6 +93,9 @@ pub enum InstanceError {
     /// The folder cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// The memory of the configuration is not enough.
+    #[error(transparent)]
+    Memory(#[from] MemoryPlanError),
     /// The store cannot be opened.
     #[error("cannot open the store: {0}")]
     Store(#[from] store::Error),
@@ -115,18 +123,21 @@ impl Instance {
 
     /// Opens a data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let StoreServices { config, clock, random, databases, store, data, lock } =
+        let StoreServices { config, memory_plan, clock, random, databases, store, data, lock } =
             StoreServices::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
-        let directory = Arc::new(Directory::open(&databases, directory_options(&config, &hostname), &clock)?);
+        let options = directory_options(&config, &hostname, &memory_plan);
+        let directory = Arc::new(Directory::open(&databases, options, &clock)?);
         let mail = MailStore::new(Arc::clone(&databases), mail_options(&config));
         let addressing = Arc::new(DirectoryResolver::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
         let pdf = PdfReader::new(OWN_EXECUTABLE.into());
-        let full_text = FullTextService::new(Arc::clone(&databases), data.full_text_folder(), pdf, &config.full_text);
+        let full_text =
+            FullTextService::new(Arc::clone(&databases), data.full_text_folder(), pdf, &config.full_text, &memory_plan);
         Ok(Self {
             config,
+            memory_plan,
             hostname,
             clock,
             random,
@@ -148,18 +159,21 @@ impl Instance {
 impl StoreServices {
     /// Opens the store of a data folder that is locked already, but no database in it.
     fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let options = store_options(&config, &data);
-        Self::open_with(config, data, lock, options)
+        let plan = MemoryPlan::compute(&config, Machine::current())?;
+        let options = store_options(&config, &plan, &data);
+        Self::open_with(config, plan, data, lock, options)
     }
 
     /// Opens the store for a fixup: data that may be damaged is read only on request.
     pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
-        let options = store::StoreOptions { quiet: true, ..store_options(&config, &data) };
-        Self::open_with(config, data, lock, options)
+        let plan = MemoryPlan::compute(&config, Machine::current())?;
+        let options = store::StoreOptions { quiet: true, ..store_options(&config, &plan, &data) };
+        Self::open_with(config, plan, data, lock, options)
     }
 
     fn open_with(
         config: Arc<Config>,
+        memory_plan: MemoryPlan,
         data: DataFolder,
         lock: DataLock,
         mut options: store::StoreOptions,
@@ -176,7 +190,7 @@ impl StoreServices {
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
         let settings = ServerSettings { personal_index_bytes_max: config.views.personal_index.0 };
         let databases = Databases::open_with(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random), settings);
-        Ok(Self { config, clock, random, databases, store, data, lock })
+        Ok(Self { config, memory_plan, clock, random, databases, store, data, lock })
     }
 
     /// Closes the store, removes the given files from it, and opens it again.
@@ -223,7 +237,7 @@ impl Instance {
         let keys = &self.config.views;
         let configured = keys.rebuild_folder.0.as_ref().map(|folder| self.data.resolve(folder));
         let folder = configured.unwrap_or_else(|| self.data.sort_folder());
-        BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
+        BuildOptions { folder, memory: self.memory_plan.view_rebuild.as_usize() }
     }
 
     /// Returns the mail domain of addresses that have none.
@@ -245,7 +259,7 @@ pub fn authorize_server(database: &Arc<Database>) -> notes::Result<Access<level:
 
 /// Returns the options with which the store of a data folder is opened, without the key of encrypted attachments.
 #[must_use]
-pub fn store_options(config: &Config, data: &DataFolder) -> store::StoreOptions {
+pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> store::StoreOptions {
     let keys = &config.store;
     let blobs = &config.blobs;
     store::StoreOptions {
@@ -256,8 +270,8 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::StoreOptions 
             Favor::Standard => store::rocks::RestartTradeOff::Standard,
             Favor::Restart => store::rocks::RestartTradeOff::FavorRestart,
         },
-        cache_bytes: keys.cache.as_usize(),
-        memtable_bytes: keys.write_buffer.as_usize(),
+        cache_bytes: plan.store_cache.as_usize(),
+        memtable_bytes: plan.write_buffer.as_usize(),
         reserve_bytes: keys.disk_reserve.0,
         open_files_max: u32::try_from(keys.open_files).unwrap_or(u32::MAX),
         sync: match keys.sync {
@@ -269,7 +283,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::StoreOptions 
             encryption_key: None,
             compression_level: i32::try_from(blobs.compression).unwrap_or(1),
             grace: blobs.grace.0,
-            cache_bytes: blobs.cache.as_usize(),
+            cache_bytes: plan.blob_cache.as_usize(),
         },
         damaged_log: match keys.damaged_log {
             DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,
@@ -323,12 +337,12 @@ pub fn parse_blob_key(content: &[u8]) -> Option<[u8; BLOB_KEY_BYTES]> {
     hex::parse_array(str::from_utf8(content).ok()?.trim())
 }
 
-fn directory_options(config: &Config, hostname: &str) -> directory::DirectoryOptions {
+fn directory_options(config: &Config, hostname: &str, plan: &MemoryPlan) -> directory::DirectoryOptions {
     let keys = &config.directory;
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     let name = Name::new(&format!("CN={hostname}/O={}", config.server.organization));
     let mut options = directory::DirectoryOptions::new(name);
-    options.cache_bytes = keys.name_cache.0;
+    options.cache_bytes = plan.name_cache.0;
     options.passwords.memory_kib = number(keys.password_memory.0 / 1_024);
     options.passwords.passes = number(keys.password_rounds);
     options.passwords.characters_min = usize::try_from(keys.password_length).unwrap_or(usize::MAX);

@@ -1,8 +1,9 @@
-//! The operating system's clock and random number generator.
+//! The operating system's clock and random number generator, and the size of the machine.
 //!
 //! This is the only place in the product that gets the time from the system. All other code receives a [`base::Clock`],
 //! which the simulator can replace.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{Clock, Random, Timestamp};
@@ -74,6 +75,47 @@ pub fn processors() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
+/// Returns the memory in bytes that this program may use: that of the machine, or the limit of a control group if that
+/// is smaller. Returns `u64::MAX` if the system does not report it.
+#[must_use]
+pub fn memory_bytes() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let machine = machine_memory(&read("/proc/meminfo"));
+    let groups = group_memory(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup"));
+    machine.into_iter().chain(groups).min().unwrap_or(u64::MAX)
+}
+
+/// Returns the memory of the machine from the content of `/proc/meminfo`.
+fn machine_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes.saturating_mul(1_024))
+}
+
+/// Returns the smallest limit of the control groups in `membership`, the content of `/proc/self/cgroup`, and of the
+/// groups that contain them.
+fn group_memory(root: &Path, membership: &str) -> Option<u64> {
+    membership.lines().flat_map(|line| group_limits(root, line)).min()
+}
+
+/// Returns the limits of the group that a line of `/proc/self/cgroup` names, and of the groups that contain it. The
+/// line has the number of a hierarchy, its controllers (none in version 2) and the path of the group.
+fn group_limits(root: &Path, line: &str) -> Vec<u64> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { return Vec::new() };
+    let (hierarchy, file) = match controllers {
+        "" => (root.to_owned(), "memory.max"),
+        _ if controllers.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+        _ => return Vec::new(),
+    };
+    let groups = Path::new(group.trim_start_matches('/')).ancestors();
+    // A group that is not limited has the limit `max` in version 2, and a number beyond any memory in version 1.
+    let limit = |group: &Path| -> Option<u64> {
+        std::fs::read_to_string(hierarchy.join(group).join(file)).ok()?.trim().parse().ok()
+    };
+    groups.filter_map(limit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,5 +127,47 @@ mod tests {
         assert!(clock.monotonic() <= clock.monotonic());
         assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
         assert!(!host_name().is_empty() && processors() > 0);
+        assert!(memory_bytes() > 16 << 20);
+    }
+
+    #[test]
+    fn memory_of_the_machine_is_read_in_bytes() {
+        assert_eq!(
+            machine_memory("MemTotal:       24684448 kB\nMemFree:        13711092 kB\n"),
+            Some(24_684_448 << 10)
+        );
+        for broken in ["", "MemFree: 1 kB\n", "MemTotal:\n", "MemTotal: many kB\n"] {
+            assert_eq!(machine_memory(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn smallest_limit_of_the_control_groups_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, limit: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("it is in the folder")).expect("the folder is writable");
+            std::fs::write(path, format!("{limit}\n")).expect("the folder is writable");
+        };
+        let check = |membership: &str, expected: Option<u64>| {
+            assert_eq!(group_memory(folder.path(), membership), expected, "{membership:?}");
+        };
+        write("system.slice/memory.max", "2000");
+        write("system.slice/doublet.service/memory.max", "max");
+        write("system.slice/small.service/memory.max", "1000");
+        check("0::/system.slice/doublet.service\n", Some(2_000));
+        check("0::/system.slice/small.service\n", Some(1_000));
+        check("0::/elsewhere\n", None);
+        check("0::/\n", None);
+        write("memory.max", "1500");
+        check("0::/system.slice/doublet.service\n", Some(1_500));
+        check("0::/\n", Some(1_500));
+        write("memory/docker/memory.limit_in_bytes", "700");
+        write("memory/memory.limit_in_bytes", "9223372036854771712");
+        check("5:cpu,cpuacct:/docker\n4:memory:/docker\n", Some(700));
+        check("4:memory:/\n", Some(9_223_372_036_854_771_712));
+        for broken in ["", "4", "4:memory", "0:cpu:/docker"] {
+            check(broken, None);
+        }
     }
 }

@@ -24,9 +24,6 @@ pub const SHUTDOWN_WORK_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum interval between two checks of the queue. A notification of newly queued mail triggers a check at once.
 pub const QUEUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum number of threads that check logins. Each may hold the memory of one password hash.
-pub const LOGIN_WORKERS_MAX: usize = 4;
-
 /// Maximum number of logins of one address that wait for a thread. More than `limits.connections_per_address`, so that
 /// by default only the calls of the native protocol and peers on this machine reach it.
 pub const LOGIN_QUEUE_MAX: usize = 128;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base::Name;
 use directory::{AuthError, Directory, Person, ScramExchange};
 use instance::Instance;
+use instance::thread_counts::login_threads;
 use mail::mailbox::{MailFile, MailStore};
 use notes::Identity;
 use sasl::{
@@ -17,7 +18,7 @@ use sasl::{
 use wire::{PoolOptions, SessionTermination};
 
 use crate::counters::LoginCounters;
-use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX, LOGIN_WORKERS_MAX};
+use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX};
 use crate::session_registry::{SessionRegistration, SessionRegistry};
 
 /// Returns the options of the pool that checks logins, for a server with this number of workers for everything else.
@@ -28,7 +29,7 @@ use crate::session_registry::{SessionRegistration, SessionRegistry};
 pub fn pool_options(workers: usize) -> PoolOptions {
     PoolOptions {
         name: "login".to_owned(),
-        workers: (workers / 2).clamp(1, LOGIN_WORKERS_MAX),
+        workers: login_threads(workers),
         queue_max: LOGIN_QUEUE_MAX,
         total_max: LOGIN_QUEUE_TOTAL_MAX,
         job_time_max: LOGIN_TIME_MAX,

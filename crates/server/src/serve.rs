@@ -16,12 +16,11 @@ use admin::request::TlsRequest;
 use admin::{self, Answer, ProgressCallback, Request};
 use base::memory::{MemoryShares, ShareSizes};
 use config::Config;
-use config::keys::LimitKeys;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use instance::data_folder::ListenerAddress;
 use instance::full_text::{self, FullTextIndexer};
-use instance::system::processors;
+use instance::memory_plan::{Machine, MemoryPlan};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -74,9 +73,9 @@ pub enum ServeError {
 /// bound.
 pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
     raise_file_limit();
-    let threads = instance.config.server.network_threads.unwrap_or_else(|| processors().div_ceil(2));
+    log_memory_plan(&instance.memory_plan);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+        .worker_threads(instance.memory_plan.threads.network)
         .thread_name("network")
         .enable_all()
         .build()
@@ -86,8 +85,20 @@ pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> R
     outcome
 }
 
-/// Checks the files named in the configuration as far as this is possible without starting the server. Returns the
-/// problems found.
+/// Logs the division of the memory.
+fn log_memory_plan(plan: &MemoryPlan) {
+    tracing::info!(target: "doublet", ceiling = %plan.ceiling, parts = %plan, "divided the memory");
+    if plan.exceeds_machine {
+        tracing::warn!(
+            target: "doublet",
+            ceiling = %plan.ceiling,
+            "the machine may have too little memory for this configuration; lower server.memory, limits.message_size or limits.connections"
+        );
+    }
+}
+
+/// Checks whether the server could start with a configuration on this machine: its memory, and the files that it names,
+/// as far as this is possible without starting the server. Returns the problems found.
 #[must_use]
 pub fn check_files(config: &Config) -> Vec<String> {
     let data = instance::data_folder::DataFolder::new(&config.server.data);
@@ -97,6 +108,7 @@ pub fn check_files(config: &Config) -> Vec<String> {
         problems.extend(files.load().err().map(|error| format!("tls: {error}")));
     }
     problems.extend(protocols::smart_host(config).err().map(|error| format!("router: {error}")));
+    problems.extend(MemoryPlan::compute(config, Machine::current()).err().map(|error| error.to_string()));
     problems
 }
 
@@ -158,21 +170,19 @@ impl Server {
         shutdown: Shutdown,
     ) -> Result<Arc<Self>, ServeError> {
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-        let keys = &instance.config.server;
-        let limits = &instance.config.limits;
         let options = PoolOptions {
             name: "worker".to_owned(),
-            workers: keys.pool_tasks.unwrap_or_else(|| processors().saturating_mul(2).max(4)),
-            queue_max: count(keys.pool_queue),
+            workers: instance.memory_plan.threads.workers,
+            queue_max: count(instance.config.server.pool_queue),
             ..PoolOptions::default()
         };
         let pool = WorkerPool::new(&options, Arc::clone(&instance.clock))?;
         let login_pool = WorkerPool::new(&logins::pool_options(options.workers), Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {
-            total_max: count(limits.connections),
-            per_address_max: count(limits.connections_per_address),
+            total_max: instance.memory_plan.connections_max,
+            per_address_max: count(instance.config.limits.connections_per_address),
         });
-        let memory = memory_shares(limits);
+        let memory = memory_shares(&instance);
         let protocols = [
             ListenerProtocol::Smtp,
             ListenerProtocol::Submission,
@@ -441,9 +451,10 @@ impl EndSignals {
 }
 
 /// Creates the budget for messages and calls in transit.
-fn memory_shares(limits: &LimitKeys) -> Arc<MemoryShares> {
-    let total_bytes = limits.message_memory.as_usize();
-    MemoryShares::new(total_bytes, ShareSizes::new(total_bytes, limits.message_size.as_usize()))
+fn memory_shares(instance: &Instance) -> Arc<MemoryShares> {
+    let total_bytes = instance.memory_plan.message_memory.as_usize();
+    let sizes = ShareSizes::new(total_bytes, instance.config.limits.message_size.as_usize());
+    MemoryShares::new(total_bytes, sizes)
 }
 
 /// Raises the limit of open files and sockets to the maximum that the system allows for this process.

@@ -92,7 +92,8 @@ fn one_day_is_accepted_in_every_unit() {
 fn one_gibibyte_is_accepted_in_every_unit() {
     for text in ["1073741824", "1073741824B", "1048576KiB", "1024 M", "1GiB", "1gib", "1G"] {
         let config = load_assignments(&[&format!("store.cache={text}")]).expect(text);
-        assert_eq!((config.store.cache.0, config.store.cache.as_usize()), (1 << 30, 1 << 30), "{text}");
+        let size = config.store.cache.0.expect(text);
+        assert_eq!((size.0, size.as_usize()), (1 << 30, 1 << 30), "{text}");
         check_value(&config, "store.cache", "1GiB");
     }
 }

@@ -38,10 +38,32 @@ fn retry_first_may_equal_retry_max() {
 #[test]
 fn message_memory_holds_two_messages() {
     let text = "limits.message_memory: must be at least twice limits.message_size";
-    load_assignments(&["limits.message_size=256MiB"]).expect("the default is twice the largest maximum size");
+    load_assignments(&["limits.message_size=256MiB"]).expect("`auto` is at least twice the maximum size");
     load_assignments(&["limits.message_size=8MiB", "limits.message_memory=16MiB"]).expect("it is twice as much");
     check_problems(load_assignments(&["limits.message_memory=127MiB"]), &[text]);
     check_problems(load_text("[limits]\nmessage_memory = \"16MiB\"\n"), &[&format!("line 2: {text}")]);
+}
+
+#[test]
+fn parts_of_the_memory_fit_into_it() {
+    let parts = ["server.memory=1GiB", "store.cache=512MiB", "blobs.cache=12MiB", "limits.connections=16000"];
+    load_assignments(&parts).expect("they are exactly 1 GiB");
+    let problem = "server.memory: 1GiB is less than 1048608KiB, the sum of limits.connections (512032KiB), \
+                   store.cache (512MiB), blobs.cache (12MiB)";
+    let one_more = ["server.memory=1GiB", "store.cache=512MiB", "blobs.cache=12MiB", "limits.connections=16001"];
+    check_problems(load_assignments(&one_more), &[problem]);
+    check_problems(
+        load_text("[full_text]\nthreads = 8\nmemory = \"256MiB\"\n[server]\nmemory = \"1GiB\"\n"),
+        &["line 5: server.memory: 1GiB is less than 2GiB, the sum of full_text.memory (2GiB)"],
+    );
+    load_assignments(&["store.cache=1TiB"]).expect("the memory is not set");
+    check_problems(
+        load_assignments(&["server.memory=1GiB", "store.cache=1TiB", "blobs.cache=lots"]),
+        &[
+            "blobs.cache: \"lots\" is not a size; write a number and a unit, as in 256MiB",
+            "server.memory: 1GiB is less than 1TiB, the sum of store.cache (1TiB)",
+        ],
+    );
 }
 
 #[test]

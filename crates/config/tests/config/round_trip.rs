@@ -16,6 +16,7 @@ const DEPENDENT_KEYS: &[&str] = &[
     "log.filter",
     "server.name",
     "server.domain",
+    "server.memory",
 ];
 
 fn number_text(key: &ConfigKey, number: u64) -> String {

@@ -129,13 +129,17 @@ fn the_configuration_can_be_checked_and_shown() {
     folder.check(&["config", "check"], "is valid");
     let shown = folder.json(&["config", "show"]);
     assert_eq!(shown["listen.imap"], json!({ "value": "127.0.0.1:0", "source": "command line" }));
-    assert_eq!(shown["store.cache"], json!({ "value": "256MiB", "source": "default" }));
+    assert_eq!(shown["store.cache"], json!({ "value": "auto", "source": "default" }));
     std::fs::write(folder.path("broken.toml"), "[imap]\nidle_timout = 1\n").expect("the folder is writable");
     folder.check_fails(
         &["config", "check", "--config", "broken.toml"],
         "line 2: imap.idle_timout: there is no such key; did you mean imap.idle_timeout?",
     );
     folder.check_fails(&["serve", "--config", "missing.toml"], "cannot be read");
+    let too_little = "server.memory: 512MiB is not enough, because these parts need at least ";
+    for command in [&["config", "check"][..], &["serve"]] {
+        folder.check_fails(&[command, &["--set", "server.memory=512MiB"]].concat(), too_little);
+    }
 }
 
 #[test]
