@@ -1,7 +1,9 @@
-//! `doublet status`: the state of the server in a dozen numbers. `/metrics` has more of them.
+//! `doublet status`: the state of the server in a dozen numbers, and the division of its memory. `/metrics` has more of
+//! them.
 
 use instance::Instance;
-use serde_json::json;
+use instance::memory_plan::MemoryPlan;
+use serde_json::{Value, json};
 
 use super::{AdminResult, Answer};
 
@@ -24,6 +26,13 @@ pub(super) fn execute(instance: &Instance) -> AdminResult {
         ("syncs", json!(syncs)),
         ("name_cache_hits", json!(cache.hits)),
         ("name_cache_misses", json!(cache.misses)),
+        ("memory", memory(&instance.memory_plan)),
         ("store_fault", json!(instance.store_fault())),
     ]))
+}
+
+/// Returns a record of the ceiling of the memory and of the sizes of its parts.
+fn memory(plan: &MemoryPlan) -> Value {
+    let sizes = std::iter::once(("ceiling", plan.ceiling.0)).chain(plan.parts());
+    Value::Object(sizes.map(|(part, bytes)| (format!("{part}_bytes"), json!(bytes))).collect())
 }

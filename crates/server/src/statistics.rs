@@ -73,6 +73,7 @@ impl Collector for ServerStatistics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut MetricWriter::new(encoder);
         self.write_listeners(out)?;
+        self.write_memory_plan(out)?;
         self.write_workers(out)?;
         self.write_mail(out)?;
         self.write_name_cache(out)?;
@@ -104,6 +105,13 @@ impl ServerStatistics {
         out.counters("connections_accepted", "Accepted connections.", samples(|of| &of.accepted))?;
         let refused = samples(|of| &of.refused);
         out.counters("connections_refused", "Connections refused because of a limit.", refused)
+    }
+
+    fn write_memory_plan(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
+        let plan = &self.instance.memory_plan;
+        out.gauge("memory_ceiling_bytes", "Maximum memory of all parts together.", plan.ceiling.0)?;
+        let parts = plan.parts().map(|(part, bytes)| ([("part", part)], bytes));
+        out.gauges("memory_plan_bytes", "Maximum memory of a part.", parts)
     }
 
     fn write_workers(&self, out: &mut MetricWriter<'_>) -> fmt::Result {
@@ -384,6 +392,8 @@ mod tests {
             "doublet_mail_refused_total",
             "doublet_mail_delivered_total",
             "doublet_mail_queued_total",
+            "doublet_memory_ceiling_bytes",
+            "doublet_memory_plan_bytes",
             "doublet_store_poisoned",
             "doublet_blobs_stored_bytes",
             "doublet_name_cache_misses_total",
