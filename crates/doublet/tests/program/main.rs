@@ -12,6 +12,7 @@ mod design_commands;
 mod import_export_backup;
 mod listeners;
 mod logins;
+mod memory_ceiling;
 mod mx_routing;
 mod native;
 mod native_database_creation;
