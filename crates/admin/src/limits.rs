@@ -15,6 +15,9 @@ pub const CONTROL_REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of administration requests that run at the same time.
 pub const CONTROL_CALLS_MAX: usize = 16;
 
+/// Pause after an error of `accept` on the control socket.
+pub const CONTROL_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Maximum number of progress reports that are queued for a slow client. Further reports are dropped.
 pub const CONTROL_REPLIES_MAX: usize = 64;
 

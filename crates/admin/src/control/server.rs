@@ -1,7 +1,9 @@
 //! The server of the control socket.
 //!
 //! Requests run on threads that may block, not on the workers of the protocols, because an import takes minutes. At
-//! most [`CONTROL_CALLS_MAX`] run at a time; further clients wait.
+//! most [`CONTROL_CALLS_MAX`] run at a time; further clients wait. Errors of `accept`, such as running out of file
+//! descriptors, are logged and retried after a pause: the waiting client keeps the socket ready, so retries without a
+//! pause would occupy a processor.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -14,7 +16,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::Shutdown;
 
 use super::{ControlCall, ControlReply};
-use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
+use crate::limits::{CONTROL_ACCEPT_PAUSE, CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
 use crate::{Answer, ProgressCallback, Request};
 
 /// Executes administration requests. May block.
@@ -28,10 +30,10 @@ pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Sh
     let places = Arc::new(Semaphore::new(CONTROL_CALLS_MAX));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener) => accepted,
             () = shutdown.draining() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Some(stream) = accepted else {
             continue;
         };
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -44,6 +46,18 @@ pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Sh
             }
             drop(place);
         });
+    }
+}
+
+/// Accepts a connection. Pauses after an error, and returns `None`.
+pub(super) async fn accept(listener: &UnixListener) -> Option<UnixStream> {
+    match listener.accept().await {
+        Ok((stream, _)) => Some(stream),
+        Err(error) => {
+            tracing::warn!(target: "control", %error, "cannot accept a connection to the control socket; will retry");
+            tokio::time::sleep(CONTROL_ACCEPT_PAUSE).await;
+            None
+        }
     }
 }
 

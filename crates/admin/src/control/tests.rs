@@ -1,14 +1,18 @@
 //! Tests of the control socket with its client and its server.
 
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener as BlockingListener, UnixStream as BlockingStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::Instant;
 use wire::Shutdown;
 
 use super::server::Execute;
+use crate::limits::CONTROL_ACCEPT_PAUSE;
 use crate::request::BackupRequest;
 use crate::{Answer, Progress, ProgressCallback, Request, Unit};
 
@@ -98,4 +102,19 @@ async fn call_without_a_server_fails() {
     let folder = tempfile::tempdir().expect("a folder");
     let (answer, _) = call(&folder.path().join("none.sock"), Request::Status { running: false }).await;
     assert!(answer.expect_err("no server listens").contains("cannot be opened"));
+}
+
+// The clock of this test is stopped: it advances to the end of a pause when no task can run.
+#[tokio::test(start_paused = true)]
+async fn errors_of_accept_are_followed_by_a_pause() {
+    // This socket does not listen, so every accept fails. Its peer is closed, so it is always ready.
+    let (socket, peer) = BlockingStream::pair().expect("a descriptor is free");
+    drop(peer);
+    socket.set_nonblocking(true).expect("it is open");
+    let listener = UnixListener::from_std(BlockingListener::from(OwnedFd::from(socket))).expect("a runtime is there");
+    let begun = Instant::now();
+    for _ in 0..3 {
+        assert!(super::server::accept(&listener).await.is_none());
+    }
+    assert!(begun.elapsed() >= CONTROL_ACCEPT_PAUSE * 3);
 }
