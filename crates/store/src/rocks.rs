@@ -96,7 +96,7 @@ impl RocksEngine {
         if !options.quiet {
             manifest::check_files(folder, &placement::known_missing(folder)?)?;
         }
-        let db = open_tables(folder, &tuning)?;
+        let db = open_tables(folder, wal_folder, &tuning)?;
         if options.quiet {
             // A repair reports the missing files of attachments, but cannot replace them.
             placement::record_known_missing(folder, &manifest::missing_files(folder, Table::Blob))?;
@@ -372,14 +372,14 @@ fn examine_log(folder: &Path, state: StoreState, damaged_log: DamagedLog) -> Res
 
 /// Opens every existing table, including tables that only a newer program knows. The format version of such a store is
 /// in a known table, so it can still be checked.
-fn open_tables(folder: &Path, tuning: &RocksOptions) -> Result<DB> {
+fn open_tables(folder: &Path, logs: &Path, tuning: &RocksOptions) -> Result<DB> {
     let stored = DB::list_cf(&tuning.database, folder).unwrap_or_default();
     let is_foreign = |name: &String| name != "default" && Table::ALL.iter().all(|table| table.name() != name);
     let foreign = stored.into_iter().filter(is_foreign);
     let known = Table::ALL.iter().map(|table| ColumnFamilyDescriptor::new(table.name(), tuning.table(*table)));
     let families = known.chain(foreign.map(|name| ColumnFamilyDescriptor::new(name, rocksdb::Options::default())));
     DB::open_cf_descriptors(&tuning.database, folder, families)
-        .map_err(|error| opening_failure(folder, &error.kind(), error.as_ref()))
+        .map_err(|error| opening_failure(folder, logs, &error.kind(), error.as_ref()))
 }
 
 /// Adds damage unless the same place is already listed.

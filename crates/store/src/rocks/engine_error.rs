@@ -11,7 +11,7 @@ use super::manifest;
 use crate::error::Error;
 
 /// Ends of the names of files that hold the content of tables.
-const TABLE_FILE_ENDS: [&str; 2] = [".sst", ".blob"];
+pub(super) const TABLE_FILE_ENDS: [&str; 2] = [".sst", ".blob"];
 
 /// Converts an engine error that does not concern a key.
 pub(super) fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
@@ -22,16 +22,19 @@ fn failure_of_text(what: &'static str, reason: String) -> Error {
     if is_no_space(&reason) { Error::Full(reason) } else { Error::Failed { what, reason } }
 }
 
-/// Converts an error that prevents the store in a folder from being opened.
-pub(super) fn opening_failure(folder: &Path, kind: &ErrorKind, text: &str) -> Error {
+/// Converts an error that prevents the store in a folder from being opened. `logs` is the folder of its log.
+pub(super) fn opening_failure(folder: &Path, logs: &Path, kind: &ErrorKind, text: &str) -> Error {
     if text.contains("lock hold by current process") || text.contains("LOCK: Resource temporarily unavailable") {
         return Error::Locked { path: folder.to_path_buf() };
     }
     if *kind != ErrorKind::Corruption && !is_missing(text) {
         return failure_of_text("open the store", text.to_owned());
     }
+    if let Some(error) = log_loss(logs, text) {
+        return error;
+    }
     let Some(name) = numbered_file(text, &TABLE_FILE_ENDS) else {
-        let reason = format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
+        let reason = unnamed_damage(text, manifest::live_files(folder).is_some());
         return Error::Unusable { path: folder.to_path_buf(), reason };
     };
     let files = manifest::live_files(folder).unwrap_or_default();
@@ -42,6 +45,40 @@ pub(super) fn opening_failure(folder: &Path, kind: &ErrorKind, text: &str) -> Er
         without_manifest(text)
     );
     Error::Unusable { path: folder.join(name), reason }
+}
+
+/// Converts the engine's report of a log that is missing or too short. Returns `None` if the text is another one.
+///
+/// The engine compares the logs with the manifest, which lists all logs before the youngest one that are still needed
+/// (`WalSet::CheckWals`). It refuses such a store whatever [`super::DamagedLog`] says: the younger logs would continue
+/// after a gap.
+fn log_loss(logs: &Path, text: &str) -> Option<Error> {
+    let loss = "mount the device of the log or bring the complete file back, else restore a backup";
+    let (number, reason) = if let Some((_, behind)) = text.split_once("Missing WAL with log number: ") {
+        (leading_number(behind)?, format!("this log is missing, and acknowledged changes with it; {loss}"))
+    } else {
+        let (_, behind) = text.split_once("Size mismatch: WAL (log number: ")?;
+        let reason = format!("this log is shorter than it was synced, so acknowledged changes are missing; {loss}");
+        (leading_number(behind)?, reason)
+    };
+    Some(Error::Unusable { path: logs.join(format!("{number:06}.log")), reason: format!("{reason} ({text})") })
+}
+
+/// Parses the number at the start of a text.
+fn leading_number(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// Describes damage for which the engine names no file of a table. It then names the manifest, which it was reading.
+fn unnamed_damage(text: &str, is_manifest_intact: bool) -> String {
+    let cause = without_manifest(text);
+    let (what, reason) = if is_manifest_intact && cause.len() < text.len() {
+        ("a file of a table is damaged, and the storage engine does not state which", cause)
+    } else {
+        ("a file of the store is missing or damaged", text)
+    };
+    format!("{what}; restore a backup into a new folder ({reason})")
 }
 
 /// Removes the sentence about the manifest that the engine appends to the text of any damage that it finds while it
@@ -110,7 +147,7 @@ mod tests {
 
     /// Checks the path and the reason of an error for a store in a folder that does not exist.
     fn check(text: &str, path: &str, expected: &str) {
-        let error = opening_failure(Path::new("/store"), &ErrorKind::Corruption, text);
+        let error = opening_failure(Path::new("/store"), Path::new("/logs"), &ErrorKind::Corruption, text);
         let Error::Unusable { path: found, reason } = error else { panic!("{text}: {error}") };
         assert_eq!((found.as_path(), reason.as_str()), (Path::new(path), expected));
     }
@@ -138,8 +175,40 @@ mod tests {
     }
 
     #[test]
+    fn damage_without_a_name_is_reported_for_an_unknown_table() {
+        let cause = "Corruption: properties unsorted";
+        let text = format!("{cause}  The file /store/MANIFEST-000005 may be corrupted.");
+        let expected = format!(
+            "a file of a table is damaged, and the storage engine does not state which; restore a backup into a new folder ({cause})"
+        );
+        assert_eq!(unnamed_damage(&text, true), expected);
+        for (text, is_manifest_intact) in [(text.as_str(), false), (cause, true)] {
+            let expected =
+                format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
+            assert_eq!(unnamed_damage(text, is_manifest_intact), expected);
+        }
+    }
+
+    #[test]
+    fn lost_logs_are_named() {
+        let advice = "mount the device of the log or bring the complete file back, else restore a backup";
+        let text = "Corruption: Missing WAL with log number: 457.";
+        let expected = format!("this log is missing, and acknowledged changes with it; {advice} ({text})");
+        check(text, "/logs/000457.log", &expected);
+        let text =
+            "Corruption: Size mismatch: WAL (log number: 12) in MANIFEST is 9 bytes , but actually is 8 bytes on disk.";
+        let expected =
+            format!("this log is shorter than it was synced, so acknowledged changes are missing; {advice} ({text})");
+        check(text, "/logs/000012.log", &expected);
+        let text = "Corruption: Missing WAL with log number: ";
+        let expected =
+            format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
+        check(text, "/store", &expected);
+    }
+
+    #[test]
     fn other_failures_to_open_are_distinguished() {
-        let error = |kind, text| opening_failure(Path::new("/store"), &kind, text);
+        let error = |kind, text| opening_failure(Path::new("/store"), Path::new("/logs"), &kind, text);
         let locked = "IO error: While lock file: /store/LOCK: Resource temporarily unavailable";
         assert!(matches!(error(ErrorKind::IOError, locked), Error::Locked { .. }));
         let missing = "IO error: No such file or directory: While open a file for random read: /store/000012.sst: No such file or directory";

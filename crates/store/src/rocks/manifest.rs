@@ -4,6 +4,10 @@
 //! when they are used. So the files are checked before the engine opens them. If the list cannot be parsed, they are
 //! not checked, because the engine may understand it.
 //!
+//! A list without its end is an older one: it names files that were replaced since, and lacks the files that replaced
+//! them. The engine deletes files that the list lacks as soon as it opens the store, also for a repair. So the message
+//! about a missing file names the backup first, and names such a file if there is one.
+//!
 //! The engine drops files of level 0 only together with the whole level, and a compaction would have to read them. So
 //! the removal of a file is appended to the list, as the engine's own tool does it (`ldb unsafe_remove_sst_file`). What
 //! is truncated by a crash is the torn tail of a log and is ignored.
@@ -20,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use base::codec::Encoder;
 
+use super::engine_error::TABLE_FILE_ENDS;
 use super::log::{self, BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
 use super::placement::CURRENT_FILE;
 use super::version_edit::{DELETED_FILE, TABLE, TableChange, VersionEdit};
@@ -42,11 +47,13 @@ pub(super) fn check_files(folder: &Path, accepted: &[String]) -> Result<()> {
     let mut before = None;
     for _ in 0..MANIFEST_READS_MAX {
         let is_accepted = |fault: &FileFault| fault.found_bytes.is_none() && accepted.contains(&fault.file.name);
-        let Some(fault) = faults(folder).into_iter().find(|fault| !is_accepted(fault)) else { break };
+        let expected = live_files(folder).unwrap_or_default();
+        let Some(fault) = faults(folder, &expected).into_iter().find(|fault| !is_accepted(fault)) else { break };
         // A process that has the store open may have removed the file after the manifest was read. Then the manifest
         // does not list it any more, and opening the store fails with a better message.
         if before.as_ref() == Some(&fault) {
-            return Err(unusable(&folder.join(&fault.file.name), fault.reason()));
+            let reason = fault.reason(unlisted_file(folder, &expected).as_deref());
+            return Err(unusable(&folder.join(&fault.file.name), reason));
         }
         before = Some(fault);
     }
@@ -56,7 +63,8 @@ pub(super) fn check_files(folder: &Path, accepted: &[String]) -> Result<()> {
 /// Returns the names of the missing files of a table.
 pub(super) fn missing_files(folder: &Path, table: Table) -> Vec<String> {
     let is_missing = |fault: &FileFault| fault.found_bytes.is_none() && fault.file.table == table.name();
-    faults(folder).into_iter().filter(is_missing).map(|fault| fault.file.name).collect()
+    let expected = live_files(folder).unwrap_or_default();
+    faults(folder, &expected).into_iter().filter(is_missing).map(|fault| fault.file.name).collect()
 }
 
 /// A file that is not as the manifest states.
@@ -68,32 +76,53 @@ struct FileFault {
 }
 
 impl FileFault {
-    fn reason(&self) -> String {
+    /// Describes the fault and the next step. `unlisted` is a younger file that the manifest lacks, if there is one.
+    fn reason(&self, unlisted: Option<&str>) -> String {
         let table = &self.file.table;
-        let advice = "or stop the server and run `doublet fixup`, or restore a backup";
-        match self.found_bytes {
-            None => format!("this file of table {table} is missing; bring it back, {advice}"),
-            Some(found) => format!(
-                "this file of table {table} has {found} bytes instead of {}; bring the complete file back, {advice}",
+        let repair = "stop the server and run `doublet fixup`, which gives up the records of the file";
+        match (self.found_bytes, unlisted) {
+            (None, Some(unlisted)) => format!(
+                "this file of table {table} is missing, and the list of files (MANIFEST) does not contain {unlisted}, so the list may lack \
+                 its end: restore a backup; if there is none, copy the folder first, then {repair} and the files that the list lacks"
+            ),
+            (None, None) => format!(
+                "this file of table {table} is missing; bring it back, or restore a backup; if there is none, {repair}"
+            ),
+            (Some(found), _) => format!(
+                "this file of table {table} has {found} bytes instead of {}; bring the complete file back, or restore a backup; if there is \
+                 none, {repair}",
                 self.file.size_bytes
             ),
         }
     }
 }
 
-/// Returns the files that are not as the manifest states. Returns none if the manifest cannot be parsed.
-fn faults(folder: &Path) -> Vec<FileFault> {
-    let expected = live_files(folder).unwrap_or_default().into_iter();
-    let fault = |file: StoredFile| {
+/// Returns those of the expected files that are not as the manifest states.
+fn faults(folder: &Path, expected: &[StoredFile]) -> Vec<FileFault> {
+    let fault = |file: &StoredFile| {
         let found_bytes = match fs::metadata(folder.join(&file.name)) {
             Ok(found) => Some(found.len()),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             // The engine reports this error when it opens the file.
             Err(_) => return None,
         };
-        (found_bytes != Some(file.size_bytes)).then_some(FileFault { file, found_bytes })
+        (found_bytes != Some(file.size_bytes)).then(|| FileFault { file: file.clone(), found_bytes })
     };
-    expected.filter_map(fault).collect()
+    expected.iter().filter_map(fault).collect()
+}
+
+/// Returns the name of the youngest file of a table if it is younger than all files that the manifest lists.
+///
+/// A process that was killed may have left such a file, too, before it was complete.
+fn unlisted_file(folder: &Path, expected: &[StoredFile]) -> Option<String> {
+    let youngest = expected.iter().filter_map(|file| file_number(&file.name)).max()?;
+    let names = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| file_number(name).is_some_and(|number| number > youngest)).max_by_key(|name| file_number(name))
+}
+
+/// Returns the number of a file of a table, which is its name.
+fn file_number(name: &str) -> Option<u64> {
+    TABLE_FILE_ENDS.iter().find_map(|end| name.strip_suffix(*end))?.parse().ok()
 }
 
 /// Returns the files that the store in a folder must have. Returns `None` if its manifest cannot be parsed.

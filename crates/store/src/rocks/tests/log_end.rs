@@ -102,6 +102,36 @@ fn missing_log_is_detected_with_one_garbled_record() {
 }
 
 #[test]
+fn older_log_that_is_missing_or_cut_off_is_named() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"a", b"1");
+        put(&rocks, Table::Body, b"b", b"2");
+        rocks.sync().expect("synced");
+        // The engine begins another log, and keeps this one for the other table.
+        rocks.db.flush_cf(rocks.family(Table::Meta)).expect("flushed");
+        put(&rocks, Table::Body, b"c", b"3");
+        rocks.sync().expect("synced");
+    }
+    let logs = files(folder.path(), ".log");
+    assert!(logs.len() > 1, "{logs:?}");
+    let older = &logs[0];
+    let sound = fs::read(older).expect("read");
+    let drop_tail = StoreOptions { damaged_log: DamagedLog::DropTail, ..small() };
+    fs::remove_file(older).expect("removed");
+    let missing = format!("{}: this log is missing, and acknowledged changes with it", older.display());
+    check_refused(folder.path(), &small(), &[&missing, "bring the complete file back, else restore a backup"]);
+    check_refused(folder.path(), &drop_tail, &[&missing]);
+    fs::write(older, &sound[..sound.len() - 1]).expect("written");
+    let shorter = format!("{}: this log is shorter than it was synced", older.display());
+    check_refused(folder.path(), &drop_tail, &[&shorter, "bring the complete file back, else restore a backup"]);
+    fs::write(older, sound).expect("brought back");
+    let rocks = open(folder.path()).expect("nothing was lost");
+    assert_eq!(rocks.get(Table::Body, b"b").expect("sound"), Some(b"2".to_vec()));
+}
+
+#[test]
 fn log_that_is_no_longer_needed_may_be_gone() {
     let folder = folder();
     let rocks = open(folder.path()).expect("a new store");

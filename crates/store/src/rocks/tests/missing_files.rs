@@ -67,13 +67,44 @@ fn any_of_many_files_must_be_there() {
         let sound = fs::read(file).expect("read");
         fs::remove_file(file).expect("removed");
         let missing = format!("{}: this file of table meta is missing; bring it back", file.display());
-        check_refused(folder.path(), &small(), &[&missing, "`doublet fixup`", "restore a backup"]);
+        let advice = "or restore a backup; if there is none, stop the server and run `doublet fixup`";
+        check_refused(folder.path(), &small(), &[&missing, advice]);
         fs::write(file, &sound[1..]).expect("written");
         let shorter = format!("has {} bytes instead of {}; bring", sound.len() - 1, sound.len());
         check_refused(folder.path(), &small(), &[&file.to_string_lossy(), &shorter]);
         fs::write(file, sound).expect("written");
     }
     assert!(open(folder.path()).is_ok(), "all files are back");
+}
+
+#[test]
+fn manifest_without_its_end_is_suspected_before_a_repair() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    put(&rocks, Table::Meta, b"a", b"1");
+    rocks.flush().expect("flushed");
+    let listed = manifest::live_files(folder.path()).expect("sound");
+    let sorted = listed.iter().find(|file| file.table == Table::Meta.name()).expect("it was flushed");
+    let sorted = folder.path().join(&sorted.name);
+    let manifest = manifest_of(folder.path());
+    let length = fs::metadata(&manifest).expect("a file").len();
+    put(&rocks, Table::Meta, b"a", b"2");
+    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    drop(rocks);
+    assert!(!sorted.exists(), "the compaction has replaced it");
+    let younger = files(folder.path(), ".sst").pop().expect("a file");
+    let whole = fs::read(&manifest).expect("read");
+    fs::OpenOptions::new().write(true).open(&manifest).and_then(|file| file.set_len(length)).expect("cut");
+    let missing = format!("{}: this file of table meta is missing, and the list of files", sorted.display());
+    let name = younger.file_name().expect("a name").to_string_lossy();
+    check_refused(
+        folder.path(),
+        &small(),
+        &[&missing, &format!("does not contain {name}, so"), "lack its end: restore a backup; if there is none, copy"],
+    );
+    fs::write(&manifest, whole).expect("written");
+    let rocks = open(folder.path()).expect("nothing was lost");
+    assert_eq!(rocks.get(Table::Meta, b"a").expect("sound"), Some(b"2".to_vec()));
 }
 
 #[test]
