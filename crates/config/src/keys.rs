@@ -196,8 +196,9 @@ configuration! {
         /// The certificate's private key in PEM form. Empty: `tls/key.pem` in the data folder.
         key: OptionalPath = "";
         /// The certificate authorities of other servers, in one PEM file. A peer that presents a certificate signed by
-        /// one of them over the native protocol is authenticated as the server that the certificate names. Empty: no
-        /// peer is authenticated by certificate.
+        /// one of them over the native protocol is authenticated as the server that the certificate names, which may be
+        /// any except this server. List only authorities that issue certificates for your servers alone. Empty: no peer
+        /// is authenticated by certificate.
         peers: OptionalPath = "";
     }
     /// The store that holds all databases.

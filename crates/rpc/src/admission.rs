@@ -92,14 +92,25 @@ impl Caller {
     }
 }
 
+/// The server that a peer is according to its certificate.
+pub enum PeerServer {
+    /// The peer has presented no certificate with the name of a server.
+    None,
+    /// The peer is another server. Calls without a token are made with this session.
+    Other(Arc<Session>),
+    /// The certificate has the name of this server, which may do everything. Any root that signs certificates of other
+    /// servers could sign it, so it proves nothing. Calls without a token are refused.
+    OwnName,
+}
+
 /// The state shared by the calls of one connection.
 pub struct ConnectionState {
     /// The service.
     pub service: Arc<Service>,
     /// The peer of the connection.
     pub peer: Peer,
-    /// The session of the server that presented its certificate, if any.
-    pub server: Option<Arc<Session>>,
+    /// The server that the peer is according to its certificate.
+    pub server: PeerServer,
     /// The memory share of the peer, for calls without a session.
     pub budget: MemoryBudget,
     /// Tracks the peer's progress in reading its replies.
@@ -196,7 +207,11 @@ fn admit(
 
 fn find_session(connection: &ConnectionState, headers: &HeaderMap) -> Result<Arc<Session>> {
     let Some(authorization) = headers.get(http::header::AUTHORIZATION) else {
-        return connection.server.clone().ok_or(Error::NoSession);
+        return match &connection.server {
+            PeerServer::Other(session) => Ok(Arc::clone(session)),
+            PeerServer::OwnName => Err(Error::OwnName),
+            PeerServer::None => Err(Error::NoSession),
+        };
     };
     let text = authorization.to_str().map_err(|_| Error::NoSession)?;
     let (scheme, token) = text.split_once(' ').ok_or(Error::NoSession)?;

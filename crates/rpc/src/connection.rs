@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::{Peer, SessionTermination, Stream};
 
-use crate::admission::{self, ConnectionState};
+use crate::admission::{self, ConnectionState, PeerServer};
 use crate::limits::{
     CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_CHECK_INTERVAL, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
     LOGIN_TIME_MAX, PING_TIME_MAX, RESET_CALLS_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
@@ -64,13 +64,9 @@ async fn run(
 ) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.limits().idle;
-    let is_known = server.is_some();
-    let memory = Arc::clone(&service.services.memory);
-    let server = server.map(|name| {
-        let budget = memory.share_of(&MemoryOwner::server(name.canonical()));
-        Session::of_server(name, termination, budget)
-    });
-    let budget = memory.share_of(&peer.memory_owner());
+    let server = peer_server(server, &service, peer, termination);
+    let is_known = matches!(server, PeerServer::Other(_));
+    let budget = service.services.memory.share_of(&peer.memory_owner());
     let state = Arc::new(ConnectionState { service, peer, server, budget, reading: Arc::default() });
     let activity = Arc::new(Activity {
         running: AtomicUsize::new(0),
@@ -112,6 +108,22 @@ async fn run(
             }
         }
     }
+}
+
+/// Begins the session of a server with the name in its certificate. No peer can be this server itself, whose work needs
+/// no connection.
+fn peer_server(name: Option<Name>, service: &Service, peer: Peer, termination: SessionTermination) -> PeerServer {
+    let Some(name) = name else { return PeerServer::None };
+    if name == service.services.directory.options().server {
+        tracing::warn!(
+            target: "rpc",
+            %peer,
+            "a peer has a certificate with the name of this server, which a root in tls.peers has signed; its calls are refused"
+        );
+        return PeerServer::OwnName;
+    }
+    let budget = service.services.memory.share_of(&MemoryOwner::server(name.canonical()));
+    PeerServer::Other(Session::of_server(name, termination, budget))
 }
 
 /// The activity of a connection.

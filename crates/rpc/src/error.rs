@@ -31,6 +31,9 @@ pub enum Error {
     /// There is no session, or it has ended.
     #[error("no session: log in first")]
     NoSession,
+    /// The certificate of the calling server has the name of this server.
+    #[error("the certificate has the name of the server itself; use the certificate of another server, or log in")]
+    OwnName,
     /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
@@ -122,6 +125,7 @@ impl Error {
                 (code, reason, if error.is_temporary() { retry(0) } else { None })
             }
             Self::NoSession => (Code::Unauthenticated, "session", None),
+            Self::OwnName => (Code::Unauthenticated, "login", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
             Self::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),

@@ -81,6 +81,9 @@ fn server_with_a_certificate_of_a_trusted_root_is_accepted() {
         assert_eq!(reason_of(open(&hub, "mail/ann.nsf").await), (Code::NotFound, "not-found".to_owned()));
         let other = connect(&folder, &server, &root.sign("spoke.acme.test", &[])).await.expect("a root has signed it");
         assert_eq!(reason_of(open(&other, "plan.nsf").await).1, "not-found", "the ACL lists another server");
+        let itself = connect(&folder, &server, &root.sign("mail.acme.test", &[])).await.expect("a root has signed it");
+        let refused = (Code::Unauthenticated, "login".to_owned());
+        assert_eq!(reason_of(open(&itself, "names.nsf").await), refused, "the name of the server itself");
         // With the same names but another certificate authority, either the handshake or the first call fails.
         let refused = match connect(&folder, &server, &stranger.sign("hub.acme.test", &name)).await {
             Err(client::Error::Tls { .. }) => true,

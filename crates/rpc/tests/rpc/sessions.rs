@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::Name;
 use proto::v1;
 use rpc::session::SessionLimits;
 use sasl::Mechanism;
@@ -54,6 +55,23 @@ async fn refused_logins_have_a_code_and_a_reason() {
         "{code:?} {reason}"
     );
     assert_eq!(server.service().sessions().count(), 0, "no session began");
+}
+
+#[tokio::test]
+async fn certificate_with_the_name_of_the_server_itself_is_refused() {
+    let server = TestServer::new();
+    let other = server.connect_as(Some(Name::new("spoke/Acme"))).await;
+    assert_eq!(owner(&other).await.expect("another server needs no token"), "CN=spoke/O=Acme");
+    for own in ["hub/Acme", "CN=HUB/O=acme"] {
+        let itself = server.connect_as(Some(Name::new(own))).await;
+        let refused_call = owner(&itself).await.expect_err("any trusted root could sign it");
+        assert!(refused_call.message().contains("the certificate has the name of the server itself"), "{refused_call}");
+        assert_eq!(refusal(Err::<(), _>(refused_call)), refused(Code::Unauthenticated, "login"));
+        let opened = itself.databases().open_database(v1::OpenDatabaseRequest { database: plan() }).await;
+        assert_eq!(refusal(opened), refused(Code::Unauthenticated, "login"));
+        let reply = itself.try_log_in("ann", PASSWORD).await.expect("a user may log in over the connection");
+        assert_eq!(owner(&itself.with_token(&reply.token)).await.expect("a session"), canonical("ann"));
+    }
 }
 
 #[tokio::test]

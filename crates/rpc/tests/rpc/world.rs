@@ -145,10 +145,15 @@ impl TestServer {
 
     /// Connects without a login.
     pub async fn connect(&self) -> Client {
+        self.connect_as(None).await
+    }
+
+    /// Connects with a certificate of the named server.
+    pub async fn connect_as(&self, server: Option<Name>) -> Client {
         let (ours, theirs) = Stream::duplex(PIPE_BYTES);
         let peer = Peer::network("192.0.2.7:4000".parse().expect("an address")).encrypted();
         let service = Arc::clone(&self.service);
-        tokio::spawn(rpc::serve(theirs, peer, None, service, SessionTermination::default()));
+        tokio::spawn(rpc::serve(theirs, peer, server, service, SessionTermination::default()));
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
         let (sender, driver) = handshake.await.expect("the server speaks HTTP/2");
         tokio::spawn(driver);
