@@ -1,8 +1,9 @@
 //! Sorting of more pairs than fit into memory.
 //!
 //! An [`ExternalSorter`] accepts pairs in any order and returns them in the order of their keys. It keeps as many as
-//! fit into its memory. Beyond that it writes sorted runs into a folder and merges them. A run has no name: its file is
-//! unlinked as soon as it is open, so that it disappears when the program ends, even after a crash.
+//! fit into its memory. Beyond that it writes sorted runs into a folder and merges them. The runs of a sorter are in one
+//! file, one behind the other, so that a large view takes no more descriptors than a small one. The file has no name: it
+//! is unlinked as soon as it is open, so that it disappears when the program ends, even after a crash.
 //!
 //! Pairs with equal keys are returned in the order in which they were added. Runs are private to one sorter of one
 //! process, so they have no version and no checksums.
@@ -10,8 +11,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::engine::Cursor;
 use crate::error::{Error, Result};
@@ -24,7 +27,8 @@ pub struct ExternalSorter {
     /// Keys and values, concatenated.
     arena: Vec<u8>,
     pairs: Vec<Pair>,
-    runs: Vec<File>,
+    /// The pairs that did not fit into the memory.
+    spilled: Option<RunFile>,
 }
 
 /// A pair in the arena.
@@ -41,7 +45,7 @@ impl ExternalSorter {
     /// Creates a sorter that uses about `memory_max` bytes and writes the rest into `folder`.
     #[must_use]
     pub fn new(folder: &Path, memory_max: usize) -> Self {
-        Self { folder: folder.to_owned(), memory_max, arena: Vec::new(), pairs: Vec::new(), runs: Vec::new() }
+        Self { folder: folder.to_owned(), memory_max, arena: Vec::new(), pairs: Vec::new(), spilled: None }
     }
 
     /// Adds a pair.
@@ -60,23 +64,25 @@ impl ExternalSorter {
 
     /// Returns the number of bytes written into the folder so far.
     pub fn spilled_bytes(&self) -> u64 {
-        self.runs.iter().filter_map(|run| run.metadata().ok()).map(|run| run.len()).sum()
+        self.spilled.as_ref().map_or(0, RunFile::end)
     }
 
     /// Returns the pairs in the order of their keys.
     pub fn finish(mut self) -> Result<SortedPairs> {
-        if self.runs.is_empty() {
+        if self.spilled.is_some() {
+            self.spill()?;
+        }
+        let Some(runs) = self.spilled.take() else {
             self.sort();
             return Ok(SortedPairs(Source::Memory { arena: self.arena, pairs: self.pairs.into_iter() }));
-        }
-        self.spill()?;
-        let folder = self.folder;
-        let runs = self.runs;
+        };
         drop(self.arena);
-        let mut merge = Merge { folder, runs: Vec::with_capacity(runs.len()), heads: BinaryHeap::new(), current: None };
-        for file in runs {
-            merge.runs.push(BufReader::with_capacity(SORT_BUFFER_BYTES, file));
-            merge.advance(merge.runs.len() - 1)?;
+        let runs: Vec<_> =
+            runs.readers().into_iter().map(|run| BufReader::with_capacity(SORT_BUFFER_BYTES, run)).collect();
+        let count = runs.len();
+        let mut merge = Merge { folder: self.folder, runs, heads: BinaryHeap::new(), current: None };
+        for run in 0..count {
+            merge.advance(run)?;
         }
         Ok(SortedPairs(Source::Merge(merge)))
     }
@@ -90,26 +96,85 @@ impl ExternalSorter {
     }
 
     fn spill(&mut self) -> Result<()> {
-        if self.runs.len() >= SORT_RUNS_MAX {
-            let reason = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase views.rebuild_memory");
-            return Err(Error::Unusable { path: self.folder.clone(), reason });
-        }
         self.sort();
-        let file = unnamed_file(&self.folder).map_err(|error| unusable(&self.folder, &error))?;
-        let mut out = BufWriter::with_capacity(SORT_BUFFER_BYTES, file);
-        for pair in &self.pairs {
-            let key_bytes = pair.key_bytes.to_be_bytes();
-            let value_bytes = pair.value_bytes.to_be_bytes();
-            let bytes = &self.arena[pair.start..pair.end()];
-            let written = out.write_all(&key_bytes).and_then(|()| out.write_all(&value_bytes));
-            written.and_then(|()| out.write_all(bytes)).map_err(|error| unusable(&self.folder, &error))?;
+        let folder = &self.folder;
+        let runs = match &mut self.spilled {
+            Some(runs) => runs,
+            none => none.insert(RunFile::create(folder).map_err(|error| unusable(folder, &error))?),
+        };
+        if runs.ends.len() >= SORT_RUNS_MAX {
+            let reason = format!("sorting needs more than {SORT_RUNS_MAX} runs; increase views.rebuild_memory");
+            return Err(Error::Unusable { path: folder.clone(), reason });
         }
-        let mut file = out.into_inner().map_err(|error| unusable(&self.folder, error.error()))?;
-        file.seek(SeekFrom::Start(0)).map_err(|error| unusable(&self.folder, &error))?;
-        self.runs.push(file);
+        runs.append(&self.pairs, &self.arena).map_err(|error| unusable(folder, &error))?;
         self.arena.clear();
         self.pairs.clear();
         Ok(())
+    }
+}
+
+/// A file of sorted runs.
+struct RunFile {
+    file: File,
+    /// The end of each run.
+    ends: Vec<u64>,
+}
+
+impl RunFile {
+    fn create(folder: &Path) -> io::Result<Self> {
+        Ok(Self { file: unnamed_file(folder)?, ends: Vec::new() })
+    }
+
+    /// Returns the end of the last run.
+    fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Appends a run of sorted pairs, whose bytes are in `arena`.
+    fn append(&mut self, pairs: &[Pair], arena: &[u8]) -> io::Result<()> {
+        let mut end = self.end();
+        let mut file = &self.file;
+        // An earlier attempt may have failed halfway.
+        file.seek(SeekFrom::Start(end))?;
+        let mut out = BufWriter::with_capacity(SORT_BUFFER_BYTES, file);
+        for pair in pairs {
+            let bytes = &arena[pair.start..pair.end()];
+            out.write_all(&pair.key_bytes.to_be_bytes())?;
+            out.write_all(&pair.value_bytes.to_be_bytes())?;
+            out.write_all(bytes)?;
+            end += (2 * size_of::<u32>() + bytes.len()) as u64;
+        }
+        out.flush()?;
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// Returns a reader of each run.
+    fn readers(self) -> Vec<RunReader> {
+        let file = Arc::new(self.file);
+        let mut at = 0;
+        let reader = |end| RunReader { file: Arc::clone(&file), at: std::mem::replace(&mut at, end), end };
+        self.ends.into_iter().map(reader).collect()
+    }
+}
+
+/// A reader of one run.
+struct RunReader {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for RunReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let wanted = into.len().min(left);
+        let count = self.file.read_at(&mut into[..wanted], self.at)?;
+        if count == 0 && wanted > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.at += count as u64;
+        Ok(count)
     }
 }
 
@@ -149,7 +214,7 @@ impl Cursor for SortedPairs {
 /// A merge of sorted runs.
 struct Merge {
     folder: PathBuf,
-    runs: Vec<BufReader<File>>,
+    runs: Vec<BufReader<RunReader>>,
     heads: BinaryHeap<Reverse<RunHead>>,
     /// The pair returned last, whose buffers are reused.
     current: Option<RunHead>,
@@ -251,7 +316,7 @@ fn key_prefix(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-fn unnamed_file(folder: &Path) -> std::io::Result<File> {
+fn unnamed_file(folder: &Path) -> io::Result<File> {
     std::fs::create_dir_all(folder)?;
     let mut number = 0_u64;
     loop {
@@ -259,13 +324,13 @@ fn unnamed_file(folder: &Path) -> std::io::Result<File> {
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => return std::fs::remove_file(&path).map(|()| file),
             // Another sorter is about to unlink the file, or was killed before it could.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
         }
     }
 }
 
-fn unusable(folder: &Path, error: &std::io::Error) -> Error {
+fn unusable(folder: &Path, error: &io::Error) -> Error {
     Error::Unusable { path: folder.to_owned(), reason: format!("sorting in this folder failed: {error}") }
 }
 
@@ -312,6 +377,27 @@ mod tests {
             assert_eq!(all(sorter.finish().expect("sorted")), expected, "{count} in {memory}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "runs have no names");
+    }
+
+    #[test]
+    fn runs_share_one_descriptor() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().canonicalize().expect("it exists");
+        let open = || {
+            let all = std::fs::read_dir("/proc/self/fd").expect("the descriptors of this process").flatten();
+            all.filter_map(|entry| entry.path().read_link().ok()).filter(|file| file.starts_with(&place)).count()
+        };
+        let mut sorter = ExternalSorter::new(&place, 1);
+        for number in (0..100_u32).rev() {
+            sorter.push(&number.to_be_bytes(), b"value").expect("taken");
+        }
+        assert_eq!(sorter.spilled.as_ref().map(|runs| runs.ends.len()), Some(99));
+        assert_eq!(open(), 1);
+        let mut sorted = sorter.finish().expect("sorted");
+        assert!(sorted.next().expect("read").is_some_and(|(key, _)| key == 0_u32.to_be_bytes()));
+        assert_eq!(open(), 1);
+        assert_eq!(all(sorted).len(), 99);
+        assert_eq!(open(), 0);
     }
 
     #[test]
