@@ -107,11 +107,12 @@ fn numbered_file<'text>(text: &'text str, ends: &[&str]) -> Option<&'text str> {
 }
 
 /// Returns `true` if a read error means that the bytes are lost. A read refused by the disk may be temporary, so it
-/// counts as damage only during a repair (`is_quiet`).
+/// counts as damage only during a repair (`is_quiet`). A file that cannot be opened for lack of file descriptors is not
+/// damaged.
 pub(super) fn is_damage(kind: &ErrorKind, text: &str, is_quiet: bool) -> bool {
     match kind {
         ErrorKind::Corruption => true,
-        ErrorKind::IOError => is_missing(text) || is_quiet && !is_no_space(text),
+        ErrorKind::IOError => is_missing(text) || is_quiet && !is_no_space(text) && !is_out_of_descriptors(text),
         _ => false,
     }
 }
@@ -127,6 +128,11 @@ pub(super) fn damage_reason(text: String) -> String {
 /// Returns `true` if an error means that a file does not exist.
 fn is_missing(text: &str) -> bool {
     text.contains("No such file or directory")
+}
+
+/// Returns `true` if the process or the system has no free file descriptors.
+fn is_out_of_descriptors(text: &str) -> bool {
+    text.contains("Too many open files")
 }
 
 pub(super) fn is_no_space(text: &str) -> bool {
@@ -244,6 +250,9 @@ mod tests {
         let unreadable = "IO error: While pread offset 0 len 8192: 000012.sst: Input/output error";
         check(ErrorKind::IOError, unreadable, [false, true]);
         check(ErrorKind::IOError, "IO error: No space left on device", [false, false]);
+        let unopened = "IO error: While open a file for random read: 000012.sst: Too many open files";
+        check(ErrorKind::IOError, unopened, [false, false]);
+        check(ErrorKind::IOError, "IO error: 000012.sst: Too many open files in system", [false, false]);
         check(ErrorKind::Busy, "Resource busy: ", [false, false]);
     }
 

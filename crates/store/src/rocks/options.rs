@@ -74,7 +74,8 @@ pub struct StoreOptions {
     /// Approximate size of a sorted file. The first compacted level holds four such files, and each further level ten
     /// times more.
     pub file_bytes: u64,
-    /// Maximum number of files that the engine holds open.
+    /// Maximum number of files of tables that the engine keeps open. Scans may hold some more, and the log, the list of
+    /// files and the files that are being written are not counted.
     pub open_files_max: u32,
     /// Maintenance mode: disables automatic compaction and counts bytes that the disk refuses to read as damage.
     /// Compaction reads whole files, and a damaged block in one of them would stop all writes before a repair is
@@ -267,7 +268,9 @@ fn tombstone_flush_trigger() -> String {
 fn set_files(database: &mut rocksdb::Options, options: &StoreOptions) {
     database.create_missing_column_families(true);
     database.set_paranoid_checks(true);
-    database.set_max_open_files(i32::try_from(options.open_files_max).unwrap_or(i32::MAX));
+    let (open_files_max, shard_bits) = open_file_cache(options.open_files_max);
+    database.set_max_open_files(open_files_max);
+    database.set_table_cache_num_shard_bits(shard_bits);
     database.set_keep_log_file_num(4);
     database.set_max_log_file_size(4 << 20);
     database.set_log_level(LogLevel::Warn);
@@ -275,6 +278,21 @@ fn set_files(database: &mut rocksdb::Options, options: &StoreOptions) {
     database.set_stats_persist_period_sec(0);
     database.enable_statistics();
     database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+}
+
+/// Number of files that the engine subtracts from `max_open_files` for other files than those of tables.
+const OTHER_FILES: u32 = 10;
+
+/// Returns the engine's options for keeping at most `count` files of tables open: `max_open_files`, and the binary
+/// logarithm of the number of shards of the cache of these files.
+///
+/// The engine divides the number by the shards and rounds up. So the number is a multiple of the shards, of which there
+/// are few for a small number.
+fn open_file_cache(count: u32) -> (i32, i32) {
+    let shard_bits = if count < 512 { 3 } else { 6 };
+    let shards = 1_u32 << shard_bits;
+    let files = (count / shards).max(1).saturating_mul(shards);
+    (i32::try_from(files.saturating_add(OTHER_FILES)).unwrap_or(i32::MAX), shard_bits)
 }
 
 fn set_log(database: &mut rocksdb::Options, options: &StoreOptions) {
@@ -304,4 +322,21 @@ fn set_work(database: &mut rocksdb::Options) {
     database.set_allow_concurrent_memtable_write(false);
     // Files are written to disk gradually, so that a log sync does not wait behind a whole compaction.
     database.set_bytes_per_sync(1 << 20);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_of_open_files_is_not_larger_than_wanted() {
+        for count in (8..2_000).chain([100_000, u32::MAX / 2]) {
+            let (open_files_max, shard_bits) = open_file_cache(count);
+            let files = u64::try_from(open_files_max).expect("positive") - u64::from(OTHER_FILES);
+            let shards = 1_u64 << shard_bits;
+            let rounded = files.div_ceil(shards) * shards;
+            assert!(rounded <= u64::from(count) && rounded + shards > u64::from(count), "{rounded} of {count}");
+        }
+        assert_eq!(open_file_cache(512), (522, 6));
+    }
 }
