@@ -20,7 +20,7 @@ use mail_auth::hickory_resolver::proto::{ProtoError, ProtoErrorKind};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 
 use crate::error::{Error, Result};
-use crate::limits::ADDRESSES_MAX;
+use crate::limits::{ADDRESSES_MAX, NAME_SERVERS_ASKED_MAX};
 
 /// The reason why a lookup has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -117,7 +117,8 @@ impl Resolver {
         &self.authenticator
     }
 
-    fn new(config: ResolverConfig, options: ResolverOpts) -> Result<Self> {
+    fn new(config: ResolverConfig, mut options: ResolverOpts) -> Result<Self> {
+        options.num_concurrent_reqs = NAME_SERVERS_ASKED_MAX;
         let authenticator =
             MessageAuthenticator::new(config, options).map_err(|error| Error::Resolver(error.to_string()))?;
         Ok(Self { authenticator })

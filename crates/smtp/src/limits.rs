@@ -93,6 +93,12 @@ pub const GREET_DELAY: Duration = Duration::from_millis(500);
 /// Maximum total duration of the checks of an incoming message (SPF, DKIM, DMARC, ARC).
 pub const VERIFY_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// Default maximum number of incoming messages that are checked at the same time.
+pub const CHECKS_MAX: usize = 2_500;
+
+/// Maximum number of name servers that a resolver asks at the same time, each over a socket of its own.
+pub const NAME_SERVERS_ASKED_MAX: usize = 2;
+
 /// Maximum number of DKIM signatures verified per message. Further ones are ignored (RFC 6376 §8.4).
 pub const SIGNATURES_MAX: usize = 8;
 

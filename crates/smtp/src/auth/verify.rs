@@ -18,7 +18,8 @@
 //! Signatures are not evaluated if it sees another end of the header or lacks a field: they would then not cover the
 //! message that is shown.
 //!
-//! The checks run in their own task under one time limit. If they take too long, or if the library fails on the
+//! The checks run in their own task under one time limit. Each lookup takes file descriptors, so only a number of
+//! messages are checked at the same time; the others wait within their time limit. If the checks take too long, or if the library fails on the
 //! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is
 //! asked to retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up,
 //! or if that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until
@@ -47,6 +48,7 @@ use mail_auth::{
     ArcOutput, AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Error as AuthError, SpfOutput,
     SpfResult,
 };
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::auth::local_claims::{LocalClaims, forged, is_author_name, undetermined};
@@ -54,7 +56,7 @@ use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{LookupError, Resolver, ascii_domain, is_negative};
 use crate::error::{EnhancedStatus, NegativeReply};
-use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
+use crate::limits::{AUTHOR_DOMAINS_MAX, CHECKS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// The use of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,13 +96,21 @@ pub struct VerifiedMessage {
 pub struct Verifier {
     resolver: Resolver,
     policy: DmarcEnforcement,
+    /// Permits for the messages that are checked at the same time.
+    permits: Semaphore,
 }
 
 impl Verifier {
     /// Creates a verifier.
     #[must_use]
     pub fn new(resolver: Resolver, policy: DmarcEnforcement) -> Self {
-        Self { resolver, policy }
+        Self { resolver, policy, permits: Semaphore::new(CHECKS_MAX) }
+    }
+
+    /// Sets the maximum number of messages that are checked at the same time.
+    #[must_use]
+    pub fn with_checks_max(self, count: usize) -> Self {
+        Self { permits: Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS)), ..self }
     }
 
     /// Verifies a message. Returns its results, or a refusal.
@@ -115,7 +125,11 @@ impl Verifier {
         let hostname = arrival.hostname.clone();
         let claimed = arrival.claims.domains().next().map(str::to_owned);
         let verifier = Arc::clone(self);
-        let checks = async move { verifier.check(&arrival, message.as_slice(), trace_bytes).await };
+        let checks = async move {
+            // Acquiring fails only if the semaphore is closed, which never happens here.
+            let _permit = verifier.permits.acquire().await;
+            verifier.check(&arrival, message.as_slice(), trace_bytes).await
+        };
         let outcome = run_with_timeout(checks).await;
         let outcome = outcome.unwrap_or_else(|| VerificationResult::incomplete(claimed.as_deref()));
         let by_dmarc = outcome.refusal.filter(|_| self.policy == DmarcEnforcement::Reject);

@@ -155,6 +155,33 @@ async fn silent_name_server_defers_the_message() {
     assert_eq!(claimed, "451 4.7.0 Cannot verify now that author.example permits this message, try again later");
 }
 
+// The clock of this test is stopped: it advances when all tasks wait for replies.
+#[tokio::test(start_paused = true)]
+async fn checks_beyond_their_number_make_no_lookups() {
+    let (resolver, name_server) = silent_resolver().await;
+    let verifier = Arc::new(Verifier::new(resolver, DmarcEnforcement::Record).with_checks_max(1));
+    let verify = |name: &str| {
+        let arrival = ClientInfo {
+            address: "192.0.2.99".parse().expect("an address"),
+            helo: format!("{name}.example"),
+            reverse_path: String::new(),
+            hostname: "mx.b.example".to_owned(),
+            claims: LocalClaims::default(),
+        };
+        let verifier = Arc::clone(&verifier);
+        async move { verifier.verify(arrival, Arc::new(MESSAGE.as_bytes().to_vec()), 0).await }
+    };
+    let both = async { tokio::join!(verify("first"), verify("second")) };
+    assert!(tokio::time::timeout(smtp::limits::VERIFY_TIME_MAX / 2, both).await.is_err(), "the name server is silent");
+    let mut requests = Vec::new();
+    let mut request = [0; 512];
+    while let Ok(length) = name_server.try_recv(&mut request) {
+        requests.extend_from_slice(&request[..length]);
+    }
+    let is_requested = |name: &[u8]| requests.windows(name.len()).any(|part| part == name);
+    assert_ne!(is_requested(b"first"), is_requested(b"second"), "one message is checked, and the other waits");
+}
+
 #[tokio::test]
 async fn own_signatures_verify_unless_the_message_is_altered() {
     let random = SeededRandom::new(3);
