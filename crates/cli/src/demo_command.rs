@@ -13,10 +13,11 @@ use crate::{demo, log};
 /// Sets up the demo data on the first start and runs the demo server.
 pub fn run(server: &ServerFunctions, global: &GlobalOptions) -> Result<(), CommandError> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
-    let config = Arc::new(config::load(&ConfigSources { preset, ..global.sources() }).map_err(CommandError::new)?);
+    let mut config = config::load(&ConfigSources { preset, ..global.sources() }).map_err(CommandError::new)?;
     log::start(&config.log).map_err(CommandError)?;
     log::configuration_warnings(&config);
-    let instance = Instance::open(config).map_err(CommandError::new)?;
+    (server.prepare)(&mut config).map_err(CommandError)?;
+    let instance = Instance::open(Arc::new(config)).map_err(CommandError::new)?;
     let logins = demo::set_up(&instance).map_err(CommandError::new)?;
     let kept = instance.data.demo_passwords_file();
     (server.run)(instance, &mut |bound| print(&welcome(bound, &logins, &kept))).map_err(CommandError)

@@ -12,6 +12,9 @@ pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<
 /// protocol does not recompile the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerFunctions {
+    /// Adapts the configuration to the limits of the system before the data folder is opened. The error is a text for
+    /// the operator.
+    pub prepare: fn(&mut Config) -> Result<(), String>,
     /// Runs the server.
     pub run: RunServer,
     /// Checks whether a server could start with a configuration on this machine: its memory, and the files that it

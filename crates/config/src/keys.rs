@@ -218,7 +218,8 @@ configuration! {
         /// Memory for changes that are in the log but not yet in a table. `auto` is a share of `server.memory`: 192 MiB
         /// unless memory is scarce.
         write_buffer: AutoSize = "auto" in ["12MiB", "64GiB"];
-        /// Maximum number of the store's files that are open at the same time.
+        /// Maximum number of the store's table files that stay open. Lowered at the start if the system allows too few
+        /// open files and sockets.
         open_files: u64 = "512" in ["64", "100000"];
         /// The reaction to a log that is missing, or so damaged that acknowledged changes are lost: `refuse` to start,
         /// or start without the lost changes (`drop-tail`) if there is no backup to restore.
@@ -248,7 +249,7 @@ configuration! {
     /// Limits for one peer and for all peers together.
     limits: LimitKeys {
         /// Maximum number of connections of all protocols together. `auto` is 20,000, or fewer if `server.memory` is
-        /// scarce.
+        /// scarce. Lowered at the start if the system allows too few open files and sockets.
         connections: AutoCount = "auto" in ["1", "1000000"];
         /// Maximum number of connections from one address (IPv6: one /64). Connections from the server's own machine do
         /// not count.
@@ -348,7 +349,8 @@ configuration! {
         special_networks: NetworkList = "";
         /// The trusted root certificates for verifying the smart host, in one PEM file.
         roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
-        /// Maximum number of simultaneous outgoing connections. Slow destinations get half of them together.
+        /// Maximum number of simultaneous outgoing connections. Slow destinations get half of them together. Lowered at
+        /// the start if the system allows too few open files and sockets.
         connections: u64 = "50" in ["1", "10000"];
         /// Maximum number of simultaneous outgoing connections to one destination (a domain, or the smart host).
         connections_per_destination: u64 = "5" in ["1", "1000"];

@@ -13,6 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The server that the command line starts.
 const SERVER: ServerFunctions = ServerFunctions {
+    prepare: |config| server::descriptors::prepare(config).map_err(|error| error.to_string()),
     run: |instance, started| server::serve::run(instance, started).map_err(|error| error.to_string()),
     check_files: server::serve::check_files,
 };

@@ -21,11 +21,11 @@ use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
 use crate::full_text::FullTextService;
-use crate::limits::BLOB_KEY_FILE_BYTES_MAX;
+use crate::limits::{BLOB_KEY_FILE_BYTES_MAX, OTHER_DESCRIPTORS, STORE_FILES_MIN};
 use crate::memory_plan::{Machine, MemoryPlan, MemoryPlanError};
 use crate::pdf::{OWN_EXECUTABLE, PdfReader};
 use crate::signing::Signing;
-use crate::system::{SystemClock, SystemRandom, host_name, sleep};
+use crate::system::{SystemClock, SystemRandom, host_name, raise_descriptor_limit, sleep};
 
 /// Length in bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
@@ -180,6 +180,7 @@ impl StoreServices {
     ) -> Result<Self, InstanceError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        options.open_files_max = store_files_within(raise_descriptor_limit(), options.open_files_max);
         if config.blobs.encryption {
             options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
         }
@@ -291,6 +292,13 @@ pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> s
         },
         ..store::StoreOptions::default()
     }
+}
+
+/// Returns the number of files of tables that the storage engine may keep open, at most `wanted`, within a limit of file
+/// descriptors. Otherwise a command that runs without a server would fail where the limit is low.
+fn store_files_within(limit: u64, wanted: u32) -> u32 {
+    let most = limit.saturating_sub(OTHER_DESCRIPTORS).max(STORE_FILES_MIN);
+    wanted.min(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
 /// Reads the key of encrypted attachments, and creates it if the store contains no encrypted content yet. Otherwise a
@@ -416,6 +424,15 @@ mod tests {
         let instance = Instance::open(config).expect("the data folder exists");
         assert!(instance.directory.domain_is_local("acme.test").expect("a lookup"));
         assert!(folder.path().join("log").is_dir());
+    }
+
+    #[test]
+    fn store_keeps_few_files_open_within_a_low_limit() {
+        for (limit, wanted, expected) in
+            [(u64::MAX, 512, 512), (1_024, 512, 512), (256, 512, 128), (256, 64, 64), (100, 512, 48), (0, 512, 48)]
+        {
+            assert_eq!(store_files_within(limit, wanted), expected, "{limit}");
+        }
     }
 
     #[test]

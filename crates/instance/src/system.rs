@@ -1,4 +1,4 @@
-//! The operating system's clock and random number generator, and the size of the machine.
+//! The operating system's clock and random number generator, the size of the machine, and the limit of file descriptors.
 //!
 //! This is the only place in the product that gets the time from the system. All other code receives a [`base::Clock`],
 //! which the simulator can replace.
@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{Clock, Random, Timestamp};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The system clock.
 #[derive(Debug)]
@@ -116,6 +117,16 @@ fn group_limits(root: &Path, line: &str) -> Vec<u64> {
     groups.filter_map(limit).collect()
 }
 
+/// Raises the limit of open files and sockets to the maximum that the system allows for this process. Returns the limit.
+pub fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // If the system refuses, the lower limit stays in force.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +180,11 @@ mod tests {
         for broken in ["", "4", "4:memory", "0:cpu:/docker"] {
             check(broken, None);
         }
+    }
+
+    #[test]
+    fn descriptor_limit_is_the_maximum() {
+        let limit = raise_descriptor_limit();
+        assert_eq!(Some(limit), getrlimit(Resource::Nofile).maximum.or(Some(u64::MAX)));
     }
 }

@@ -7,6 +7,7 @@ pub mod admin_http;
 mod configured_networks;
 pub mod counters;
 pub mod database_creator;
+pub mod descriptors;
 pub mod limits;
 pub mod listeners;
 pub mod logins;

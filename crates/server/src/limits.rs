@@ -41,4 +41,47 @@ pub const SESSION_END_TIME_MAX: Duration = Duration::from_secs(5);
 pub const SESSION_CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
 
 /// Maximum number of connections to the administration port.
-pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+pub const ADMIN_CONNECTIONS_MAX: usize = 16;
+
+/// File descriptors that the storage engine needs besides the files of tables that it keeps open: two each for up to
+/// eight flushes and compactions at the same time, the log, its predecessors, the list of files, the records about the
+/// log, the directories, a backup, and the files of tables that scans hold while the cache of open files is full.
+pub const ENGINE_DESCRIPTORS: u64 = 64;
+
+/// File descriptors of the process itself: standard input and output, the runtime, the lock of the data folder,
+/// connections to name servers over TCP, a connection that is refused, and small files that are read or written.
+pub const PROCESS_DESCRIPTORS: u64 = 20;
+
+/// Minimum share of file descriptors for background work.
+pub const BACKGROUND_DESCRIPTORS_MIN: u64 = 24;
+
+/// File descriptors of one administration command: its connection, and a file that it reads or writes.
+pub const CONTROL_CALL_DESCRIPTORS: u64 = 2;
+
+/// File descriptors of one child process that reads PDFs: both ends of two pipes, and those for its start.
+pub const PDF_CHILD_DESCRIPTORS: u64 = 6;
+
+/// File descriptors of the full-text index apart from the segments that are being written.
+pub const FULL_TEXT_DESCRIPTORS: u64 = 4;
+
+/// File descriptors of one segment of the full-text index that is being written: a file for each of its parts.
+pub const FULL_TEXT_SEGMENT_DESCRIPTORS: u64 = 8;
+
+/// Number of threads with which the full-text index merges segments, besides `full_text.threads`.
+pub const FULL_TEXT_MERGES_MAX: u64 = 4;
+
+/// File descriptors for builds of views. A build has a temporary file for each order of the view, and three more.
+pub const VIEW_BUILD_DESCRIPTORS: u64 = 20;
+
+/// File descriptors of one outgoing connection: the lookups of IPv4 and IPv6 addresses with two name servers each, or
+/// the connection and one that is idle.
+pub const TRANSFER_DESCRIPTORS: u64 = 5;
+
+/// Minimum number of connections with which the server starts, unless `limits.connections` is lower.
+pub const CONNECTIONS_MIN: u64 = 16;
+
+/// Number of connections for which one message at a time is checked (SPF, DKIM and DMARC).
+pub const CONNECTIONS_PER_CHECK: u64 = 8;
+
+/// Minimum number of messages that are checked at the same time.
+pub const SENDER_CHECKS_MIN: u64 = 4;

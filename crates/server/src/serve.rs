@@ -72,7 +72,6 @@ pub enum ServeError {
 /// Runs the server on an open data folder until a signal ends it. `started` is called with the listeners when they are
 /// bound.
 pub fn run(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) -> Result<(), ServeError> {
-    raise_file_limit();
     log_memory_plan(&instance.memory_plan);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(instance.memory_plan.threads.network)
@@ -455,16 +454,6 @@ fn memory_shares(instance: &Instance) -> Arc<MemoryShares> {
     let total_bytes = instance.memory_plan.message_memory.as_usize();
     let sizes = ShareSizes::new(total_bytes, instance.config.limits.message_size.as_usize());
     MemoryShares::new(total_bytes, sizes)
-}
-
-/// Raises the limit of open files and sockets to the maximum that the system allows for this process.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        // If the system refuses, the server works with fewer connections.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    }
 }
 
 /// Performs the TLS handshake of a connection with implicit TLS.

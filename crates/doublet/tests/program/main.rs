@@ -8,6 +8,7 @@ mod channel_binding;
 mod command_line;
 mod commands;
 mod damage;
+mod descriptors;
 mod design_commands;
 mod import_export_backup;
 mod listeners;
@@ -132,13 +133,23 @@ impl TestFolder {
 
     /// Starts a server and waits until it is ready.
     fn serve(&self) -> Server {
+        self.start(self.serve_command(), &[])
+    }
+
+    fn serve_command(&self) -> Command {
         // A server that ends waits this long for clients within a transaction, and for clients of the native protocol
         // that keep their connections.
-        let words = ["serve", "--set", "server.shutdown_time=200ms"];
-        let mut command = self.command(&words);
+        self.command(&["serve", "--set", "server.shutdown_time=200ms"])
+    }
+
+    /// Starts a server with a command. Waits for lines with these texts in its log, and until it is ready.
+    fn start(&self, mut command: Command, texts: &[&str]) -> Server {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut server = Server { child, log, listeners: BTreeMap::new() };
+        for text in texts {
+            server.wait_for_log(text);
+        }
         server.wait_for_log(" ready ");
         server.listeners = listeners(&self.data());
         server

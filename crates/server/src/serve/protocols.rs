@@ -20,6 +20,7 @@ use wire::{ClientTls, ConnectionPermit, Peer, SessionTermination, Stream};
 use super::{ServeError, Server, tls_handshake};
 use crate::configured_networks::networks;
 use crate::database_creator::TemplateDatabaseCreator;
+use crate::descriptors::sender_checks;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
@@ -328,7 +329,8 @@ fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
         AuthenticationPolicy::Record => DmarcEnforcement::Record,
         AuthenticationPolicy::Enforce => DmarcEnforcement::Reject,
     };
-    Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy))))
+    let checks_max = usize::try_from(sender_checks(config.limits.connections)).unwrap_or(usize::MAX);
+    Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy).with_checks_max(checks_max))))
 }
 
 fn resolver(config: &Config) -> Result<Resolver, ServeError> {
@@ -350,6 +352,8 @@ fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
     let mut options = SmtpClientOptions::new(&server.instance.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
     options.special_networks = networks(&keys.special_networks);
+    let connections = usize::try_from(keys.connections).unwrap_or(usize::MAX);
+    options.idle_connections_max = options.idle_connections_max.min(connections);
     SmtpClient::new(
         options,
         resolver(&server.instance.config)?,
