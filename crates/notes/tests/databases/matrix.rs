@@ -504,6 +504,12 @@ const WRITING: &[Row] = &[
     ("Writer::folders", From(Reader), |c| c.write(|w| Ok(w.folders()?.len() == 2))),
     ("Writer::blob_put", Enter, |c| c.write(|w| w.blob_put(b"content").map(|_| true))),
     ("Writer::blob_put_for", Enter, |c| c.write(|w| w.blob_put_for(c.note, b"content").map(|_| true))),
+    ("Writer::blob_put_prepared", Enter, |c| {
+        c.write(|w| {
+            let prepared = c.world.databases.blob_prepare(b"content", &base::Unpaced)?;
+            w.blob_put_prepared(&prepared).map(|_| true)
+        })
+    }),
     ("Writer::blob_put_prepared_for", Enter, |c| {
         c.write(|w| {
             let prepared = c.world.databases.blob_prepare(b"content", &base::Unpaced)?;

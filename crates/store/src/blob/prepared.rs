@@ -3,6 +3,8 @@
 //! Preparing needs neither the gate nor a lock, and can pause between two chunks. A prepared content is not in the
 //! store yet, so nothing is left if it is dropped.
 
+use std::borrow::Cow;
+
 use super::{BlobId, Blobs, check_length, head};
 use crate::batch::Batch;
 use crate::engine::Table;
@@ -12,9 +14,15 @@ use crate::limits;
 /// A content that [`super::BlobWriter::put_prepared`] adds to a batch.
 pub struct PreparedBlob<'c> {
     pub(super) id: BlobId,
-    pub(super) content: &'c [u8],
-    /// The chunks and the head, or `None` if the store had the content.
-    pub(super) stored: Option<Batch>,
+    pub(super) form: PreparedForm<'c>,
+}
+
+/// The form of a prepared content.
+pub(super) enum PreparedForm<'c> {
+    /// The chunks and the head.
+    Stored(Batch),
+    /// The content itself. It is compressed when it is put, unless the store has it then.
+    Content(Cow<'c, [u8]>),
 }
 
 impl PreparedBlob<'_> {
@@ -22,6 +30,16 @@ impl PreparedBlob<'_> {
     #[must_use]
     pub fn id(&self) -> BlobId {
         self.id
+    }
+
+    /// Returns the same prepared content, which borrows nothing. Copies the content only if the store had it.
+    #[must_use]
+    pub fn into_owned(self) -> PreparedBlob<'static> {
+        let form = match self.form {
+            PreparedForm::Stored(stored) => PreparedForm::Stored(stored),
+            PreparedForm::Content(content) => PreparedForm::Content(Cow::Owned(content.into_owned())),
+        };
+        PreparedBlob { id: self.id, form }
     }
 }
 
@@ -32,10 +50,11 @@ impl Blobs {
     /// Returns [`Error::Failed`] if the content is longer than [`limits::BLOB_BYTES_MAX`].
     pub fn prepare<'c, E: From<Error>>(
         &self,
-        content: &'c [u8],
+        content: impl Into<Cow<'c, [u8]>>,
         each: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<PreparedBlob<'c>, E> {
-        check_length(content)?;
+        let content = content.into();
+        check_length(&content)?;
         let mut hasher = self.hasher();
         for piece in content.chunks(limits::BLOB_CHUNK_BYTES as usize) {
             each()?;
@@ -44,10 +63,20 @@ impl Blobs {
         let id = BlobId(*hasher.finalize().as_bytes());
         // The answer may change until the content is put, so it only saves work.
         if self.engine.get(Table::BlobRef, &head::head_key(&id))?.is_some() {
-            return Ok(PreparedBlob { id, content, stored: None });
+            return Ok(PreparedBlob { id, form: PreparedForm::Content(content) });
         }
         let mut stored = Batch::new();
-        self.add_content(&mut stored, &id, content, each)?;
-        Ok(PreparedBlob { id, content, stored: Some(stored) })
+        self.add_content(&mut stored, &id, &content, each)?;
+        Ok(PreparedBlob { id, form: PreparedForm::Stored(stored) })
+    }
+
+    /// Computes the ID of a content that is to be put. It is compressed when it is put, unless the store has it or the
+    /// batch has added it then.
+    ///
+    /// Returns [`Error::Failed`] if the content is longer than [`limits::BLOB_BYTES_MAX`].
+    pub fn identify<'c>(&self, content: impl Into<Cow<'c, [u8]>>) -> Result<PreparedBlob<'c>, Error> {
+        let content = content.into();
+        check_length(&content)?;
+        Ok(PreparedBlob { id: self.compute_id(&content), form: PreparedForm::Content(content) })
     }
 }

@@ -146,6 +146,30 @@ fn content_that_was_removed_since_it_was_prepared_is_stored_again() {
 }
 
 #[test]
+fn batch_adds_an_identified_content_once() {
+    let world = world();
+    let content = text(7, 2 * CHUNK + 5);
+    let blobs = world.store.blobs();
+    let identified = blobs.identify(content.clone()).expect("hashed");
+    assert_eq!(identified.id(), blobs.compute_id(&content));
+    let writer = blobs.writer();
+    let mut batch = Batch::new();
+    writer.put_prepared(&mut batch, owner(1), &identified).expect("put");
+    let length = batch.len();
+    let prepared = {
+        let copy = content.clone();
+        blobs.prepare::<Error>(&copy, &mut || Ok(())).expect("prepared").into_owned()
+    };
+    for (number, blob) in [(2, &prepared), (3, &identified)] {
+        writer.put_prepared(&mut batch, owner(number), blob).expect("put");
+    }
+    assert_eq!(batch.len(), length + 2, "only the references are new");
+    world.store.commit(&batch).expect("written");
+    drop(writer);
+    assert_eq!(world.read(&prepared.id()).expect("sound"), content);
+}
+
+#[test]
 fn interrupted_preparation_leaves_nothing() {
     let world = world();
     let content = text(6, 3 * CHUNK);

@@ -15,6 +15,7 @@ use base::Timestamp;
 use base::sync::RwLockReadGuard;
 
 use super::head::user_key;
+use super::prepared::PreparedForm;
 use super::{BlobId, BlobOwner, Blobs, PreparedBlob, check_length, collect, missing};
 use crate::batch::Batch;
 use crate::engine::Table;
@@ -57,10 +58,11 @@ impl<'blobs> BlobWriter<'blobs> {
     pub fn put_prepared(&self, batch: &mut Batch, owner: BlobOwner, prepared: &PreparedBlob<'_>) -> Result<BlobId> {
         let id = prepared.id;
         if !self.is_present(&id)? {
-            match &prepared.stored {
-                Some(stored) => batch.append(stored),
-                // It existed when it was prepared, and was removed since.
-                None => self.blobs.add_content::<Error>(batch, &id, prepared.content, &mut || Ok(()))?,
+            match &prepared.form {
+                PreparedForm::Stored(stored) => batch.append(stored),
+                PreparedForm::Content(content) => {
+                    self.blobs.add_content::<Error>(batch, &id, content, &mut || Ok(()))?;
+                }
             }
             self.added.borrow_mut().insert(id);
         }
