@@ -141,7 +141,7 @@ pub fn start(session: &mut Session, body: CommandBody, out: &mut ResponseWriter)
         CommandBody::Noop => noop::noop(),
         CommandBody::Notify(notify) => notify::notify(session, notify, out),
         CommandBody::Rename { from, to } => rename::rename(session, &from, &to),
-        CommandBody::Replace(replace) => replace::replace(session, replace, out),
+        CommandBody::Replace(replace) => replace::replace(session, replace),
         CommandBody::Search(search) => search::search(session, search, out),
         CommandBody::Select(select) => select::select(session, &select, out),
         CommandBody::SetQuota { .. } => quota::set_quota(),

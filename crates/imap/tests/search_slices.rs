@@ -1,4 +1,4 @@
-//! Slices of SEARCH and SORT: how often they are interrupted so that other work gets its turn, and that their
+//! Slices of SEARCH, SORT and APPEND: how often they are interrupted so that other work gets its turn, and that their
 //! results do not depend on it.
 
 use std::sync::Arc;
@@ -120,4 +120,19 @@ fn many_messages_are_sorted_in_slices() {
         assert!(response[0] == format!("* SORT{expected}"), "{command}");
         assert!(slices > count / limits::SLICE_MESSAGES, "{slices}");
     }
+}
+
+#[test]
+fn messages_are_prepared_in_slices() {
+    let world = TestServer::new();
+    let text = format!("Subject: a\r\n\r\n{}", "x".repeat(limits::SLICE_PREPARED_BYTES / 2));
+    let literal = format!("{{{}+}}\r\n{text}", text.len());
+    let (response, slices) = ask(&world, &format!("APPEND Drafts {}", [&literal[..]; 4].join(" ")));
+    assert_eq!(response.len(), 1, "{response:?}");
+    assert!(response[0].starts_with("c OK [APPENDUID ") && response[0].ends_with(" 1:4] APPEND completed"));
+    assert_eq!(slices, 2);
+    let (response, slices) = ask(&world, &format!("APPEND Drafts {literal} {{0+}}\r\n"));
+    assert_eq!((response, slices), (vec!["c NO an empty message cannot be stored".to_owned()], 0));
+    let (response, _) = ask(&world, "STATUS Drafts (MESSAGES)");
+    assert_eq!(response[0], "* STATUS Drafts (MESSAGES 4)", "all or none");
 }

@@ -37,7 +37,7 @@ fn main() {
 fn measure(name: &str, message: &[u8]) {
     let structure = parse(message);
     let segments = split(message, &structure, 4_096);
-    let Ok(skeleton) = Skeleton::from_segments::<Infallible>(&segments, |_| Ok(ContentId([1; 32])));
+    let Ok(skeleton) = Skeleton::from_segments::<Infallible>(segments.clone(), |_| Ok(ContentId([1; 32])));
     let stored = structure.encode();
     let times = [
         cost(|| drop(black_box(parse(black_box(message))))),

@@ -22,7 +22,7 @@ pub mod message;
 pub mod utf7;
 
 pub use file::{
-    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, StoreOutcome,
+    CopyOutcome, ExpungeOutcome, MailFile, MailOptions, MailStore, NewMessage, Quota, ReadyMessage, StoreOutcome,
     restore_default_folders,
 };
 pub use flags::{FlagChange, Flags};

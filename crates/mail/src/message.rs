@@ -16,10 +16,10 @@
 
 use std::borrow::Cow;
 
-use base::Timestamp;
 use base::codec::{Decoder, Encoder};
-use notes::{Item, ItemValue, NewNote, Writer};
-use store::blob::BlobId;
+use base::{Timestamp, Unpaced};
+use notes::{Databases, Item, ItemValue, NewNote, Writer};
+use store::blob::PreparedBlob;
 
 use crate::error::{Error, Result};
 use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
@@ -35,22 +35,38 @@ pub const SKELETON_ORDINAL: u16 = 1;
 /// The body items that every message has, by ordinal.
 pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
 
-/// A parsed message that can be put into any number of mailboxes.
-pub struct PreparedMessage<'a> {
+/// A parsed message that can be put into any number of mailboxes. It keeps no reference to the bytes of the message.
+///
+/// The work that depends on the size of the message is done when it is created, which may be before a transaction begins.
+pub struct PreparedMessage {
     structure: Structure,
-    segments: Vec<Segment<'a>>,
     items: Vec<Item>,
     head: Vec<u8>,
+    skeleton: Vec<u8>,
+    contents: Vec<PreparedBlob<'static>>,
     length: u64,
     crlf_growth: u64,
-    /// The blobs of the contents, empty until they are written. They are the same for all mailboxes.
-    contents: Vec<BlobId>,
 }
 
-impl<'a> PreparedMessage<'a> {
-    /// Parses a message. Bodies of parts of at least `separate_bytes_min` bytes go to the blob store.
-    #[must_use]
-    pub fn new(raw: &'a [u8], separate_bytes_min: usize) -> Self {
+impl PreparedMessage {
+    /// Parses a message, and prepares bodies of parts of at least `separate_bytes_min` bytes for the blob store. Hashes
+    /// and compresses them, so no lock should be held.
+    pub fn new(databases: &Databases, raw: &[u8], separate_bytes_min: usize) -> Result<Self> {
+        Self::parse(raw, separate_bytes_min, |content| Ok(databases.blob_prepare(content, &Unpaced)?.into_owned()))
+    }
+
+    /// Parses a message within a transaction, which may have added the same contents already: they are compressed when
+    /// they are added.
+    pub fn in_transaction(databases: &Databases, raw: &[u8], separate_bytes_min: usize) -> Result<Self> {
+        let blobs = databases.store().blobs();
+        Self::parse(raw, separate_bytes_min, |content| Ok(blobs.identify(content)?.into_owned()))
+    }
+
+    fn parse<'m>(
+        raw: &'m [u8],
+        separate_bytes_min: usize,
+        mut prepare: impl FnMut(Cow<'m, [u8]>) -> Result<PreparedBlob<'static>>,
+    ) -> Result<Self> {
         let structure = mime::parse(raw);
         let mut segments = skeleton::split(raw, &structure, separate_bytes_min);
         let header_length = usize::try_from(structure.root().header.end).unwrap_or(raw.len()).min(raw.len());
@@ -59,11 +75,22 @@ impl<'a> PreparedMessage<'a> {
             assert!(first.len() >= header_length, "no part begins before the header ends");
             *first = &first[header_length..];
         }
-        let head = encode_head(&structure, header_bytes);
-        let items = summary_items(header_bytes);
-        let length = raw.len() as u64;
-        let crlf_growth = crlf_growth(raw);
-        Self { structure, segments, items, head, length, crlf_growth, contents: Vec::new() }
+        let mut contents = Vec::new();
+        let skeleton = Skeleton::from_segments::<Error>(segments, |content| {
+            let content = prepare(content)?;
+            let id = ContentId(content.id().0);
+            contents.push(content);
+            Ok(id)
+        })?;
+        Ok(Self {
+            head: encode_head(&structure, header_bytes),
+            items: summary_items(header_bytes),
+            skeleton: skeleton.encode(),
+            structure,
+            contents,
+            length: raw.len() as u64,
+            crlf_growth: crlf_growth(raw),
+        })
     }
 
     /// Returns the structure.
@@ -79,28 +106,17 @@ impl<'a> PreparedMessage<'a> {
     }
 
     /// Creates the note for one database. The caller adds folders, flags and times and writes the note at once.
-    pub fn note(&mut self, writer: &mut Writer<'_, '_>) -> Result<NewNote> {
-        if self.contents.is_empty() {
-            for segment in &self.segments {
-                if let Segment::Part(part) = segment {
-                    self.contents.push(writer.blob_put(&part.content)?);
-                }
-            }
-        }
-        let mut next = self.contents.iter();
-        let skeleton = Skeleton::from_segments(&self.segments, |_| {
-            next.next()
-                .map(|blob| ContentId(blob.0))
-                .ok_or(Error::Damaged("message to be stored: the content of a part is missing"))
-        })?;
+    pub fn note(&self, writer: &mut Writer<'_, '_>) -> Result<NewNote> {
         let mut items = self.items.clone();
         let [head, rest] = BODY_ITEMS;
         items.push(Item::body(head, ItemValue::MimePart(self.head.clone())));
-        items.push(Item::body(rest, ItemValue::MimePart(skeleton.encode())));
+        items.push(Item::body(rest, ItemValue::MimePart(self.skeleton.clone())));
         let mut note = NewNote::document(items);
         note.size = Some(self.length);
         note.crlf_growth = self.crlf_growth;
-        note.blobs.clone_from(&self.contents);
+        for content in &self.contents {
+            note.blobs.push(writer.blob_put_prepared(content)?);
+        }
         Ok(note)
     }
 }

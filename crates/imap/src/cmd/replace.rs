@@ -2,18 +2,19 @@
 
 use std::ops::ControlFlow;
 
-use base::{Uid, UidSet};
+use base::{Uid, UidSet, ViewId};
 use mail::mailbox::MailSnapshot;
 
-use super::{append, copy};
+use super::append::MessagePreparation;
+use super::copy;
 use crate::codec::ResponseWriter;
 use crate::codec::command::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 use crate::session::selected::uids_of_ranges;
-use crate::session::{CommandOutcome, SelectedMailbox, Session, TaggedReply};
+use crate::session::{CommandOutcome, SelectedMailbox, Session, SlicedCommand, TaggedReply};
 
 /// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
-pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut ResponseWriter) -> Result<CommandOutcome> {
+pub fn replace(session: &mut Session, replace: ReplaceCommand) -> Result<CommandOutcome> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
     let snapshot = file.snapshot()?;
@@ -23,14 +24,33 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Respons
     let uids = uids_of_ranges(selected.resolve(&snapshot, &set, replace.numbering)?);
     let old = last_existing(&snapshot, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
     let target = copy::target_mailbox(&snapshot, &replace.mailbox)?;
-    let message = append::new_message(replace.message)?;
-    let folder = selected.folder;
-    drop(snapshot);
-    let (uid_validity, uid, ticket) = file.replace(folder, old, target, &message)?;
-    session.wait_for(ticket);
-    out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
-    out.text("] the new message was stored").crlf();
-    Ok(TaggedReply::completed().into())
+    let message = MessagePreparation::new(vec![replace.message])?;
+    Ok(CommandOutcome::Job(Box::new(ReplaceJob { folder: selected.folder, old, target, message })))
+}
+
+/// A REPLACE in progress.
+struct ReplaceJob {
+    folder: ViewId,
+    /// The message that is replaced.
+    old: Uid,
+    target: ViewId,
+    /// The new message.
+    message: MessagePreparation,
+}
+
+impl SlicedCommand for ReplaceJob {
+    fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        if !self.message.step(session)? {
+            return Ok(None);
+        }
+        let Some(message) = self.message.ready.first() else { return Ok(Some(TaggedReply::completed())) };
+        let file = session.file()?;
+        let (uid_validity, uid, ticket) = file.replace_prepared(self.folder, self.old, self.target, message)?;
+        session.wait_for(ticket);
+        out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
+        out.text("] the new message was stored").crlf();
+        Ok(Some(TaggedReply::completed()))
+    }
 }
 
 /// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend

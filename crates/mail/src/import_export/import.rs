@@ -231,13 +231,13 @@ impl<'f> Importer<'f> {
         }
         self.skip_duplicates(&mut group);
         self.drop_excess_keywords(&mut group);
-        let mut prepared = self.prepare(&group)?;
+        let prepared = self.prepare(&group)?;
         let folders = &self.folders;
         let source = &self.source;
         let again = self.duplicates == DuplicatePolicy::Match || self.has_gap;
         let ((), ticket) = self.file.write(|writer| {
             let limit = writer.database().record().options.quota_bytes;
-            for (message, prepared) in group.iter().zip(&mut prepared) {
+            for (message, prepared) in group.iter().zip(&prepared) {
                 check_quota(writer, limit, prepared.length())?;
                 let mut note = prepared.note(writer)?;
                 note.received = message.received.or_else(|| time_of(&message.raw));
@@ -256,17 +256,18 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Parses the messages of a group, half of them in another thread.
-    fn prepare<'m>(&self, group: &'m [ImportedMessage]) -> Result<Vec<PreparedMessage<'m>>> {
-        let options = *self.file.mail().options();
-        let all = |messages: &'m [ImportedMessage]| -> Vec<PreparedMessage<'m>> {
-            messages.iter().map(|message| PreparedMessage::new(&message.raw, options.separate_bytes_min)).collect()
-        };
+    /// Prepares the messages of a group, half of them in another thread.
+    fn prepare(&self, group: &[ImportedMessage]) -> Result<Vec<PreparedMessage>> {
+        let mail = self.file.mail();
+        let separate_bytes_min = mail.options().separate_bytes_min;
+        let prepare =
+            |message: &ImportedMessage| PreparedMessage::new(mail.databases(), &message.raw, separate_bytes_min);
+        let all = |messages: &[ImportedMessage]| messages.iter().map(prepare).collect::<Result<Vec<_>>>();
         let (left, right) = group.split_at(group.len() / 2);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| all(left));
-            let right = all(right);
-            let mut both = other.join().map_err(|_| Error::Damaged("message that cannot be parsed"))?;
+            let right = all(right)?;
+            let mut both = other.join().map_err(|_| Error::Damaged("message that cannot be parsed"))??;
             both.extend(right);
             Ok(both)
         })

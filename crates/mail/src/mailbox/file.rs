@@ -235,6 +235,13 @@ pub struct NewMessage {
     pub received: Option<Timestamp>,
 }
 
+/// A message that is ready to be put into a mailbox.
+pub struct ReadyMessage {
+    prepared: PreparedMessage,
+    flags: Flags,
+    received: Option<Timestamp>,
+}
+
 /// The outcome of a change of flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreOutcome {
@@ -465,9 +472,28 @@ impl MailFile {
 
     /// Puts messages into a mailbox. Returns UIDVALIDITY and their UIDs.
     pub fn append(&self, folder: ViewId, messages: &[NewMessage]) -> Result<(u32, Vec<Uid>, Ticket)> {
-        let mut prepared = self.prepare(messages)?;
+        let ready = messages.iter().map(|message| self.prepare(message)).collect::<Result<Vec<_>>>()?;
+        self.append_prepared(folder, &ready)
+    }
+
+    /// Prepares a message for a mailbox. The cost depends on its size, and no lock is held.
+    pub fn prepare(&self, message: &NewMessage) -> Result<ReadyMessage> {
+        let options = self.mail.options;
+        let size_bytes = message.raw.len() as u64;
+        if size_bytes > options.message_bytes_max {
+            return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
+        }
+        let prepared = PreparedMessage::new(&self.mail.databases, &message.raw, options.separate_bytes_min)?;
+        Ok(ReadyMessage { prepared, flags: message.flags.clone(), received: message.received })
+    }
+
+    /// Puts prepared messages into a mailbox. Returns UIDVALIDITY and their UIDs.
+    pub fn append_prepared(&self, folder: ViewId, messages: &[ReadyMessage]) -> Result<(u32, Vec<Uid>, Ticket)> {
+        if messages.len() > APPEND_MESSAGES_MAX {
+            return Err(notes::Error::Limit { what: "messages in one call", max: APPEND_MESSAGES_MAX }.into());
+        }
         let ((validity, uids), ticket) = self.write(|writer| {
-            let uids = append_all(writer, folder, messages, &mut prepared)?;
+            let uids = append_all(writer, folder, messages)?;
             Ok((writer.folder_state(folder)?.uid_validity, uids))
         })?;
         Ok((validity, uids, ticket))
@@ -481,12 +507,22 @@ impl MailFile {
         target: ViewId,
         message: &NewMessage,
     ) -> Result<(u32, Uid, Ticket)> {
-        let messages = std::slice::from_ref(message);
-        let mut prepared = self.prepare(messages)?;
+        let message = self.prepare(message)?;
+        self.replace_prepared(folder, uid, target, &message)
+    }
+
+    /// Replaces a message by another one that was prepared.
+    pub fn replace_prepared(
+        &self,
+        folder: ViewId,
+        uid: Uid,
+        target: ViewId,
+        message: &ReadyMessage,
+    ) -> Result<(u32, Uid, Ticket)> {
         let ((validity, uid), ticket) = self.write(|writer| {
             let old = writer.folder_entry(folder, uid)?;
             let old = old.ok_or_else(|| notes::Error::not_found(format!("message with UID {uid}")))?;
-            let uids = append_all(writer, target, messages, &mut prepared)?;
+            let uids = append_all(writer, target, std::slice::from_ref(message))?;
             writer.note_delete_permanently(old.note)?;
             let new = uids.first().copied().unwrap_or_default();
             Ok((writer.folder_state(target)?.uid_validity, new))
@@ -617,21 +653,6 @@ impl MailFile {
         self.snapshot()?.folder(name)?.ok_or_else(|| Error::NoMailbox(name.to_owned()))
     }
 
-    fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<PreparedMessage<'m>>> {
-        if messages.len() > APPEND_MESSAGES_MAX {
-            return Err(notes::Error::Limit { what: "messages in one call", max: APPEND_MESSAGES_MAX }.into());
-        }
-        let options = self.mail.options;
-        let prepare = |message: &'m NewMessage| {
-            let size_bytes = message.raw.len() as u64;
-            if size_bytes > options.message_bytes_max {
-                return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
-            }
-            Ok(PreparedMessage::new(&message.raw, options.separate_bytes_min))
-        };
-        messages.iter().map(prepare).collect()
-    }
-
     fn rename_inbox(&self, inbox: &Folder, to: &str) -> Result<Ticket> {
         let (target, _) = self.folder_create(to, None)?;
         let everything = UidSet::from(1..=u32::MAX);
@@ -691,18 +712,13 @@ pub(crate) fn check_quota(writer: &Writer<'_, '_>, limit: Option<u64>, more: u64
     Ok(())
 }
 
-fn append_all(
-    writer: &mut Writer<'_, '_>,
-    folder: ViewId,
-    messages: &[NewMessage],
-    prepared: &mut [PreparedMessage<'_>],
-) -> Result<Vec<Uid>> {
+fn append_all(writer: &mut Writer<'_, '_>, folder: ViewId, messages: &[ReadyMessage]) -> Result<Vec<Uid>> {
     let limit = writer.database().record().options.quota_bytes;
     let mut uids = Vec::with_capacity(messages.len());
-    for (message, prepared) in messages.iter().zip(prepared) {
-        check_quota(writer, limit, prepared.length())?;
+    for message in messages {
+        check_quota(writer, limit, message.prepared.length())?;
         uids.push(writer.folder_state(folder)?.uid_next);
-        let mut note = prepared.note(writer)?;
+        let mut note = message.prepared.note(writer)?;
         note.received = message.received;
         note.marks = message.flags.marks;
         note.keywords.clone_from(&message.flags.keywords);

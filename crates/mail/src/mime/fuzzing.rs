@@ -93,14 +93,14 @@ fn check_header(data: &[u8], structure: &Structure) {
 fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
     let segments = split(data, structure, size_bytes_min);
     assert_eq!(join(&segments), data, "segments join to the message");
+    let count = segments.iter().filter(|segment| matches!(segment, Segment::Part(_))).count();
     let mut contents: Vec<Vec<u8>> = Vec::new();
-    let Ok(skeleton) = Skeleton::from_segments::<Infallible>(&segments, |part| {
-        contents.push(part.content.to_vec());
+    let Ok(skeleton) = Skeleton::from_segments::<Infallible>(segments, |content| {
+        contents.push(content.into_owned());
         Ok(id_of(contents.len() - 1))
     });
     let stored = skeleton.encode();
     let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded can be decoded");
-    let count = segments.iter().filter(|segment| matches!(segment, Segment::Part(_))).count();
     assert_eq!(skeleton.parts().count(), count, "every part is stored");
     let read = |id: &ContentId, range: std::ops::Range<u64>| -> Result<Vec<u8>, DamagedRecord> {
         let content = contents.get(place_of(id)).ok_or(DamagedRecord("content"))?;

@@ -213,20 +213,18 @@ impl<'a> Skeleton<'a> {
     ///
     /// Returns the errors of `put`.
     pub fn from_segments<E>(
-        segments: &'a [Segment<'a>],
-        mut put: impl FnMut(&SplitPart<'a>) -> Result<ContentId, E>,
+        segments: Vec<Segment<'a>>,
+        mut put: impl FnMut(Cow<'a, [u8]>) -> Result<ContentId, E>,
     ) -> Result<Self, E> {
         let mut pieces = Vec::with_capacity(segments.len());
         let mut length = 0_u64;
         for segment in segments {
             let bytes = match segment {
                 Segment::Inline(bytes) => PieceBytes::Inline(bytes),
-                Segment::Part(part) => PieceBytes::Part(StoredPart {
-                    content: put(part)?,
-                    content_length: part.content.len() as u64,
-                    length: part.length,
-                    rebuild: part.rebuild.clone(),
-                }),
+                Segment::Part(SplitPart { content, length, rebuild }) => {
+                    let content_length = content.len() as u64;
+                    PieceBytes::Part(StoredPart { content: put(content)?, content_length, length, rebuild })
+                }
             };
             let start = length;
             length += bytes.length();

@@ -473,7 +473,7 @@ impl Router {
             .delivered_bytes
             .take()
             .unwrap_or_else(|| with_return_path(&routed_message.envelope, &routed_message.raw));
-        let mut prepared = PreparedMessage::new(&form, self.mail.options().separate_bytes_min);
+        let prepared = self.prepare(&form)?;
         for ((mailbox, recipient), place) in std::mem::take(&mut routed_message.local).into_iter().zip(places) {
             let mut writer = transaction.writer(*place);
             let limit = files[*place].database().record().options.quota_bytes;
@@ -497,6 +497,10 @@ impl Router {
         Ok(())
     }
 
+    fn prepare(&self, raw: &[u8]) -> Result<PreparedMessage> {
+        PreparedMessage::in_transaction(self.mail.databases(), raw, self.mail.options().separate_bytes_min)
+    }
+
     fn enqueue(
         &self,
         transaction: &mut Transaction<'_>,
@@ -505,7 +509,7 @@ impl Router {
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
         let mut writer = transaction.writer(place);
-        let mut prepared = PreparedMessage::new(&routed_message.raw, self.mail.options().separate_bytes_min);
+        let prepared = self.prepare(&routed_message.raw)?;
         let note = prepared.note(&mut writer)?;
         let entry = QueueEntry {
             envelope: routed_message.envelope.clone(),

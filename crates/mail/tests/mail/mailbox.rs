@@ -104,7 +104,8 @@ fn replace_content(mail: &MailStore, note: base::NoteId, raw: &[u8]) {
     let accesses = [&access];
     let mut transaction = mail.databases().transaction(&accesses).unwrap();
     let mut writer = transaction.writer(0);
-    let new = mail::message::PreparedMessage::new(raw, 4_096).note(&mut writer).unwrap();
+    let message = mail::message::PreparedMessage::new(mail.databases(), raw, 4_096).unwrap();
+    let new = message.note(&mut writer).unwrap();
     writer.note_update(note, 1, &new.items, &new.blobs).unwrap();
     let _ = transaction.commit().unwrap();
 }

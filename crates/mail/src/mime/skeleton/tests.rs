@@ -50,7 +50,7 @@ fn check(raw: &str, size_bytes_min: usize) -> Vec<ContentEncoding> {
     let segments = split(raw.as_bytes(), &structure, size_bytes_min);
     assert_eq!(join(&segments), raw.as_bytes());
     let mut contents = Contents::default();
-    let stored = Skeleton::from_segments::<DamagedRecord>(&segments, |part| Ok(contents.put(&part.content)))
+    let stored = Skeleton::from_segments::<DamagedRecord>(segments, |content| Ok(contents.put(&content)))
         .map(|skeleton| skeleton.encode());
     let stored = stored.expect("keeping in memory never fails");
     let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
@@ -111,7 +111,7 @@ fn range_reads_only_the_touched_content() {
     let segments = split(raw.as_bytes(), &structure, 4_096);
     let mut contents = Contents::default();
     let skeleton =
-        Skeleton::from_segments::<DamagedRecord>(&segments, |part| Ok(contents.put(&part.content))).expect("memory");
+        Skeleton::from_segments::<DamagedRecord>(segments, |content| Ok(contents.put(&content))).expect("memory");
     let body = structure.parts()[2].body.clone();
     let check = |range: Range<u64>, bytes_read_max: u64| {
         contents.reads.borrow_mut().clear();
@@ -139,7 +139,7 @@ fn content_of_wrong_length_is_damage() {
     ] {
         let structure = parse(raw.as_bytes());
         let segments = split(raw.as_bytes(), &structure, 4_096);
-        let skeleton = Skeleton::from_segments::<DamagedRecord>(&segments, |_| Ok(ContentId([0; 32]))).expect("memory");
+        let skeleton = Skeleton::from_segments::<DamagedRecord>(segments, |_| Ok(ContentId([0; 32]))).expect("memory");
         let joined = skeleton.join(|_, range| Ok::<_, DamagedRecord>(vec![b'x'; range.end as usize - 1]));
         assert_eq!(joined, Err(DamagedRecord("content of a message part")));
     }
@@ -150,7 +150,7 @@ fn damaged_records_are_refused() {
     let raw = message("base64", &base64_body(5_000));
     let structure = parse(raw.as_bytes());
     let segments = split(raw.as_bytes(), &structure, 4_096);
-    let stored = Skeleton::from_segments::<DamagedRecord>(&segments, |_| Ok(ContentId([7; 32])))
+    let stored = Skeleton::from_segments::<DamagedRecord>(segments, |_| Ok(ContentId([7; 32])))
         .map(|skeleton| skeleton.encode());
     let stored = stored.expect("memory");
     for length in 0..stored.len() {
