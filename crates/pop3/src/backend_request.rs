@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use base::memory::MemoryPermit;
 use base::{NoteId, Uid, UidSet, ViewId};
-use mail::mailbox::{FlagChange, Flags, MailFile};
+use mail::mailbox::{FlagChange, Flags, MailFile, Message};
+use mail::mime::MimeSource;
 use notes::Marks;
 use sasl::{Check, ExchangeStep, Login, LoginError, LoginProtocol, PasswordRequest};
 use store::DurableFuture;
 use wire::Peer;
 
 use crate::backend::Accounts;
-use crate::limits::{LISTED_PER_JOB, MESSAGES_MAX, REMOVED_PER_TRANSACTION};
+use crate::codec::MessageWriter;
+use crate::limits::{LISTED_PER_JOB, MESSAGE_PIECE_BYTES, MESSAGES_MAX, REMOVED_PER_TRANSACTION};
 
 /// A request of a session, for a worker.
 pub enum BackendRequest {
@@ -28,8 +30,8 @@ pub enum BackendRequest {
     Open(Login),
     /// Continues to list the messages of an inbox.
     ContinueList(Maildrop),
-    /// Reads a message.
-    Read(ReadRequest),
+    /// Reads the next piece of a message.
+    Read(MessageRead),
     /// Removes messages.
     Remove(Arc<MailFile>, ViewId, Vec<Uid>),
 }
@@ -42,8 +44,10 @@ pub enum BackendResponse {
     Refused(LoginError),
     /// The next step of a login.
     Exchange(ExchangeStep),
-    /// A message.
-    Message(MessageContent),
+    /// A piece of a message.
+    Message(MessagePiece),
+    /// The message has vanished.
+    Vanished,
     /// The messages have been removed.
     Removed,
     /// Some work is done. The rest is in another request, so that others get their turn.
@@ -52,26 +56,47 @@ pub enum BackendResponse {
     Failed(String),
 }
 
-/// A request for a message.
-pub struct ReadRequest {
-    /// The mail file.
-    pub file: Arc<MailFile>,
-    /// The note of the message.
-    pub note: NoteId,
-    /// The number of lines after the header to send, or `None` for all.
-    pub lines: Option<u32>,
-    /// The memory for the message.
-    pub memory: MemoryPermit,
+/// A message that is read and sent in pieces.
+pub struct MessageRead {
+    file: Arc<MailFile>,
+    note: NoteId,
+    /// Number of bytes that have been read.
+    position: u64,
+    writer: MessageWriter,
+    /// The reply that precedes the first piece.
+    reply: Option<String>,
+    /// The memory for a piece.
+    memory: MemoryPermit,
 }
 
-/// A message that was read.
-pub struct MessageContent {
-    /// The whole message, or `None` if it has vanished.
-    pub raw: Option<Vec<u8>>,
-    /// The number of lines after the header to send, or `None` for all.
-    pub lines: Option<u32>,
-    /// The memory that must be held for as long as the message is.
-    pub memory: MemoryPermit,
+impl MessageRead {
+    /// Creates the request for the first piece of a message.
+    #[must_use]
+    pub fn new(file: Arc<MailFile>, note: NoteId, writer: MessageWriter, reply: String, memory: MemoryPermit) -> Self {
+        Self { file, note, position: 0, writer, reply: Some(reply), memory }
+    }
+
+    /// Reads the next bytes of the message and adds them to the output.
+    fn add_piece(&mut self, message: &Message<'_>, size_bytes: u64, output: &mut Vec<u8>) -> mail::Result<()> {
+        let end = self.position.saturating_add(size_bytes);
+        let raw = message.range(self.position..end)?;
+        output.reserve(raw.len().saturating_add(raw.len() / 32));
+        self.writer.push(&raw, output);
+        self.position = end;
+        Ok(())
+    }
+}
+
+/// A piece of a message.
+pub struct MessagePiece {
+    /// The reply that precedes the first piece.
+    pub reply: Option<String>,
+    /// The piece as it is sent.
+    pub output: Vec<u8>,
+    /// The request for the next piece, or `None` at the end of the message.
+    pub rest: Option<BackendRequest>,
+    /// The memory of the last piece, which must be held until the piece is sent.
+    pub memory: Option<MemoryPermit>,
 }
 
 /// The inbox as it was at login.
@@ -152,7 +177,7 @@ impl BackendRequest {
             Self::Check(check) => BackendResponse::Exchange(check.run(accounts)).into(),
             Self::Open(login) => open(accounts, peer, &login),
             Self::ContinueList(maildrop) => into_response(continue_list(maildrop)),
-            Self::Read(request) => into_response(read(request)),
+            Self::Read(message) => into_response(read(message)),
             Self::Remove(file, folder, uids) => into_response(remove(file, folder, uids)),
         }
     }
@@ -206,14 +231,31 @@ fn continue_list(mut maildrop: Maildrop) -> mail::Result<DurableResponse> {
     Ok(DurableResponse { response, durable })
 }
 
-fn read(request: ReadRequest) -> mail::Result<DurableResponse> {
-    let ReadRequest { file, note, lines, memory } = request;
+/// Reads the next piece of a message.
+fn read(mut read: MessageRead) -> mail::Result<DurableResponse> {
+    let file = Arc::clone(&read.file);
     let snapshot = file.snapshot()?;
-    let raw = snapshot.message(note)?.map(|message| message.raw()).transpose()?;
-    Ok(DurableResponse {
-        response: BackendResponse::Message(MessageContent { raw, lines, memory }),
-        durable: Some(file.durable(snapshot.ticket())),
-    })
+    let durable = Some(file.durable(snapshot.ticket()));
+    let Some(message) = snapshot.message(read.note)? else {
+        return Ok(DurableResponse { response: BackendResponse::Vanished, durable });
+    };
+    let mut output = Vec::new();
+    if read.position == 0 && read.writer.is_top() {
+        // The header is in memory. TOP without lines of the body needs nothing else.
+        let header_bytes = message.header().len() as u64;
+        read.add_piece(&message, header_bytes.min(MESSAGE_PIECE_BYTES), &mut output)?;
+    }
+    if !read.writer.is_complete() {
+        read.add_piece(&message, MESSAGE_PIECE_BYTES, &mut output)?;
+    }
+    let is_last = read.writer.is_complete() || read.position >= message.structure().length();
+    if is_last {
+        read.writer.finish(&mut output);
+    }
+    let reply = read.reply.take();
+    let (rest, memory) = if is_last { (None, Some(read.memory)) } else { (Some(BackendRequest::Read(read)), None) };
+    let response = BackendResponse::Message(MessagePiece { reply, output, rest, memory });
+    Ok(DurableResponse { response, durable })
 }
 
 /// Removes the first messages of a list.

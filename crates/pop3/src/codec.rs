@@ -4,12 +4,11 @@
 //! extends to the first blank, and its case is ignored. The rest of the line contains the arguments, except that the
 //! password of PASS is the complete rest of the line with its blanks.
 //!
-//! Messages are sent with CRLF at the end of every line. A bare LF in a stored message becomes CRLF, because a client
-//! that accepts LF as a line end could otherwise detect the end of the message too early. Messages that arrived through
-//! SMTP contain no bare LF and are sent byte for byte.
+//! Messages are sent in pieces, with CRLF at the end of every line. A bare LF in a stored message becomes CRLF, because
+//! a client that accepts LF as a line end could otherwise detect the end of the message too early. Messages that
+//! arrived through SMTP contain no bare LF and are sent byte for byte.
 
 use base::line_ends::without_line_end;
-use base::memory::MemoryPermit;
 
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX};
 
@@ -88,97 +87,99 @@ impl Command {
     }
 }
 
-/// Writes a message as a multi-line response, piece by piece.
+/// Writes a message that comes in pieces as a multi-line response.
 #[derive(Debug)]
-pub struct MessageResponse {
-    raw: Vec<u8>,
-    offset: usize,
-    end: usize,
+pub struct MessageWriter {
     at_line_start: bool,
-    finished: bool,
-    /// The memory of the message.
-    _memory: Option<MemoryPermit>,
+    /// `true` if the last piece ended with a CR that may belong to a line end.
+    held_cr: bool,
+    /// The lines to send. `None` for the complete message.
+    top: Option<TopLines>,
 }
 
-impl MessageResponse {
-    /// Creates the response with the complete message.
+/// The lines of a message that TOP still sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TopLines {
+    /// The rest of the header, the blank line, and this number of lines.
+    Header(u32),
+    /// This number of lines.
+    Body(u32),
+}
+
+impl MessageWriter {
+    /// Creates a writer of a complete message.
     #[must_use]
-    pub fn whole(raw: Vec<u8>) -> Self {
-        let end = raw.len();
-        Self { raw, offset: 0, end, at_line_start: true, finished: false, _memory: None }
+    pub fn whole() -> Self {
+        Self { at_line_start: true, held_cr: false, top: None }
     }
 
-    /// Returns the same response, which holds the memory of the message.
+    /// Creates a writer of the header and the first lines of the body.
     #[must_use]
-    pub fn holding(self, memory: MemoryPermit) -> Self {
-        Self { _memory: Some(memory), ..self }
+    pub fn top(lines: u32) -> Self {
+        Self { top: Some(TopLines::Header(lines)), ..Self::whole() }
     }
 
-    /// Returns the number of octets that the client has after it has undone the dot-stuffing. Every line, including the
-    /// last one, ends with CRLF.
+    /// Returns `true` if not the complete message is sent.
     #[must_use]
-    pub fn octets(&self) -> u64 {
-        let raw = self.raw.get(..self.end).unwrap_or_default();
-        mail::message::crlf_growth(raw).saturating_add(raw.len() as u64)
+    pub fn is_top(&self) -> bool {
+        self.top.is_some()
     }
 
-    /// Creates the response with the header and the first lines of the body.
+    /// Returns `true` if all lines have been written, so that no further piece is needed.
     #[must_use]
-    pub fn top(raw: Vec<u8>, lines: u32) -> Self {
-        let end = end_of_top(&raw, lines);
-        Self { end, ..Self::whole(raw) }
+    pub fn is_complete(&self) -> bool {
+        self.top == Some(TopLines::Body(0))
     }
 
-    /// Appends further lines. Returns `false` at the end of the response.
-    pub fn fill(&mut self, out: &mut Vec<u8>, size_bytes: usize) -> bool {
-        let stop = out.len().saturating_add(size_bytes);
-        while out.len() < stop && !self.finished {
-            self.line(out);
+    /// Appends the next piece of the message to the output.
+    pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
+        let mut rest = piece;
+        if let Some(first) = rest.first().filter(|_| self.held_cr) {
+            self.held_cr = false;
+            if *first != b'\n' {
+                out.push(b'\r');
+                self.at_line_start = false;
+            }
         }
-        !self.finished
+        while !rest.is_empty() && !self.is_complete() {
+            if self.at_line_start && rest.first() == Some(&b'.') {
+                out.push(b'.');
+            }
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                let text = rest.strip_suffix(b"\r").unwrap_or(rest);
+                out.extend_from_slice(text);
+                self.held_cr = text.len() < rest.len();
+                self.at_line_start &= text.is_empty();
+                return;
+            };
+            let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+            let text = line.strip_suffix(b"\r").unwrap_or(line);
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+            self.end_line(text);
+            rest = after.get(1..).unwrap_or_default();
+        }
     }
 
-    fn line(&mut self, out: &mut Vec<u8>) {
-        let rest = self.raw.get(self.offset..self.end).unwrap_or_default();
-        if rest.is_empty() {
-            out.extend_from_slice(if self.at_line_start { b".\r\n" } else { b"\r\n.\r\n" });
-            self.finished = true;
-            return;
-        }
-        if self.at_line_start && rest.first() == Some(&b'.') {
-            out.push(b'.');
-        }
-        let Some(end) = memchr::memchr(b'\n', rest) else {
-            out.extend_from_slice(rest);
-            self.offset = self.end;
+    /// Appends the end of the response.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.held_cr) {
+            out.push(b'\r');
             self.at_line_start = false;
-            return;
-        };
-        let (line, _) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-        out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
-        out.extend_from_slice(b"\r\n");
-        self.offset = self.offset.saturating_add(end).saturating_add(1);
-        self.at_line_start = true;
-    }
-}
-
-/// Returns the position after the header, the empty line and the given number of body lines.
-fn end_of_top(raw: &[u8], lines: u32) -> usize {
-    let mut left: Option<u32> = None;
-    let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', raw) {
-        let line = raw.get(start..end).unwrap_or_default();
-        start = end.saturating_add(1);
-        left = match left {
-            None if line.is_empty() || line == b"\r" => Some(lines),
-            None => None,
-            Some(left) => Some(left.saturating_sub(1)),
-        };
-        if left == Some(0) {
-            return start;
         }
+        out.extend_from_slice(if self.at_line_start { b".\r\n" } else { b"\r\n.\r\n" });
     }
-    raw.len()
+
+    /// Counts a line of which `text` is the last part, without its line end.
+    fn end_line(&mut self, text: &[u8]) {
+        let is_blank = self.at_line_start && text.is_empty();
+        self.at_line_start = true;
+        self.top = match self.top {
+            Some(TopLines::Header(lines)) if is_blank => Some(TopLines::Body(lines)),
+            Some(TopLines::Body(left)) => Some(TopLines::Body(left.saturating_sub(1))),
+            other => other,
+        };
+    }
 }
 
 #[cfg(test)]
@@ -187,15 +188,20 @@ mod tests {
 
     use super::*;
 
-    fn sent(mut outgoing: MessageResponse, piece: usize) -> Vec<u8> {
+    fn sent(mut writer: MessageWriter, raw: &[u8], piece: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        while outgoing.fill(&mut out, piece) {}
+        for piece in raw.chunks(piece) {
+            writer.push(piece, &mut out);
+        }
+        writer.finish(&mut out);
         out
     }
 
     fn check(raw: &str, expected: &str) {
-        assert_eq!(String::from_utf8_lossy(&sent(MessageResponse::whole(raw.into()), 1)), expected, "{raw:?}");
-        assert_eq!(String::from_utf8_lossy(&sent(MessageResponse::whole(raw.into()), 1 << 20)), expected, "{raw:?}");
+        for piece in [1, 2, 3, 1 << 20] {
+            let out = sent(MessageWriter::whole(), raw.as_bytes(), piece);
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{raw:?}");
+        }
     }
 
     #[test]
@@ -206,16 +212,25 @@ mod tests {
         check("", ".\r\n");
         check("bare\n.\nfeeds\rhere\n", "bare\r\n..\r\nfeeds\rhere\r\n.\r\n");
         check(".", "..\r\n.\r\n");
+        check("\r\r\n.\r\n\r.", "\r\r\n..\r\n\r.\r\n.\r\n");
+        check("end\r", "end\r\r\n.\r\n");
     }
 
     #[test]
     fn top_ends_after_the_requested_lines() {
         let raw = "A: b\r\nC: d\r\n\r\none\r\ntwo\r\nthree\r\n";
-        let top = |lines| String::from_utf8(sent(MessageResponse::top(raw.into(), lines), 5)).expect("text");
-        assert_eq!(top(0), "A: b\r\nC: d\r\n\r\n.\r\n");
-        assert_eq!(top(2), "A: b\r\nC: d\r\n\r\none\r\ntwo\r\n.\r\n");
-        assert_eq!(top(99), format!("{raw}.\r\n"));
-        assert_eq!(sent(MessageResponse::top("A: b\r\n".into(), 5), 5), b"A: b\r\n.\r\n");
+        let check = |raw: &str, lines: u32, expected: &str| {
+            for piece in 1..=raw.len() {
+                let out = sent(MessageWriter::top(lines), raw.as_bytes(), piece);
+                assert_eq!(String::from_utf8_lossy(&out), expected, "{lines} lines in pieces of {piece}");
+            }
+        };
+        check(raw, 0, "A: b\r\nC: d\r\n\r\n.\r\n");
+        check(raw, 2, "A: b\r\nC: d\r\n\r\none\r\ntwo\r\n.\r\n");
+        check(raw, 99, &format!("{raw}.\r\n"));
+        check("A: b\r\n", 5, "A: b\r\n.\r\n");
+        check("A: b\n\nbody", 0, "A: b\r\n\r\n.\r\n");
+        check("A: b\r\n\r\r\nno\r\n\r\nbody\r\n", 0, "A: b\r\n\r\r\nno\r\n\r\n.\r\n");
     }
 
     #[test]
@@ -249,10 +264,10 @@ mod tests {
         /// end of every line.
         #[test]
         fn undoing_the_stuffing_restores_the_message(raw in prop::collection::vec(prop::sample::select(b".\r\nab".to_vec()), 0..200), piece in 1usize..50) {
-            let out = sent(MessageResponse::whole(raw.clone()), piece);
+            let out = sent(MessageWriter::whole(), &raw, piece);
             prop_assert!(out == b".\r\n" || out.ends_with(b"\r\n.\r\n"));
             let body = &out[..out.len() - 3];
-            let octets = MessageResponse::whole(raw.clone()).octets();
+            let octets = mail::message::crlf_growth(&raw) + raw.len() as u64;
             prop_assert!(!body.windows(5).any(|window| window == b"\r\n.\r\n") && !body.starts_with(b".\r\n"));
             let mut undone = Vec::new();
             for line in body.split_inclusive(|byte| *byte == b'\n') {

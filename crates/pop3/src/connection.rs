@@ -15,7 +15,7 @@ use wire::{JobLabel, Peer, RunError, SessionTermination, Shutdown, Stream, Tls, 
 
 use crate::backend::Accounts;
 use crate::backend_request::{BackendRequest, BackendResponse};
-use crate::codec::{MessageResponse, take_line};
+use crate::codec::take_line;
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{ConnectionAction, Features, Session};
 
@@ -132,10 +132,20 @@ impl Connection {
                     self.append_reply(&text);
                     return Ok(ConnectionState::Open);
                 }
-                ConnectionAction::Message(line, outgoing) => {
-                    self.append_reply(&line);
-                    self.send_message(outgoing).await?;
-                    return Ok(ConnectionState::Open);
+                ConnectionAction::Message(piece) => {
+                    if let Some(reply) = &piece.reply {
+                        self.append_reply(reply);
+                    }
+                    self.output.extend_from_slice(&piece.output);
+                    let Some(rest) = piece.rest else {
+                        // The piece holds its memory until here.
+                        if self.output.len() >= REPLIES_BYTES_MAX {
+                            self.send().await?;
+                        }
+                        return Ok(ConnectionState::Open);
+                    };
+                    self.send().await?;
+                    action = self.execute(rest).await;
                 }
                 ConnectionAction::CallBackend(request) => action = self.execute(request).await,
                 ConnectionAction::StartTls(text) => {
@@ -147,6 +157,7 @@ impl Connection {
                     self.append_reply(&text);
                     return Ok(ConnectionState::Closed);
                 }
+                ConnectionAction::Abort => return Ok(ConnectionState::Closed),
             }
         }
     }
@@ -187,13 +198,6 @@ impl Connection {
             Err(error) => BackendResponse::Failed(error.to_string()),
         };
         self.session.handle_response(response)
-    }
-
-    async fn send_message(&mut self, mut outgoing: MessageResponse) -> io::Result<()> {
-        while outgoing.fill(&mut self.output, REPLIES_BYTES_MAX) {
-            self.send().await?;
-        }
-        Ok(())
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {

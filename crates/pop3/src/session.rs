@@ -15,9 +15,9 @@ use base::memory::{Exhausted, MemoryOwner, MemoryPermit, MemoryShares};
 use sasl::{ChannelBinding, Exchange, LoginError, LoginProtocol, Mechanism, encode_line};
 use wire::{JobOwner, Peer};
 
-use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage, MessageContent};
+use crate::backend_request::{BackendRequest, BackendResponse, Maildrop, MaildropMessage, MessagePiece};
 use crate::cmd;
-use crate::codec::{Command, LineError, LineKind, MessageResponse};
+use crate::codec::{Command, LineError, LineKind};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
 
 mod debug_events;
@@ -26,14 +26,17 @@ mod debug_events;
 pub enum ConnectionAction {
     /// Sends this reply.
     Reply(String),
-    /// Sends this line and then the message.
-    Message(String, MessageResponse),
+    /// Sends this piece of a message, and then executes the request for the next one.
+    Message(MessagePiece),
     /// Executes this request and returns the response to the session.
     CallBackend(BackendRequest),
     /// Sends this reply, discards the received data, and begins TLS.
     StartTls(String),
     /// Sends this reply and closes the connection.
     Close(String),
+    /// Closes the connection within a message, so that the client does not take the piece that it received for the
+    /// whole message.
+    Abort,
 }
 
 /// Optional features that a session offers.
@@ -57,6 +60,8 @@ pub struct Session {
     memory: Arc<MemoryShares>,
     /// The SASL exchange that waits for the client's next line.
     exchange: Option<Exchange>,
+    /// `true` if a part of a message has been sent.
+    is_within_message: bool,
     /// The verb of the current command for the log. Empty if there is no command or its verb is unknown.
     verb: &'static str,
     failures: u32,
@@ -90,6 +95,7 @@ impl Session {
             state: State::Authorization(None),
             memory,
             exchange: None,
+            is_within_message: false,
             verb: "",
             failures: 0,
             errors: 0,
@@ -160,11 +166,19 @@ impl Session {
             BackendResponse::Opened(maildrop) => self.enter_transaction(maildrop),
             BackendResponse::Refused(error) => self.refuse_login(error),
             BackendResponse::Exchange(step) => self.proceed(step),
-            BackendResponse::Message(content) => reply_to_read(content),
+            BackendResponse::Message(piece) => {
+                self.is_within_message = piece.rest.is_some();
+                ConnectionAction::Message(piece)
+            }
+            BackendResponse::Vanished if self.is_within_message => ConnectionAction::Abort,
+            BackendResponse::Vanished => ConnectionAction::Reply(err("this message no longer exists")),
             BackendResponse::Partial(rest) => ConnectionAction::CallBackend(rest),
             BackendResponse::Removed => ConnectionAction::Close(ok("bye")),
             BackendResponse::Failed(text) => {
                 tracing::error!(target: "pop3", peer = %self.peer, error = text, "the mail file failed");
+                if self.is_within_message {
+                    return ConnectionAction::Abort;
+                }
                 ConnectionAction::Close(err("[SYS/TEMP] internal error, try again later"))
             }
         }
@@ -286,21 +300,6 @@ impl OpenMaildrop {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         let message = self.maildrop.messages.get(index)?;
         (!self.deleted.contains(&index)).then_some((index, *message))
-    }
-}
-
-/// Returns the reply to a request for a message.
-fn reply_to_read(content: MessageContent) -> ConnectionAction {
-    let MessageContent { raw, lines, memory } = content;
-    match (raw, lines) {
-        (Some(raw), None) => {
-            let outgoing = MessageResponse::whole(raw).holding(memory);
-            ConnectionAction::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
-        }
-        (Some(raw), Some(lines)) => {
-            ConnectionAction::Message(ok("top follows"), MessageResponse::top(raw, lines).holding(memory))
-        }
-        (None, _) => ConnectionAction::Reply(err("this message no longer exists")),
     }
 }
 

@@ -1,13 +1,14 @@
 //! `RETR` (RFC 1939 §5): returns a complete message.
 //!
-//! Reading does not set `\Seen`, because a POP3 client tracks this itself. The message is in memory until the client
-//! has received it, so its size counts in the share of the account.
+//! Reading does not set `\Seen`, because a POP3 client tracks this itself. A piece of the message is in memory until the
+//! client has received it, so it counts in the share of the account.
 
 use std::sync::Arc;
 
-use crate::backend_request::{BackendRequest, ReadRequest};
-use crate::codec::Command;
-use crate::session::{ConnectionAction, Session, err};
+use crate::backend_request::{BackendRequest, MessageRead};
+use crate::codec::{Command, MessageWriter};
+use crate::limits::MESSAGE_MEMORY_BYTES;
+use crate::session::{ConnectionAction, Session, err, ok};
 
 pub(super) fn run(session: &mut Session, command: &Command) -> ConnectionAction {
     match command.numbers::<1>() {
@@ -23,11 +24,13 @@ pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> Co
         Some((Arc::clone(&inbox.maildrop.login), Arc::clone(&inbox.maildrop.file), message))
     });
     let Some((login, file, message)) = found else { return session.error("no such message") };
-    match session.acquire_memory(login, message.octets) {
-        Ok(memory) => {
-            let request = ReadRequest { file, note: message.note, lines, memory };
-            ConnectionAction::CallBackend(BackendRequest::Read(request))
-        }
-        Err(_) => ConnectionAction::Reply(err("[SYS/TEMP] no memory is left for this message, try again later")),
-    }
+    let Ok(memory) = session.acquire_memory(login, message.octets.min(MESSAGE_MEMORY_BYTES)) else {
+        return ConnectionAction::Reply(err("[SYS/TEMP] no memory is left for this message, try again later"));
+    };
+    let (writer, reply) = match lines {
+        Some(lines) => (MessageWriter::top(lines), ok("top follows")),
+        None => (MessageWriter::whole(), ok(&format!("{} octets", message.octets))),
+    };
+    let read = MessageRead::new(file, message.note, writer, reply, memory);
+    ConnectionAction::CallBackend(BackendRequest::Read(read))
 }

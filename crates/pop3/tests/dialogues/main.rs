@@ -675,6 +675,58 @@ async fn large_messages_pass_through_small_buffers() {
 }
 
 #[tokio::test]
+async fn large_messages_are_read_in_pieces() {
+    let lines = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n".repeat(30_000);
+    let letter = format!("Subject: large\r\n\r\n.first\r\n{lines}");
+    let world = world(&[&letter]);
+    let (client, server) = Stream::duplex(1 << 16);
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
+    for _ in 0..3 {
+        assert!(client.line().await.starts_with("+OK "));
+    }
+    let jobs = || world.service.pool.report().completed;
+    let before = jobs();
+    client.send(&mut "RETR 1\r\n".to_owned()).await;
+    assert_eq!(client.line().await, format!("+OK {} octets", letter.len()));
+    assert!(client.message().await == letter.as_bytes());
+    // The last job may not have been counted yet.
+    let pieces = (letter.len() as u64).div_ceil(pop3::limits::MESSAGE_PIECE_BYTES);
+    assert!(pieces >= 4 && jobs() - before >= pieces - 1, "{} jobs", jobs() - before);
+    for (count, expected) in [(0, "Subject: large\r\n\r\n"), (1, "Subject: large\r\n\r\n.first\r\n")] {
+        client.send(&mut format!("TOP 1 {count}\r\n")).await;
+        assert_eq!(client.line().await, "+OK top follows");
+        assert_eq!(client.message().await, expected.as_bytes());
+    }
+    client.send(&mut "TOP 1 30001\r\n".to_owned()).await;
+    assert_eq!(client.line().await, "+OK top follows");
+    assert!(client.message().await == letter.as_bytes());
+}
+
+#[tokio::test]
+async fn message_removed_while_it_is_sent_ends_the_connection() {
+    let lines = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n".repeat(60_000);
+    let world = world(&[&format!("Subject: large\r\n\r\n{lines}")]);
+    let (client, server) = Stream::duplex(512);
+    let serving = tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
+    for _ in 0..4 {
+        assert!(client.line().await.starts_with("+OK "));
+    }
+    // The server waits for the client with the first piece.
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("the mail file exists");
+    let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("the snapshot can be read");
+    file.delete(inbox.expect("an inbox").id, &UidSet::from(1..=1)).expect("the message is removed");
+    let mut received = Vec::new();
+    while client.stream.receive(&mut received).await.expect("an orderly end") > 0 {}
+    assert!(received.len() < lines.len(), "the message is cut off");
+    assert!(!received.ends_with(b"\r\n.\r\n"), "the client can tell");
+    serving.await.expect("no panic").expect("the client was there until the end");
+}
+
+#[tokio::test]
 async fn shutdown_sends_a_temporary_error() {
     let world = world(&[]);
     check(
