@@ -126,6 +126,10 @@ pub const TRANSACTIONS_RECORDED_AT_ONCE: u64 = 16;
 /// Number of messages that a worker sorts for one SORT before other work gets its turn.
 pub const SLICE_SORTED_MESSAGES: usize = 16_384;
 
+/// Number of steps in which a worker builds threads for one THREAD before other work gets its turn. A message needs
+/// about six.
+pub const SLICE_THREAD_STEPS: usize = 16_384;
+
 /// Time that a worker works for one command before other work gets its turn. A step that cannot be divided, such as
 /// reading one piece of a message, may exceed it.
 pub const SLICE_TIME: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@
 //! | [`attribute`] | the attributes of FETCH, name and value |
 //! | [`envelope`], [`structure`], [`section`], [`binary`] | the values of those attributes |
 //! | [`search`] | SEARCH: a plan that opens no message if the entry decides the match |
-//! | [`sort`], [`thread`] | SORT and THREAD over records that are created once per message |
+//! | [`sort`], [`thread`] | SORT and THREAD over records that are created once per message; both work in slices ([`sorted_runs`]) |
 //! | [`subject`] | base subjects: without `Re:`, and comparable |
 //!
 //! The only errors are those that the source of the bytes reports. No function recurses on a message, and time is
@@ -19,6 +19,7 @@ pub mod envelope;
 pub mod search;
 pub mod section;
 pub mod sort;
+pub mod sorted_runs;
 pub mod structure;
 pub mod subject;
 pub mod thread;
@@ -32,5 +33,6 @@ pub use entry::{EntryData, MessageSource};
 pub use fuzzing::fuzz;
 pub use search::{MessageMatch, RequiredData, SearchBudget, SearchPlan};
 pub use section::Octets;
-pub use sort::{MessageSorter, SortedRecords};
-pub use thread::{Forest, Threader};
+pub use sort::{MessageSorter, SortRecord};
+pub use sorted_runs::SortedRuns;
+pub use thread::{Forest, ThreadBuilder, Threader};

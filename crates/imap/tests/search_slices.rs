@@ -1,5 +1,5 @@
-//! Slices of SEARCH, SORT and APPEND: how often they are interrupted so that other work gets its turn, and that their
-//! results do not depend on it.
+//! Slices of SEARCH, SORT, THREAD and APPEND: how often they are interrupted so that other work gets its turn, and that
+//! their results do not depend on it.
 
 use std::sync::Arc;
 
@@ -120,6 +120,25 @@ fn many_messages_are_sorted_in_slices() {
         assert!(response[0] == format!("* SORT{expected}"), "{command}");
         assert!(slices > count / limits::SLICE_MESSAGES, "{slices}");
     }
+}
+
+#[test]
+fn threads_are_built_in_slices() {
+    let world = TestServer::new();
+    let file = world.open_as_server("alice");
+    let count = limits::SLICE_THREAD_STEPS / 6 + limits::SLICE_THREAD_STEPS / 60;
+    let header =
+        |number: usize| format!("Message-ID: <{}@x>\r\nReferences: <{number}@x>\r\nSubject: s\r\n\r\n", number + 1);
+    store(&file, (0..count).map(|number| header(number).into_bytes()));
+    let numbers = |separator: (&str, &str)| -> String {
+        (2..=count).map(|number| format!("{}{number}{}", separator.0, separator.1)).collect()
+    };
+    let (flat, of_subjects) = ask(&world, "THREAD ORDEREDSUBJECT UTF-8 ALL");
+    assert!(flat[0] == format!("* THREAD (1 {})", numbers(("(", ")"))), "{}", flat[0].len());
+    let (deep, of_references) = ask(&world, "UID THREAD REFERENCES UTF-8 ALL");
+    assert!(deep[0] == format!("* THREAD (1{})", numbers((" ", ""))), "{}", deep[0].len());
+    // Both read the messages in the same way. References need six steps a message, and subjects three.
+    assert_eq!(of_references, of_subjects + 1);
 }
 
 #[test]

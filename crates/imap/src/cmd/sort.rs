@@ -11,7 +11,7 @@ use crate::codec::ResponseWriter;
 use crate::codec::command::{Numbering, SortCommand};
 use crate::error::Result;
 use crate::limits;
-use crate::message::{MessageSorter, SortedRecords};
+use crate::message::{MessageSorter, SortRecord, SortedRuns};
 use crate::session::{CommandOutcome, Session, SliceTimer, SlicedCommand, TaggedReply};
 
 /// Number of sorted messages after which the time is checked.
@@ -35,7 +35,7 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut ResponseWriter) 
         answer,
         sorter,
         found: SearchResult::default(),
-        records: SortedRecords::default(),
+        records: SortedRuns::default(),
         numbers: HashMap::new(),
         sorted: None,
     })))
@@ -47,7 +47,7 @@ struct SortJob {
     answer: SearchResponse,
     sorter: MessageSorter,
     found: SearchResult,
-    records: SortedRecords,
+    records: SortedRuns<SortRecord>,
     /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
     /// The sorted messages, as the client numbers them, once all matching messages have been found.
@@ -66,11 +66,12 @@ impl SlicedCommand for SortJob {
         let timer = SliceTimer::start(&session.context);
         let sorted = self.sorted.get_or_insert_default();
         for _ in 0..limits::SLICE_SORTED_MESSAGES {
-            let Some(uid) = self.records.next_uid() else {
+            let Some(record) = self.records.pop_first() else {
                 self.answer.write_sorted(&session.tag, sorted, &self.found, out);
                 let updates = permitted_updates(self.answer.numbering);
                 return Ok(Some(TaggedReply::completed().with_updates(updates)));
             };
+            let uid = record.uid();
             sorted.push(self.numbers.get(&uid).copied().unwrap_or(uid));
             if sorted.len().is_multiple_of(TIMED_MESSAGES) && timer.is_over() {
                 break;

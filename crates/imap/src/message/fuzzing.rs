@@ -100,9 +100,9 @@ fn check_order(message: &MessageFixture<'_>) {
     assert_eq!(sorter.sort(vec![sorter.record(&message.entry, message.header())]), [1], "a single message is sorted");
     for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
         let mut threader = Threader::new(algorithm);
-        (0..3).for_each(|_| threader.add(&message.entry, message.header()));
+        (0..3).for_each(|number| threader.add(number, &message.entry, message.header()));
         let mut out = ResponseWriter::new();
-        threader.finish().write(&mut out, |uid| uid);
+        threader.build().finish().write(&mut out);
         assert!(is_balanced(out.as_bytes()), "the parentheses of threads are balanced");
     }
 }

@@ -3,10 +3,9 @@
 //! Each message is reduced to a [`SortRecord`] with one key per criterion, and then the records are sorted. Messages
 //! with equal keys are ordered by UID, which is the order of the mailbox. Texts are compared in folded form. An address
 //! is compared by its mailbox, without the domain. If the Date field is missing or invalid, the sent date is the
-//! internal date. [`SortedRecords`] sorts many records in slices: short runs, which are merged in the end.
+//! internal date.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use base::Timestamp;
 use mail::casemap::fold;
@@ -16,7 +15,6 @@ use mail::mime::{date, encoded_word, header};
 use super::entry::EntryData;
 use super::subject::BaseSubject;
 use crate::codec::command::{SortCriterion, SortKey};
-use crate::limits::SLICE_MESSAGES;
 
 /// Criteria in executable form.
 #[derive(Debug, Clone)]
@@ -44,46 +42,11 @@ enum KeyValue {
     Text(Box<str>),
 }
 
-/// Records that are sorted in slices.
-#[derive(Debug, Default)]
-pub struct SortedRecords {
-    /// The records that were added last.
-    unsorted: Vec<SortRecord>,
-    /// Runs of sorted records, the last record first.
-    runs: Vec<Vec<SortRecord>>,
-    /// The next record of each run, with the index of the run.
-    heads: BinaryHeap<Reverse<(SortRecord, usize)>>,
-}
-
-impl SortedRecords {
-    /// Adds a record.
-    pub fn add(&mut self, record: SortRecord) {
-        self.unsorted.push(record);
-        if self.unsorted.len() >= SLICE_MESSAGES {
-            self.end_run();
-        }
-    }
-
-    /// Ends the addition of records.
-    pub fn end(&mut self) {
-        self.end_run();
-        for (index, run) in self.runs.iter_mut().enumerate() {
-            self.heads.extend(run.pop().map(|record| Reverse((record, index))));
-        }
-    }
-
-    /// Removes the first of the remaining records and returns its UID.
-    pub fn next_uid(&mut self) -> Option<u32> {
-        let Reverse((record, index)) = self.heads.pop()?;
-        let next = self.runs.get_mut(index).and_then(Vec::pop);
-        self.heads.extend(next.map(|record| Reverse((record, index))));
-        Some(record.uid)
-    }
-
-    fn end_run(&mut self) {
-        let mut run = std::mem::take(&mut self.unsorted);
-        run.sort_unstable_by(|a, b| b.cmp(a));
-        self.runs.push(run);
+impl SortRecord {
+    /// Returns the UID of the message.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
     }
 }
 
@@ -165,6 +128,7 @@ fn first_address(header: &[u8], name: &str) -> Option<address::AddressListEntry>
 mod tests {
     use super::*;
     use crate::message::message_fixture::EntryFixture;
+    use crate::message::sorted_runs::SortedRuns;
 
     /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
@@ -179,14 +143,15 @@ mod tests {
             )
         };
         let records: Vec<SortRecord> = headers.iter().enumerate().map(record).collect();
-        let mut merged = SortedRecords::default();
+        let mut merged = SortedRuns::default();
         for record in &records {
             merged.add(record.clone());
             // Each record is a run of its own.
             merged.end_run();
         }
         merged.end();
-        assert_eq!(std::iter::from_fn(|| merged.next_uid()).collect::<Vec<u32>>(), expected, "{criteria:?}");
+        let uids: Vec<u32> = std::iter::from_fn(|| merged.pop_first()).map(|record| record.uid).collect();
+        assert_eq!(uids, expected, "{criteria:?}");
         assert_eq!(sorter.sort(records), expected, "{criteria:?}");
     }
 

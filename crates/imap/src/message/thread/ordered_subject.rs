@@ -1,28 +1,37 @@
 //! THREAD=ORDEREDSUBJECT (RFC 5256 §3): messages with the same base subject form a thread.
 //!
-//! Messages of a thread are ordered by the date on which they were sent, and the first is the parent of all others.
-//! Threads are ordered by their first messages.
+//! Of the messages of a thread, the first by the date on which they were sent is the parent of all others. Threads are
+//! ordered by their first messages.
 
-use super::ThreadMessage;
-use super::forest::{Forest, Node};
+use super::{NumberCounts, ThreadMessage};
 
-/// Builds threads by subject.
-pub(super) fn threads(messages: &[ThreadMessage]) -> Forest {
-    let mut order: Vec<usize> = (0..messages.len()).collect();
-    let by_date = |index: &usize| (messages[*index].sent, *index);
-    order.sort_unstable_by(|a, b| {
-        let subjects = messages[*a].subject.text.cmp(&messages[*b].subject.text);
-        subjects.then_with(|| by_date(a).cmp(&by_date(b)))
-    });
-    let mut nodes: Vec<Node> =
-        messages.iter().map(|message| Node { uid: Some(message.uid), children: Vec::new() }).collect();
-    let mut roots = Vec::new();
-    for thread in order.chunk_by(|a, b| messages[*a].subject.text == messages[*b].subject.text) {
-        if let Some((first, others)) = thread.split_first() {
-            nodes[*first].children = others.to_vec();
-            roots.push(*first);
-        }
+/// Threads by subject, which are built in steps.
+#[derive(Debug)]
+pub(super) struct SubjectThreads {
+    /// Number of messages that have been visited.
+    next: usize,
+    /// The first message of each subject.
+    first: Vec<Option<usize>>,
+    parents: Vec<Option<usize>>,
+}
+
+impl SubjectThreads {
+    pub(super) fn new(messages: &[ThreadMessage], counts: NumberCounts) -> Self {
+        Self { next: 0, first: vec![None; counts.subjects], parents: vec![None; messages.len()] }
     }
-    roots.sort_unstable_by_key(by_date);
-    Forest { nodes, roots }
+
+    /// Finds the parent of the next message by date. Returns `true` if there is none.
+    pub(super) fn step(&mut self, messages: &[ThreadMessage], order: &[usize]) -> bool {
+        let Some(message) = order.get(self.next).copied() else { return true };
+        self.next += 1;
+        let first = &mut self.first[messages[message].subject];
+        self.parents[message] = *first;
+        first.get_or_insert(message);
+        false
+    }
+
+    /// Returns the parent of each message.
+    pub(super) fn take_parents(&mut self) -> Vec<Option<usize>> {
+        std::mem::take(&mut self.parents)
+    }
 }

@@ -10,10 +10,10 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     for (index, header) in headers.iter().enumerate() {
         let uid = index as u32 + 1;
         let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
-        threader.add(&EntryFixture { uid, received, ..EntryFixture::default() }, header.as_bytes());
+        threader.add(uid, &EntryFixture { uid, received, ..EntryFixture::default() }, header.as_bytes());
     }
     let mut out = ResponseWriter::new();
-    threader.finish().write(&mut out, |uid| uid);
+    threader.build().finish().write(&mut out);
     String::from_utf8_lossy(&out.take()).into_owned()
 }
 
