@@ -1,4 +1,5 @@
-//! A connection without a socket: the session, and the work of the connection's task around it.
+//! A connection without a socket: the session, and the work of the connection's task around it. A session without a
+//! connection, for tests of what happens between two slices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -111,5 +112,48 @@ impl Connection {
         let bytes = self.out.take();
         let text = String::from_utf8_lossy(&bytes);
         self.lines.extend(text.split_terminator("\r\n").map(str::to_owned));
+    }
+}
+
+/// A session of alice in INBOX. The test decides when the next slice of a command is executed.
+pub struct SteppedSession {
+    session: Session,
+    out: ResponseWriter,
+}
+
+impl SteppedSession {
+    /// Logs in and selects INBOX.
+    pub fn in_inbox(world: &TestServer) -> Self {
+        let session = Session::new(Arc::clone(&world.context), Peer::local());
+        let mut stepped = Self { session, out: ResponseWriter::new() };
+        for line in ["LOGIN alice secret", "SELECT INBOX"] {
+            let action = stepped.begin(line);
+            assert_eq!(stepped.complete(action), ConnectionAction::Ready);
+        }
+        stepped.output();
+        stepped
+    }
+
+    /// Executes the first slice of a command.
+    pub fn begin(&mut self, line: &str) -> ConnectionAction {
+        let mut decoder = self.session.decoder();
+        decoder.feed(format!("c {line}\r\n").as_bytes());
+        match decoder.decode() {
+            DecodeResult::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
+            _ => panic!("{line} is a command"),
+        }
+    }
+
+    /// Executes the further slices of a command.
+    pub fn complete(&mut self, mut action: ConnectionAction) -> ConnectionAction {
+        while action == ConnectionAction::Unfinished {
+            action = self.session.resume(&mut self.out);
+        }
+        action
+    }
+
+    /// Takes the output.
+    pub fn output(&mut self) -> String {
+        String::from_utf8(self.out.take()).expect("ASCII")
     }
 }

@@ -1,15 +1,12 @@
 //! Slices of SEARCH, SORT, THREAD and APPEND: how often they are interrupted so that other work gets its turn, and that
 //! their results do not depend on it.
 
-use std::sync::Arc;
-
-use imap::codec::{DecodeResult, ResponseWriter};
 use imap::limits;
-use imap::session::{ConnectionAction, Session};
+use imap::session::ConnectionAction;
 use mail::mailbox::{Flags, MailFile, NewMessage};
 use wire::Peer;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, SteppedSession};
 use crate::world::{TestServer, deliver};
 
 /// Length of the text of a large message.
@@ -70,37 +67,19 @@ fn many_texts_are_sought_in_more_slices() {
     assert_eq!(response, ["* SEARCH", "c OK SEARCH completed"]);
 }
 
-/// Executes a command line. Returns the action after its first slice.
-fn execute(session: &mut Session, line: &str, out: &mut ResponseWriter) -> ConnectionAction {
-    let mut decoder = session.decoder();
-    decoder.feed(format!("c {line}\r\n").as_bytes());
-    match decoder.decode() {
-        DecodeResult::Command(verb, command) => session.execute(verb, command, out),
-        _ => panic!("{line} is a command"),
-    }
-}
-
 #[test]
 fn message_that_vanishes_while_it_is_searched_does_not_match() {
     let world = TestServer::new();
     let file = world.open_as_server("alice");
     deliver(&file, large_message("needle").as_bytes());
     deliver(&file, b"Subject: small\r\n\r\nneedle\r\n");
-    let mut session = Session::new(Arc::clone(&world.context), Peer::local());
-    let mut out = ResponseWriter::new();
-    // The check of the password and the opening of the mail file are two jobs.
-    assert_eq!(execute(&mut session, "LOGIN alice secret", &mut out), ConnectionAction::Unfinished);
-    assert_eq!(session.resume(&mut out), ConnectionAction::Ready);
-    execute(&mut session, "SELECT INBOX", &mut out);
-    out.take();
-    let mut action = execute(&mut session, "UID SEARCH BODY needle", &mut out);
+    let mut session = SteppedSession::in_inbox(&world);
+    let action = session.begin("UID SEARCH BODY needle");
     assert_eq!(action, ConnectionAction::Unfinished);
     let inbox = file.snapshot().and_then(|snapshot| snapshot.folder("INBOX")).expect("the store works");
     file.delete(inbox.expect("it exists").id, &base::UidSet::from(1..=1)).expect("the message is removed");
-    while action == ConnectionAction::Unfinished {
-        action = session.resume(&mut out);
-    }
-    let text = String::from_utf8(out.take()).expect("ASCII");
+    session.complete(action);
+    let text = session.output();
     assert!(text.starts_with("* SEARCH 2\r\n* 1 EXPUNGE\r\n"), "{text}");
 }
 
