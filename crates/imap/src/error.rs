@@ -23,8 +23,9 @@ pub enum Error {
     /// The selected mailbox was deleted by another session. The connection must end.
     #[error("the selected mailbox was deleted")]
     MailboxGone,
-    /// A message was deleted while it was being sent. The connection must end, because a literal cannot be ended early.
-    #[error("the message was deleted while it was being sent")]
+    /// A message was deleted, or can no longer be read, while it was being sent. The connection must end, because a
+    /// literal cannot be ended early.
+    #[error("the message can no longer be read while it is being sent")]
     ContentsGone,
     /// An error of the `mail` crate, whose variants state the party that must act.
     #[error(transparent)]
@@ -40,7 +41,7 @@ impl Error {
             Self::No(text) => (ResponseStatus::No, text),
             Self::TargetMailboxMissing => (ResponseStatus::No, "[TRYCREATE] there is no such mailbox"),
             Self::MailboxGone => (ResponseStatus::No, "[NONEXISTENT] the mailbox was deleted"),
-            Self::ContentsGone => (ResponseStatus::No, "[EXPUNGEISSUED] the message was deleted"),
+            Self::ContentsGone => (ResponseStatus::No, "[EXPUNGEISSUED] the message can no longer be read"),
             Self::Mail(error) => (ResponseStatus::No, mail_error_text(error)),
         }
     }

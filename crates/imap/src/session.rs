@@ -210,21 +210,18 @@ impl Session {
         match self.task.take() {
             None => self.push(out),
             Some(Task::Job(mut job)) => {
-                match self.catch_up() {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        self.task = Some(Task::Job(job));
-                        return ConnectionAction::Unfinished;
-                    }
-                    Err(error) => return self.proceed(Err(error), out),
-                }
-                let next = match job.step(self, out) {
+                let stepped = match self.catch_up() {
+                    Ok(true) => job.step(self, out),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error),
+                };
+                let next = match stepped {
                     Ok(None) => {
                         self.task = Some(Task::Job(job));
                         return ConnectionAction::Unfinished;
                     }
                     Ok(Some(reply)) => Ok(CommandOutcome::Reply(reply)),
-                    Err(error) => Err(error),
+                    Err(error) => Err(self.end_job(job.as_mut(), error, out)),
                 };
                 self.proceed(next, out)
             }
@@ -383,9 +380,7 @@ impl Session {
             Ok(CommandOutcome::Reply(reply)) => return self.finish(reply, out),
             Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.end_with_error(&error, out),
             Err(error) => {
-                if error.is_server_fault() {
-                    self.fault = Some(error.to_string());
-                }
+                self.record_fault(&error);
                 return self.finish(TaggedReply::error(&error), out);
             }
             Ok(CommandOutcome::Job(job)) => Task::Job(job),
@@ -451,12 +446,27 @@ impl Session {
         }
     }
 
-    /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
-    /// unfinished.
-    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut ResponseWriter) -> ConnectionAction {
+    /// Ends the response of a job that has failed. Returns the error with which the command ends or, if a literal is
+    /// unfinished, the error with which the connection ends.
+    pub(crate) fn end_job(&mut self, job: &mut dyn SlicedCommand, error: Error, out: &mut ResponseWriter) -> Error {
+        if job.end_early(self, out) {
+            return error;
+        }
+        self.record_fault(&error);
+        Error::ContentsGone
+    }
+
+    /// Records an error for the log if it is a fault of the server.
+    fn record_fault(&mut self, error: &Error) {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }
+    }
+
+    /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
+    /// unfinished.
+    pub(crate) fn end_with_error(&mut self, error: &Error, out: &mut ResponseWriter) -> ConnectionAction {
+        self.record_fault(error);
         self.log_ended(error);
         self.task = None;
         if matches!(error, Error::ContentsGone) {

@@ -156,4 +156,9 @@ impl SteppedSession {
     pub fn output(&mut self) -> String {
         String::from_utf8(self.out.take()).expect("ASCII")
     }
+
+    /// Takes the text of a fault of the server.
+    pub fn fault(&mut self) -> Option<String> {
+        self.session.take_server_fault()
+    }
 }

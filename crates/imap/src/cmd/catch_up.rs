@@ -50,4 +50,8 @@ impl SlicedCommand for WaitingCommand {
             None => Ok(Some(TaggedReply::completed())),
         }
     }
+
+    fn end_early(&mut self, session: &mut Session, out: &mut ResponseWriter) -> bool {
+        self.job.as_mut().is_none_or(|job| job.end_early(session, out))
+    }
 }

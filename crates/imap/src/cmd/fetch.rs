@@ -4,6 +4,9 @@
 //! written while the index is scanned. Attributes that need the message are written for one batch of messages at a
 //! time, and one transaction sets `\Seen` for the whole batch before it is written. A slice may end between two
 //! attributes of a message, or within a large one (`message_turn`).
+//!
+//! If a message cannot be read, the command fails. The response about the message is then left out or, if a part of it
+//! was sent, ended after a complete attribute. If a part of a literal was sent, the connection ends.
 
 mod message_turn;
 
@@ -55,9 +58,10 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
         return Ok(CommandOutcome::Job(Box::new(job)));
     }
     let mut job = FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &snapshot));
-    match job.slice(session, &file, &snapshot, out)? {
-        Some(reply) => Ok(reply.into()),
-        None => Ok(CommandOutcome::Job(Box::new(job))),
+    match job.slice(session, &file, &snapshot, out) {
+        Ok(Some(reply)) => Ok(reply.into()),
+        Ok(None) => Ok(CommandOutcome::Job(Box::new(job))),
+        Err(error) => Err(session.end_job(&mut job, error, out)),
     }
 }
 
@@ -120,6 +124,10 @@ impl SlicedCommand for ChangedSinceJob {
         let job = self.job.insert(FetchJob::from_command(fetch, MessageCursor::new(uid_ranges, &snapshot)));
         job.slice(session, &file, &snapshot, out)
     }
+
+    fn end_early(&mut self, session: &mut Session, out: &mut ResponseWriter) -> bool {
+        self.job.as_mut().is_none_or(|job| job.end_early(session, out))
+    }
 }
 
 impl ChangedSinceJob {
@@ -176,6 +184,18 @@ impl SlicedCommand for FetchJob {
         session.wait_for(snapshot.ticket());
         session.selected()?.record_vanished(&snapshot)?;
         self.slice(session, &file, &snapshot, out)
+    }
+
+    fn end_early(&mut self, session: &mut Session, out: &mut ResponseWriter) -> bool {
+        if !self.turn.end_early(out) {
+            return false;
+        }
+        let marked = self.batch.drain(..).filter(|picked| picked.sends_flags).map(|picked| picked.entry.uid.0);
+        if let Some(selected) = session.selected.as_deref_mut() {
+            // The command marked these messages as seen, but has not written all of their responses.
+            selected.queue_flag_updates(marked);
+        }
+        true
     }
 }
 
@@ -275,11 +295,11 @@ impl FetchJob {
         }
         let mut budget = FetchBudget::for_slice(session);
         while let Some(picked) = self.batch.pop_front() {
-            let written = self.write_message((&mut *session, snapshot), &picked, &mut budget, out)?;
-            if written == WriteProgress::Part {
+            let written = self.write_message((&mut *session, snapshot), &picked, &mut budget, out);
+            if !matches!(written, Ok(WriteProgress::All)) {
                 self.batch.push_front(picked);
             }
-            if written == WriteProgress::Part || is_full(out) || budget.is_used_up() {
+            if written? == WriteProgress::Part || is_full(out) || budget.is_used_up() {
                 break;
             }
         }
@@ -386,7 +406,7 @@ impl Session {
                 }
                 Ok(ReportProgress::Partial)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.end_job(job.as_mut(), error, out)),
         }
     }
 }

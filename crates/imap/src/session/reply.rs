@@ -28,6 +28,12 @@ pub enum CommandOutcome {
 pub trait SlicedCommand: Send {
     /// Produces a slice. Returns the reply if it was the last slice.
     fn step(&mut self, session: &mut Session, out: &mut ResponseWriter) -> Result<Option<TaggedReply>>;
+
+    /// Ends an unfinished response, because an error ends the command. Returns `false` if that is not possible, so that
+    /// the connection must end without further output.
+    fn end_early(&mut self, _session: &mut Session, _out: &mut ResponseWriter) -> bool {
+        true
+    }
 }
 
 /// The end of a command.

@@ -77,6 +77,8 @@ pub struct MessageTurn {
     unfinished: Option<UnfinishedAttribute>,
     /// The parts that have been measured.
     measured: Vec<(PartRange, PartMeasure)>,
+    /// `true` if an error ended a literal of which a part had been sent.
+    is_cut_off: bool,
     /// `true` if a part had an unknown transfer encoding.
     pub unknown_encoding: bool,
 }
@@ -106,11 +108,33 @@ impl MessageTurn {
     /// Returns `true` if the response cannot be ended here, because a literal is unfinished.
     pub fn is_within_literal(&self) -> bool {
         let unfinished = self.unfinished.as_ref();
-        unfinished.is_some_and(|unfinished| !matches!(unfinished, UnfinishedAttribute::Measuring { .. }))
+        let is_literal =
+            |unfinished: &UnfinishedAttribute| !matches!(unfinished, UnfinishedAttribute::Measuring { .. });
+        self.is_cut_off || unfinished.is_some_and(is_literal)
     }
 
     /// Writes attributes until all are written or the slice should end.
+    ///
+    /// If that fails, the output is as before, and the response can only be ended ([`MessageTurn::end_early`]).
     pub fn write(
+        &mut self,
+        request: &MessageRequest<'_>,
+        budget: &mut FetchBudget,
+        out: &mut ResponseWriter,
+    ) -> Result<WriteProgress> {
+        let start = out.len();
+        let had_items = self.has_items;
+        let was_within_literal = self.is_within_literal();
+        let written = self.write_attributes(request, budget, out);
+        if written.is_err() {
+            out.truncate(start);
+            self.has_items = had_items;
+            self.is_cut_off = was_within_literal;
+        }
+        written
+    }
+
+    fn write_attributes(
         &mut self,
         request: &MessageRequest<'_>,
         budget: &mut FetchBudget,
@@ -149,6 +173,16 @@ impl MessageTurn {
             out.byte(b')').crlf();
         }
         *self = Self { unknown_encoding: self.unknown_encoding, ..Self::default() };
+    }
+
+    /// Ends the response before all attributes are written. Returns `false` if a literal is unfinished, of which a part
+    /// may have been sent. Then nothing is written.
+    pub fn end_early(&mut self, out: &mut ResponseWriter) -> bool {
+        if self.is_within_literal() {
+            return false;
+        }
+        self.end(out);
+        true
     }
 
     /// Writes the text before an item.
