@@ -1,5 +1,5 @@
-//! Fixed limits of the data folder: its lock, small files, file descriptors, the child processes that read PDFs, and the
-//! division of the memory.
+//! Fixed limits of the data folder: its lock, small files, file descriptors, the child processes that read PDFs, and
+//! the division of the memory.
 //!
 //! Limits that the operator may set are in the configuration. The limits here are fixed, because they bound memory
 //! whatever the configuration says.
@@ -22,8 +22,8 @@ pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum number of bytes that are read from the lock file.
 pub const LOCK_BYTES_MAX: u64 = 64;
 
-/// File descriptors that are kept free for everything but the files of tables when a store is opened. The server divides
-/// the descriptors further before it opens its store.
+/// File descriptors that are kept free for everything but the files of tables when a store is opened. The server
+/// divides the descriptors further before it opens its store.
 pub const OTHER_DESCRIPTORS: u64 = 128;
 
 /// Number of files of tables that the storage engine may keep open, however low the system's limit is.

@@ -123,7 +123,7 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// Divides the memory. Returns an error if the ceiling is set and the least sizes exceed it.
+    /// Computes the division of the memory. Returns an error if the ceiling is set and the least sizes exceed it.
     pub fn compute(config: &Config, machine: Machine) -> Result<Self, MemoryPlanError> {
         let least = Self::at_step(config, machine, 0);
         let least_bytes = least.total_bytes();

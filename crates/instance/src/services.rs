@@ -294,8 +294,8 @@ pub fn store_options(config: &Config, plan: &MemoryPlan, data: &DataFolder) -> s
     }
 }
 
-/// Returns the number of files of tables that the storage engine may keep open, at most `wanted`, within a limit of file
-/// descriptors. Otherwise a command that runs without a server would fail where the limit is low.
+/// Returns the number of files of tables that the storage engine may keep open, at most `wanted`, within a limit of
+/// file descriptors. Otherwise a command that runs without a server would fail where the limit is low.
 fn store_files_within(limit: u64, wanted: u32) -> u32 {
     let most = limit.saturating_sub(OTHER_DESCRIPTORS).max(STORE_FILES_MIN);
     wanted.min(u32::try_from(most).unwrap_or(u32::MAX))

@@ -1,4 +1,5 @@
-//! The operating system's clock and random number generator, the size of the machine, and the limit of file descriptors.
+//! The operating system's clock and random number generator, the size of the machine, and the limit of file
+//! descriptors.
 //!
 //! This is the only place in the product that gets the time from the system. All other code receives a [`base::Clock`],
 //! which the simulator can replace.
@@ -117,7 +118,8 @@ fn group_limits(root: &Path, line: &str) -> Vec<u64> {
     groups.filter_map(limit).collect()
 }
 
-/// Raises the limit of open files and sockets to the maximum that the system allows for this process. Returns the limit.
+/// Raises the limit of open files and sockets to the maximum that the system allows for this process. Returns the
+/// limit.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -37,7 +37,8 @@ pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
 
 /// A parsed message that can be put into any number of mailboxes. It keeps no reference to the bytes of the message.
 ///
-/// The work that depends on the size of the message is done when it is created, which may be before a transaction begins.
+/// The work that depends on the size of the message is done when it is created, which may be before a transaction
+/// begins.
 pub struct PreparedMessage {
     structure: Structure,
     items: Vec<Item>,

@@ -23,8 +23,8 @@ pub const LISTED_PER_JOB: usize = 20_000;
 /// Number of bytes of a message that one job of a worker reads.
 pub const MESSAGE_PIECE_BYTES: u64 = 256 << 10;
 
-/// Number of bytes that a message takes from the memory of its account while it is sent, or its size if it is smaller: a
-/// piece as it was read, and as it is sent.
+/// Number of bytes that a message takes from the memory of its account while it is sent, or its size if it is smaller:
+/// a piece as it was read, and as it is sent.
 pub const MESSAGE_MEMORY_BYTES: u64 = 2 * MESSAGE_PIECE_BYTES;
 
 /// Number of messages that one transaction of QUIT removes.

@@ -1,9 +1,9 @@
 //! Division of the file descriptors that the system grants to this process.
 //!
-//! Sockets and files share one limit (`RLIMIT_NOFILE`). If connections used it up, the storage engine could not open the
-//! next log or the next file of a table. It then refuses all writes until a restart, so a stranger could stop the server
-//! with idle connections. Therefore the descriptors are divided before the store is opened, and each part stays within
-//! its share:
+//! Sockets and files share one limit (`RLIMIT_NOFILE`). If connections used it up, the storage engine could not open
+//! the next log or the next file of a table. It then refuses all writes until a restart, so a stranger could stop the
+//! server with idle connections. Therefore the descriptors are divided before the store is opened, and each part stays
+//! within its share:
 //!
 //! - *fixed*: the storage engine, apart from the files of tables that it keeps open ([`ENGINE_DESCRIPTORS`]); the
 //!   process itself, its listeners and the administration port;
@@ -12,14 +12,15 @@
 //! - *outgoing connections*: `router.connections`, with the lookups of their destinations;
 //! - *connections*: `limits.connections`, with the lookups for messages that are checked.
 //!
-//! If the limit is too low for the configuration, the last three settings are lowered, with a warning. The shares of the
-//! background work, the files and the outgoing connections are then at most a sixth, a quarter and a twelfth of what
-//! is not fixed. If not even the least useful shares fit, the server does not start.
+//! If the limit is too low for the configuration, the last three settings are lowered, with a warning. The shares of
+//! the background work, the files and the outgoing connections are then at most a sixth, a quarter and a twelfth of
+//! what is not fixed. If not even the least useful shares fit, the server does not start.
 
 use std::fmt;
 
 use admin::limits::CONTROL_CALLS_MAX;
 use config::Config;
+use config::setting::AutoCount;
 use instance::limits::{CONNECTIONS_DEFAULT, PDF_CHILDREN_MAX, STORE_FILES_MIN};
 use instance::system::raise_descriptor_limit;
 use smtp::limits::NAME_SERVERS_ASKED_MAX;
@@ -100,7 +101,7 @@ impl Demand {
         let commands = CONTROL_CALLS_MAX as u64 * CONTROL_CALL_DESCRIPTORS;
         let children = PDF_CHILDREN_MAX as u64 * PDF_CHILD_DESCRIPTORS;
         let wanted = Shares {
-            connections: config.limits.connections.unwrap_or(CONNECTIONS_DEFAULT),
+            connections: config.limits.connections.unwrap_or_else(|| CONNECTIONS_DEFAULT) as u64,
             store_files: config.store.open_files,
             transfers: config.router.connections,
             background: full_text.saturating_add(commands + children + VIEW_BUILD_DESCRIPTORS),
@@ -156,7 +157,7 @@ pub fn prepare(config: &mut Config) -> Result<(), TooFewDescriptors> {
         tracing::warn!(target: "doublet", "{warning}");
     }
     if shares.connections < demand.wanted.connections {
-        config.limits.connections = Some(shares.connections);
+        config.limits.connections = AutoCount::Set(shares.connections);
     }
     config.store.open_files = shares.store_files;
     config.router.connections = shares.transfers;

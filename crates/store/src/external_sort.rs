@@ -1,9 +1,9 @@
 //! Sorting of more pairs than fit into memory.
 //!
 //! An [`ExternalSorter`] accepts pairs in any order and returns them in the order of their keys. It keeps as many as
-//! fit into its memory. Beyond that it writes sorted runs into a folder and merges them. The runs of a sorter are in one
-//! file, one behind the other, so that a large view takes no more descriptors than a small one. The file has no name: it
-//! is unlinked as soon as it is open, so that it disappears when the program ends, even after a crash.
+//! fit into its memory. Beyond that it writes sorted runs into a folder and merges them. The runs of a sorter are in
+//! one file, one behind the other, so that a large view takes no more descriptors than a small one. The file has no
+//! name: it is unlinked as soon as it is open, so that it disappears when the program ends, even after a crash.
 //!
 //! Pairs with equal keys are returned in the order in which they were added. Runs are private to one sorter of one
 //! process, so they have no version and no checksums.

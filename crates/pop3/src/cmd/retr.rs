@@ -1,7 +1,7 @@
 //! `RETR` (RFC 1939 §5): returns a complete message.
 //!
-//! Reading does not set `\Seen`, because a POP3 client tracks this itself. A piece of the message is in memory until the
-//! client has received it, so it counts in the share of the account.
+//! Reading does not set `\Seen`, because a POP3 client tracks this itself. A piece of the message is in memory until
+//! the client has received it, so it counts in the share of the account.
 
 use std::sync::Arc;
 

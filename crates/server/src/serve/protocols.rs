@@ -329,8 +329,8 @@ fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
         AuthenticationPolicy::Record => DmarcEnforcement::Record,
         AuthenticationPolicy::Enforce => DmarcEnforcement::Reject,
     };
-    let connections = config.limits.connections.unwrap_or(instance::limits::CONNECTIONS_DEFAULT);
-    let checks_max = usize::try_from(sender_checks(connections)).unwrap_or(usize::MAX);
+    let connections = config.limits.connections.unwrap_or_else(|| instance::limits::CONNECTIONS_DEFAULT);
+    let checks_max = usize::try_from(sender_checks(connections as u64)).unwrap_or(usize::MAX);
     Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy).with_checks_max(checks_max))))
 }
 

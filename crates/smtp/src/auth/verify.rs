@@ -19,12 +19,13 @@
 //! message that is shown.
 //!
 //! The checks run in their own task under one time limit. Each lookup takes file descriptors, so only a number of
-//! messages are checked at the same time; the others wait within their time limit. If the checks take too long, or if the library fails on the
-//! message, nothing is known. This is recorded as `temperror`, and under [`DmarcEnforcement::Reject`] the sender is
-//! asked to retry (451). The same happens in two other cases: if the policy of the author's domain cannot be looked up,
-//! or if that domain rejects and evidence for the message (SPF or DKIM of an aligned domain) cannot be looked up. Until
-//! that is known, a policy can be neither applied nor ignored (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published
-//! record that cannot be parsed is the responsibility of its domain and asks for nothing.
+//! messages are checked at the same time; the others wait within their time limit. If the checks take too long, or if
+//! the library fails on the message, nothing is known. This is recorded as `temperror`, and under
+//! [`DmarcEnforcement::Reject`] the sender is asked to retry (451). The same happens in two other cases: if the policy
+//! of the author's domain cannot be looked up, or if that domain rejects and evidence for the message (SPF or DKIM of
+//! an aligned domain) cannot be looked up. Until that is known, a policy can be neither applied nor ignored (RFC 7489
+//! §6.6.2, §6.6.3; RFC 6376 §6.3). A published record that cannot be parsed is the responsibility of its domain and
+//! asks for nothing.
 //!
 //! `mail-auth` treats SERVFAIL and REFUSED like a missing record. Records that it reports as missing are therefore
 //! looked up again, except for those that an SPF record includes: their result stays `permerror`.
