@@ -6,7 +6,7 @@
 //! Left out: APOP (it requires plain-text passwords on the server), LANG, and the downgrading of messages with 8-bit
 //! headers for clients without UTF8, which are sent byte for byte. The maildrop is not locked. A session sees the inbox
 //! as it was at login while other sessions continue, and a message that has vanished in the meantime is an error for
-//! the command that requests it.
+//! the command that requests it. If a part of the message has been sent, the connection ends.
 //!
 //! | Module | Contents |
 //! |---|---|

@@ -75,6 +75,35 @@ fn appended_message_is_read_back_byte_for_byte() {
 }
 
 #[test]
+fn messages_are_prepared_while_the_mail_file_is_locked() {
+    let mail = mail();
+    let file = ann(&mail);
+    let inbox = file.snapshot().unwrap().folder("INBOX").unwrap().unwrap().id;
+    let with_body = |subject: &str, body: String| NewMessage {
+        raw: format!("Subject: {subject}\r\n\r\n{body}").into_bytes(),
+        ..message("")
+    };
+    let with_known_body = |subject: &str| with_body(subject, "a known text\r\n".repeat(40_000));
+    let (validity, _, _) = file.append(inbox, &[with_known_body("0")]).unwrap();
+    let known = ["1", "2"].map(with_known_body);
+    let other = with_body("3", "a new text\r\n".repeat(40_000));
+    let accesses = [file.depositor()];
+    let transaction = mail.databases().transaction(&accesses).unwrap();
+    let ready = [&known[0], &known[1], &other, &other].map(|new| file.prepare(new).unwrap());
+    drop(transaction);
+    let (same_validity, uids, _) = file.append_prepared(inbox, &ready).unwrap();
+    assert_eq!((same_validity, &uids[..]), (validity, &[2, 3, 4, 5].map(Uid)[..]));
+    let (_, uid, _) = file.replace_prepared(inbox, Uid(1), inbox, &ready[0]).unwrap();
+    assert_eq!(uid, Uid(6));
+    let snapshot = file.snapshot().unwrap();
+    let expected = [&known[0], &known[1], &other, &other, &known[0]];
+    for (uid, expected) in (2..).zip(expected) {
+        let entry = snapshot.entry(inbox, Uid(uid)).unwrap().expect("the message exists");
+        assert!(snapshot.message(entry.note).unwrap().unwrap().raw().unwrap() == expected.raw, "{uid}");
+    }
+}
+
+#[test]
 fn changed_items_replace_the_cached_header() {
     let mail = mail();
     let file = ann(&mail);

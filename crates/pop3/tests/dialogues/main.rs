@@ -658,6 +658,38 @@ async fn message_needs_memory_of_the_account() {
 }
 
 #[tokio::test]
+async fn large_message_needs_memory_of_its_pieces() {
+    let needed_bytes = usize::try_from(pop3::limits::MESSAGE_MEMORY_BYTES).expect("it is small");
+    let share_bytes = needed_bytes + 1_000;
+    let sizes = ShareSizes {
+        account_bytes: share_bytes,
+        network_bytes: share_bytes,
+        networks_bytes: share_bytes,
+        local_bytes: share_bytes,
+    };
+    let memory = MemoryShares::new(2 * share_bytes, sizes);
+    let letter = format!("Subject: large\r\n\r\n{}", "0123456789\r\n".repeat(100_000));
+    let world = world_with(&[&letter], |service| service.memory = Arc::clone(&memory));
+    let (client, server) = Stream::duplex(512);
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), SessionTermination::default()));
+    let mut client = Client { stream: client, received_bytes: Vec::new() };
+    client.send(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
+    for _ in 0..4 {
+        assert!(client.line().await.starts_with("+OK "));
+    }
+    // The server waits for the client with the first piece.
+    assert_eq!(memory.total().available_bytes(), 2 * share_bytes - needed_bytes);
+    assert!(client.message().await == letter.as_bytes());
+    client.send(&mut "NOOP\r\n".to_owned()).await;
+    assert!(client.line().await.starts_with("+OK"));
+    assert_eq!(memory.total().available_bytes(), 2 * share_bytes);
+    let ann = MemoryOwner::account("ann@acme.test");
+    let _others = memory.share_of(&ann).acquire(1_001).expect("within the share");
+    client.send(&mut "RETR 1\r\n".to_owned()).await;
+    assert!(client.line().await.starts_with("-ERR [SYS/TEMP] no memory is left"));
+}
+
+#[tokio::test]
 async fn large_messages_pass_through_small_buffers() {
     let body: String = (0..40_000).map(|number| format!(".{number}\r\n")).collect();
     let world = world(&[&format!("Subject: large\r\n\r\n{body}")]);
