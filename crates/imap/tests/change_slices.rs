@@ -63,7 +63,7 @@ fn changes_since_a_modseq_are_read_in_slices() {
     let mut connection = mailbox.connect("b SELECT INBOX\r\n");
     let (plain, slices_without) = ask(&mut connection, "UID FETCH 1:* (MODSEQ)");
     let (response, slices) = ask(&mut connection, "UID FETCH 1:* (MODSEQ) (CHANGEDSINCE 1)");
-    let is_fetch = |line: &&String| line.contains(" FETCH ");
+    let is_fetch = |line: &&String| line.starts_with("* ") && line.contains(" FETCH ");
     assert_eq!(response.iter().filter(is_fetch).count(), COUNT);
     assert!(response.iter().filter(is_fetch).eq(plain.iter().filter(is_fetch)));
     assert_eq!(slices, slices_without + 2);
@@ -127,7 +127,7 @@ fn session_catches_up_in_slices() {
     assert_eq!(flags, COUNT);
     let own = response.iter().filter(|line| line.starts_with("* 1 FETCH (UID 1)")).count();
     assert_eq!(own, 1);
-    assert_eq!(response.last().map(String::as_str), Some("c OK UID FETCH completed"));
+    assert_eq!(response.last().map(String::as_str), Some("c OK FETCH completed"));
     assert!(slices >= 2, "{slices}");
 
     // The session's own changes and new messages are no exception.
