@@ -24,6 +24,8 @@ const SMTP_USER: usize = 3;
 const NATIVE_USER: usize = 4;
 /// Pause of a measuring user between two requests.
 const PAUSE: Duration = Duration::from_millis(5);
+/// Messages that the SMTP user sends in one session. A server may limit them (RFC 5321 §4.5.3.1.10).
+const SESSION_MESSAGES: usize = 100;
 /// Small messages in the attacker's mailbox. The number doubles with each COPY.
 const MESSAGES: usize = 100;
 const DOUBLINGS: usize = 6;
@@ -203,7 +205,13 @@ fn measure_imap(target: &Target, watch: Stopwatch, length: Duration) -> Result<M
 fn measure_smtp(target: &Target, watch: Stopwatch, length: Duration) -> Result<Measurements> {
     let mut client = SmtpClient::connect(&target.smtp)?;
     let recipient = format!("{SMTP_USER}bench@bench.test");
+    let mut sent = 0;
     repeat_until(watch, length, |figures| {
+        if sent == SESSION_MESSAGES {
+            client = SmtpClient::connect(&target.smtp)?;
+            sent = 0;
+        }
+        sent += 1;
         let delivery = Stopwatch::start();
         client.send(&recipient, b"Subject: a neighbor\r\n\r\nHello.\r\n")?;
         figures.add("delivery", delivery.elapsed());
