@@ -143,7 +143,8 @@ fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
 
 fn refuse_missing_log(folder: &Path, logs: &Path, mark: Option<SyncMark>) -> Result<()> {
     let found = if exists(logs) { youngest_log(logs)? } else { None };
-    let recorded = match recorded_log(folder)? {
+    let last_log = recorded_log(folder)?;
+    let recorded = match last_log {
         RecordedLog::Number(number) => Some(number),
         RecordedLog::Missing | RecordedLog::Garbled => mark.map(|mark| mark.log),
     };
@@ -151,8 +152,10 @@ fn refuse_missing_log(folder: &Path, logs: &Path, mark: Option<SyncMark>) -> Res
         return Ok(());
     }
     let which = recorded.map_or_else(String::new, |number| format!(" {number:06}.log"));
+    // A damaged file can state the number of a log that never existed.
+    let source = if matches!(last_log, RecordedLog::Number(_)) { " (the file last-log states its number)" } else { "" };
     let reason = format!(
-        "its log{which} is missing from {}, and acknowledged changes with it; mount the device of the log or bring the file back, else restore \
+        "its log{which} is missing from {}{source}, and acknowledged changes with it; mount the device of the log or bring the file back, else restore \
          a backup, or set store.damaged_log = \"drop-tail\" to start without them",
         logs.display()
     );
