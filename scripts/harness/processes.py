@@ -62,6 +62,11 @@ class Family:
                 ticks += sum(int(field) for field in stat[11:15])
         return ticks / TICKS
 
+    def process_cpu_seconds(self):
+        """Returns the processor time of the started process alone, which is read faster than that of the family."""
+        stat = _stat(self.process.pid)
+        return (int(stat[11]) + int(stat[12])) / TICKS if stat else 0.0
+
     def memory_kb(self):
         """Returns the memory of the family as its proportional set size (PSS)."""
         total = 0
