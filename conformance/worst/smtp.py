@@ -14,6 +14,8 @@ NAME = "smtp"
 SOURCE = "crates/smtp/src/cmd.rs"
 LISTENERS = ("smtp", "submission", "lmtp")
 LINE_BYTES = 1_900
+# The number of commands that are sent without waiting for their replies.
+PIPELINED = 200
 
 
 class Client(Connection):
@@ -154,15 +156,21 @@ def bdat(session):
         raw = contents.message(choices, choices.size("message bytes", session.account.message_bytes))
         size = max(1, len(raw) // choices.size("chunks", 5_000))
         chunks = [raw[start : start + size] for start in range(0, len(raw), size)]
-        request = b"".join(
-            b"BDAT %d%s\r\n" % (len(chunk), b" LAST" if number == len(chunks) - 1 else b"") + chunk for number, chunk in enumerate(chunks)
-        )
+        commands = [b"BDAT %d\r\n" % len(chunk) + chunk for chunk in chunks[:-1]]
+        last = b"BDAT %d LAST\r\n" % len(chunks[-1]) + chunks[-1]
 
         def send():
-            client.write(request)
-            return [client.reply() for _ in range(len(chunks) - 1 + (accepted if listener == "lmtp" else 1))][-1]
+            # A server that waits until its replies are read does not read more commands.
+            for start in range(0, len(commands), PIPELINED):
+                group = commands[start : start + PIPELINED]
+                client.write(b"".join(group))
+                for _ in group:
+                    client.reply()
+            client.write(last)
+            # LMTP replies for each recipient.
+            return [client.reply() for _ in range(accepted if listener == "lmtp" else 1)][-1]
 
-        session.measure(request, send, is_good)
+        session.measure(b"".join(commands) + last, send, is_good)
 
 
 def _greeting(verb):
