@@ -4,9 +4,12 @@ The gRPC packages are installed once per machine, into a virtual environment in 
 installation fails, the part is skipped and prints the reason.
 """
 
+import functools
 import os
 import subprocess
 import sys
+
+from harness.doublet import SERVER_NAME
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir)
 PACKAGES = ("grpcio==1.85.1", "grpcio-tools==1.85.1")
@@ -29,15 +32,11 @@ def run(server, count, password):
         print(f"native: skipped, {why}")
         count.add(0, 0, 1)
         return
-    stubs = f"{server.folder}/stubs"
-    os.makedirs(stubs)
-    protos = [os.path.join("doublet/v1", name) for name in sorted(os.listdir(os.path.join(ROOT, "proto/doublet/v1")))]
-    made = [python, "-m", "grpc_tools.protoc", "-I", f"{ROOT}/proto", f"--python_out={stubs}", f"--grpc_python_out={stubs}", *protos]
-    subprocess.run(made, check=True, timeout=60)
+    stubs = compile_stubs(python, server.folder, "grpc_python")
     server.add_domain("native.test")
     server.add_users(["py@native.test"], password)
     host, port = server.address("native")
-    words = [python, f"{ROOT}/examples/python/notes.py", f"{host}:{port}", f"{server.data}/tls/certificate.pem", "py", "mx.bench.test"]
+    words = [python, f"{ROOT}/examples/python/notes.py", f"{host}:{port}", f"{server.data}/tls/certificate.pem", "py", SERVER_NAME]
     # The proxies in the environment must not be used for servers on this machine.
     clean = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     done = subprocess.run(words, input=f"{password}\n", capture_output=True, text=True, timeout=60, check=False,
@@ -51,6 +50,17 @@ def run(server, count, password):
         count.add(0, 1, 0)
 
 
+def compile_stubs(python, folder, *outputs):
+    """Compiles proto/ into Python below `folder`, with additional outputs such as `grpc_python`. Returns the folder of the result."""
+    stubs = f"{folder}/stubs"
+    os.makedirs(stubs)
+    protos = [os.path.join("doublet/v1", name) for name in sorted(os.listdir(os.path.join(ROOT, "proto/doublet/v1")))]
+    options = [f"--{output}_out={stubs}" for output in ("python", *outputs)]
+    subprocess.run([python, "-m", "grpc_tools.protoc", "-I", f"{ROOT}/proto", *options, *protos], check=True, timeout=60)
+    return stubs
+
+
+@functools.cache
 def environment():
     """Returns the path of a Python with gRPC and None, or None and the reason why there is none."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import time
-import urllib.request
 
 from harness.doublet import CHEAP_PASSWORDS, Doublet
 from workload import imap
@@ -141,10 +140,8 @@ class Load:
 
     def store_is_poisoned(self):
         """Returns True if the store says that it needs a restart, or if the server cannot be asked."""
-        host, port = self.server.address("admin")
         try:
-            with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as reply:
-                return b"\ndoublet_store_poisoned 1" in reply.read()
+            return "\ndoublet_store_poisoned 1" in self.server.metrics(10)
         except OSError:
             return True
 

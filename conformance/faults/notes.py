@@ -12,11 +12,11 @@ import subprocess
 import threading
 
 import native
+from harness.doublet import SERVER_NAME
 from workload.messages import DOMAIN, Refused, Wrong
 from workload.writer import Writer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROTOS = os.path.join(HERE, os.pardir, os.pardir, "proto")
 USER = "native1"
 VIEW = "Tasks"
 NAMES = ("Alpha", "Beta", "Gamma")
@@ -25,7 +25,6 @@ LISTS = ("Colors", "Rooms")
 FILE_SIZES = (0, 1, 4_000, 4_096, 70_000, 262_144, 300_000)
 PIECE = 262_144
 PAGE = 1_000
-SERVER_NAME = "mx.bench.test"
 # What a server may answer that is out of space, memory or files.
 TEMPORARY = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 OPERATIONS = ("create", "create", "create", "update", "update", "update", "attach", "delete", "folder", "rename", "move", "move", "mark", "list")
@@ -39,10 +38,7 @@ class Bridge:
         self.process, self.lock = None, threading.Lock()
         if self.python is None:
             return
-        stubs = f"{folder}/stubs"
-        os.makedirs(stubs)
-        protos = [os.path.join("doublet/v1", name) for name in sorted(os.listdir(os.path.join(PROTOS, "doublet/v1")))]
-        subprocess.run([self.python, "-m", "grpc_tools.protoc", "-I", PROTOS, f"--python_out={stubs}", *protos], check=True, timeout=60)
+        stubs = native.compile_stubs(self.python, folder)
         self.process = subprocess.Popen([self.python, os.path.join(HERE, "bridge.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=os.environ | {"PYTHONPATH": stubs})
 

@@ -13,6 +13,8 @@ import sysconfig
 
 import native as example  # conformance/native.py, which installs gRPC
 
+from harness.doublet import SERVER_NAME
+
 from . import contents, formulas
 from .wire import Refused, TooSlow
 
@@ -86,17 +88,12 @@ class Native:
     def __init__(self, server, account):
         self.account = account
         self.server = server
-        stubs = f"{server.folder}/stubs"
-        os.makedirs(stubs, exist_ok=True)
-        protos = [f"doublet/v1/{name}.proto" for name in MODULES]
         import grpc  # pylint: disable=import-outside-toplevel
-        from grpc_tools import protoc  # pylint: disable=import-outside-toplevel
 
-        if protoc.main(["protoc", "-I", f"{ROOT}/proto", f"--python_out={stubs}", *protos]):
-            raise RuntimeError("the descriptions in proto/ cannot be compiled")
-        sys.path.append(stubs)
+        python, _ = example.environment()
+        sys.path.append(example.compile_stubs(python, server.folder))
         self.grpc = grpc
-        self.types, self.messages, self.calls = {}, {}, {}
+        self.messages, self.calls = {}, {}
         for name in MODULES:
             module = importlib.import_module(f"doublet.v1.{name}_pb2")
             for message in module.DESCRIPTOR.message_types_by_name:
@@ -111,7 +108,7 @@ class Native:
         with open(f"{self.server.data}/tls/certificate.pem", "rb") as file:
             credentials = self.grpc.ssl_channel_credentials(file.read())
         options = [
-            ("grpc.ssl_target_name_override", "mx.bench.test"),
+            ("grpc.ssl_target_name_override", SERVER_NAME),
             ("grpc.enable_http_proxy", 0),
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
@@ -613,10 +610,6 @@ def _own_view(maker, request):
     return request, None
 
 
-def _update_view(maker, request):
-    return _own_view(maker, request)
-
-
 def _open_collection(maker, request):
     if maker.choices.chance("new view", 70):
         _own_view(maker, request)
@@ -680,7 +673,7 @@ PREPARATIONS = {
     "Views/DeleteFolder": _own_folder,
     "Views/MoveNotes": _move_notes,
     "Views/CreateView": _create_view,
-    "Views/UpdateView": _update_view,
+    "Views/UpdateView": _own_view,
     "Views/DeleteView": _own_view,
     "Views/GetViewDesign": _own_view,
     "Mail/DepositMail": _deposit,

@@ -4,13 +4,13 @@ import base64
 import os
 
 from . import contents
+from .fill import LARGE
 from .wire import Connection, Refused, names_in
 
 NAME = "pop3"
 SOURCE = "crates/pop3/src/cmd.rs"
 LINE_BYTES = 1_000
 # The number of large messages at the beginning of the maildrop. They are never removed.
-LARGE = 40
 
 
 class Client(Connection):

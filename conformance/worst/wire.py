@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import socket
-import ssl
 import time
 
 GONE = (OSError, EOFError)
@@ -76,8 +75,6 @@ class Connection:
             self.socket.connect(f"{session.server.data}/lmtp.sock")
         else:
             self.socket = socket.create_connection(session.server.address(listener), timeout=20)
-        if listener.endswith("_tls"):
-            self.socket = _trusting().wrap_socket(self.socket)
         self.buffer, self.place = b"", 0
 
     def __enter__(self):
@@ -140,13 +137,6 @@ class Connection:
 def encoded(text):
     """Returns a text as bytes."""
     return text if isinstance(text, bytes) else text.encode()
-
-
-def _trusting():
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def names_in(path, pattern):

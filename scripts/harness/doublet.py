@@ -6,9 +6,12 @@ import os
 import socket
 import subprocess
 import time
+import urllib.request
 
 from .processes import Family, wait_for
 
+# The name of the server, also in its certificate.
+SERVER_NAME = "mx.bench.test"
 LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin")
 # The cheapest password hash: the tests and measurements create thousands of users and do not concern hashing.
 CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_rounds": "1"}
@@ -32,7 +35,7 @@ class Doublet:
         self.listeners = {}
         self.settings = {f"listen.{name}": "127.0.0.1:0" for name in LISTENERS}
         self.settings["listen.lmtp"] = "lmtp.sock"
-        self.settings["server.name"] = "mx.bench.test"
+        self.settings["server.name"] = SERVER_NAME
         self.settings["limits.connections_per_address"] = "100000"
         self.settings.update(settings or {})
 
@@ -71,6 +74,13 @@ class Doublet:
         with open(self._log(), "rb") as log:
             log.seek(begin)
             return log.read().decode(errors="replace")
+
+    def metrics(self, patience_s):
+        """Returns the text of `/metrics`. The server is on this machine, so no proxy is asked."""
+        host, port = self.address("admin")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"http://{host}:{port}/metrics", timeout=patience_s) as reply:
+            return reply.read().decode()
 
     def stop(self):
         """Stops the server."""
