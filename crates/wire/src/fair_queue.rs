@@ -15,6 +15,7 @@
 //! - `owners` has exactly the owners with waiting or running jobs.
 //! - A worker stays idle only if no job waits, or if a single owner waits that uses all other workers.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use crate::job::JobOwner;
@@ -51,7 +52,10 @@ impl<T> FairQueue<T> {
         self.owners.get(owner).map_or(0, |jobs| jobs.waiting.len())
     }
 
-    /// Adds a job. Returns `true` if a free worker may take a job of this owner now.
+    /// Adds a job. Returns `true` if a free worker should look for a job now.
+    ///
+    /// It may find none: the share of this owner can be smaller while others wait. But those others may have been
+    /// waiting for nothing but a worker that looks, and whoever is taken first leaves a larger share to the rest.
     pub fn push(&mut self, owner: &JobOwner, job: T) -> bool {
         let jobs =
             self.owners.entry(owner.clone()).or_insert_with(|| OwnerJobs { waiting: VecDeque::new(), running: 0 });
@@ -61,7 +65,7 @@ impl<T> FairQueue<T> {
         jobs.waiting.push_back(job);
         let running = jobs.running;
         self.waiting += 1;
-        running < self.running_max()
+        running < self.running_max_alone()
     }
 
     /// Takes the next job for a worker and counts it as running. Returns `None` if no job waits or no owner of a
@@ -83,18 +87,23 @@ impl<T> FairQueue<T> {
 
     /// Counts a job as ended.
     pub fn finish(&mut self, owner: &JobOwner) {
-        let Some(jobs) = self.owners.get_mut(owner) else { return };
+        let Entry::Occupied(mut known) = self.owners.entry(owner.clone()) else { return };
+        let jobs = known.get_mut();
         jobs.running = jobs.running.saturating_sub(1);
         if jobs.running == 0 && jobs.waiting.is_empty() {
-            self.owners.remove(owner);
+            known.remove();
         }
     }
 
     /// Returns the number of jobs that an owner may run at the same time now.
     fn running_max(&self) -> usize {
         let others_wait = self.turns.len() > 1;
-        let most = if others_wait { self.workers.div_ceil(2) } else { self.workers.saturating_sub(1) };
-        most.max(1)
+        if others_wait { self.workers.div_ceil(2) } else { self.running_max_alone() }
+    }
+
+    /// Returns the number of jobs that an owner may run at the same time while no other owner waits.
+    fn running_max_alone(&self) -> usize {
+        self.workers.saturating_sub(1).max(1)
     }
 }
 
@@ -143,6 +152,17 @@ mod tests {
         assert_eq!(queue.take(), Some((owner(2), 2_001)), "owner 1 has half of the workers");
         queue.finish(&owner(1));
         assert_eq!(queue.take(), Some((owner(1), 3)), "owner 2 has half of the workers now");
+    }
+
+    #[test]
+    fn push_wakes_a_worker_that_only_the_turn_of_another_leaves_free() {
+        let mut queue = FairQueue::new(4);
+        push_all(&mut queue, 0..2);
+        assert_eq!(take_all(&mut queue).len(), 2, "owner 1 runs on half of the workers");
+        assert!(queue.push(&owner(2), 10));
+        assert!(queue.push(&owner(1), 2), "when the worker for owner 2 has taken its job, owner 1 may run a third one");
+        assert_eq!(queue.take(), Some((owner(2), 10)));
+        assert_eq!(queue.take(), Some((owner(1), 2)));
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl Shared {
         }
         // Jobs of the server itself are bounded by their callers, and cannot be asked for again.
         let is_bounded = *owner != JobOwner::Server;
-        let is_full = state.jobs.len_of(owner) >= self.queue_max || state.jobs.len() >= self.total_max;
+        let is_full = state.jobs.len() >= self.total_max || state.jobs.len_of(owner) >= self.queue_max;
         (is_bounded && is_full).then_some(PoolError::Full)
     }
 
