@@ -20,8 +20,10 @@ use std::fmt;
 
 use admin::limits::CONTROL_CALLS_MAX;
 use config::Config;
+use config::keys::ListenKeys;
 use config::setting::AutoCount;
 use instance::limits::{CONNECTIONS_DEFAULT, PDF_CHILDREN_MAX, STORE_FILES_MIN};
+use instance::memory_plan::{Machine, MemoryPlan};
 use instance::system::raise_descriptor_limit;
 use smtp::limits::NAME_SERVERS_ASKED_MAX;
 
@@ -31,6 +33,7 @@ use crate::limits::{
     FULL_TEXT_SEGMENT_DESCRIPTORS, PDF_CHILD_DESCRIPTORS, PROCESS_DESCRIPTORS, SENDER_CHECKS_MIN, TRANSFER_DESCRIPTORS,
     VIEW_BUILD_DESCRIPTORS,
 };
+use crate::listeners::network_listeners;
 
 /// Descriptors for the lookups of one message that is checked. The lookups of a message follow one another.
 const CHECK_DESCRIPTORS: u64 = NAME_SERVERS_ASKED_MAX as u64;
@@ -106,9 +109,16 @@ impl Demand {
             transfers: config.router.connections,
             background: full_text.saturating_add(commands + children + VIEW_BUILD_DESCRIPTORS),
         };
-        let listeners = listener_count(config);
+        let listeners = listener_count(&config.listen);
         let fixed = ENGINE_DESCRIPTORS + PROCESS_DESCRIPTORS + ADMIN_CONNECTIONS_MAX as u64 + listeners;
         Self { fixed, wanted }
+    }
+
+    /// Returns the demand with at most this number of connections.
+    #[must_use]
+    pub fn with_connections_max(self, connections_max: u64) -> Self {
+        let connections = self.wanted.connections.min(connections_max);
+        Self { wanted: Shares { connections, ..self.wanted }, ..self }
     }
 
     /// Returns the limit with which all settings fit.
@@ -151,7 +161,12 @@ pub fn divide(demand: &Demand, limit: u64) -> Result<Shares, TooFewDescriptors> 
 /// warning. Called before the store is opened. Returns an error if there are too few descriptors for the server.
 pub fn prepare(config: &mut Config) -> Result<(), TooFewDescriptors> {
     let limit = raise_descriptor_limit();
-    let demand = Demand::of(config);
+    let mut demand = Demand::of(config);
+    // A number that is set here no longer gives way to other uses of memory. So it is at most what memory permits. If
+    // the memory does not suffice at all, opening the data folder reports it.
+    if let Ok(plan) = MemoryPlan::compute(config, Machine::current()) {
+        demand = demand.with_connections_max(plan.connections_max as u64);
+    }
     let shares = divide(&demand, limit)?;
     if let Some(warning) = Reduction::of(&demand, &shares, limit) {
         tracing::warn!(target: "doublet", "{warning}");
@@ -223,20 +238,8 @@ fn connections_within(share: u64) -> u64 {
 }
 
 /// Returns the number of sockets that listen, with the control socket.
-fn listener_count(config: &Config) -> u64 {
-    let keys = &config.listen;
-    let network = [
-        &keys.smtp,
-        &keys.submission,
-        &keys.submission_tls,
-        &keys.imap,
-        &keys.imap_tls,
-        &keys.pop3,
-        &keys.pop3_tls,
-        &keys.native,
-        &keys.admin,
-    ];
-    let network: usize = network.into_iter().map(|listen| listen.0.len()).sum();
+fn listener_count(keys: &ListenKeys) -> u64 {
+    let network: usize = network_listeners(keys).into_iter().map(|(_, listen)| listen.0.len()).sum();
     network as u64 + u64::from(keys.lmtp.0.is_some()) + 1
 }
 
@@ -286,6 +289,15 @@ mod tests {
                 before = shares;
             }
         }
+    }
+
+    #[test]
+    fn connections_that_memory_does_not_permit_are_not_asked_for() {
+        let demand = demand(&[]);
+        let few = demand.with_connections_max(700);
+        assert_eq!(few.wanted, Shares { connections: 700, ..demand.wanted });
+        assert_eq!(divide(&few, few.descriptors()), Ok(few.wanted), "a limit that suffices for 700 lowers nothing");
+        assert_eq!(demand.with_connections_max(u64::MAX), demand);
     }
 
     #[test]

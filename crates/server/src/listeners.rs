@@ -139,7 +139,21 @@ pub struct BoundListener {
 
 /// Binds all listeners of the configuration.
 pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListener>, ListenError> {
-    let network: [(ListenerProtocol, &ListenAddresses); 9] = [
+    let mut bound = Vec::new();
+    for (protocol, listen) in network_listeners(keys) {
+        for bind in &listen.0 {
+            bound.push(bind_network(protocol, *bind)?);
+        }
+    }
+    if let Some(path) = &keys.lmtp.0 {
+        bound.push(bind_local(ListenerProtocol::Lmtp, &data.resolve(path), LMTP_SOCKET_MODE)?);
+    }
+    Ok(bound)
+}
+
+/// Returns the settings of all listeners on network addresses.
+pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &ListenAddresses); 9] {
+    [
         (ListenerProtocol::Smtp, &keys.smtp),
         (ListenerProtocol::Submission, &keys.submission),
         (ListenerProtocol::SubmissionTls, &keys.submission_tls),
@@ -149,17 +163,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListene
         (ListenerProtocol::Pop3Tls, &keys.pop3_tls),
         (ListenerProtocol::Native, &keys.native),
         (ListenerProtocol::Admin, &keys.admin),
-    ];
-    let mut bound = Vec::new();
-    for (protocol, listen) in network {
-        for bind in &listen.0 {
-            bound.push(bind_network(protocol, *bind)?);
-        }
-    }
-    if let Some(path) = &keys.lmtp.0 {
-        bound.push(bind_local(ListenerProtocol::Lmtp, &data.resolve(path), LMTP_SOCKET_MODE)?);
-    }
-    Ok(bound)
+    ]
 }
 
 /// Writes the addresses to a file, for programs that need to find the server.
