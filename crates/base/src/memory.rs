@@ -240,9 +240,15 @@ impl MeteredBuffer {
         let needed = self.bytes.len().saturating_add(piece.len());
         let capacity = self.bytes.capacity();
         if needed > capacity {
-            let ahead = capacity.saturating_add(capacity.min(PREALLOCATION_BYTES_MAX)).min(bytes_max);
             let held = self.memory.bytes();
-            let ahead = if needed <= held { ahead.min(held) } else { ahead };
+            // Each step copies what is there. Memory that is held already costs nothing more, so it is used in doubling
+            // steps; otherwise the steps of long content grow by a quarter.
+            let ahead = if needed <= held {
+                capacity.saturating_mul(2).min(held)
+            } else {
+                capacity.saturating_add(capacity.min(PREALLOCATION_BYTES_MAX).max(capacity / 4))
+            };
+            let ahead = ahead.min(bytes_max);
             self.reserve(needed.max(ahead))?;
         }
         self.bytes.extend_from_slice(piece);

@@ -111,6 +111,26 @@ fn cleared_buffer_returns_its_memory() {
     assert_eq!(budget.available_bytes(), 950);
 }
 
+#[test]
+fn long_content_is_copied_a_few_times_only() {
+    const LENGTH: usize = 64 << 20;
+    let piece = [7; 16 << 10];
+    for held in [0, LENGTH] {
+        let mut buffer = MeteredBuffer::new(&MemoryBudget::unlimited());
+        buffer.hold(held).expect("there is no limit");
+        let (mut copied, mut capacity) = (0, 0);
+        while buffer.bytes.len() < LENGTH {
+            buffer.append(&piece, LENGTH).expect("there is no limit");
+            if buffer.bytes.capacity() != capacity {
+                copied += capacity;
+                capacity = buffer.bytes.capacity();
+            }
+        }
+        assert!(copied <= 6 * LENGTH, "{copied} bytes were copied, {held} were held");
+        assert!(capacity <= LENGTH && buffer.memory.bytes() >= capacity);
+    }
+}
+
 const TOTAL_BYTES: usize = 1_000;
 const SHARE_BYTES: usize = 400;
 
