@@ -50,6 +50,22 @@ fn left_aligned(address: Ipv4Addr) -> u128 {
     u128::from(u32::from(address)) << (u128::BITS - u32::BITS)
 }
 
+/// Number of bits of an IPv6 address that identify the network of one customer. A single machine has all addresses of
+/// such a network.
+const PEER_PREFIX_BITS: u32 = 64;
+
+/// Returns the address under which a peer is counted: that of an IPv4 peer, and the first address of the /64 of an IPv6
+/// peer.
+#[must_use]
+pub fn peer_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address @ IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (u128::BITS - PEER_PREFIX_BITS))).into()
+        }
+    }
+}
+
 /// A set of networks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Networks {
@@ -102,6 +118,18 @@ mod tests {
         check(("::", 0), "192.0.2.1", false);
         check(("10.0.0.0", 8), "::ffff:10.1.2.3", true);
         check(("::", 0), "::ffff:10.1.2.3", false);
+    }
+
+    #[test]
+    fn peers_are_counted_by_ipv4_address_or_by_the_first_half_of_an_ipv6_address() {
+        let check = |address: &str, expected: &str| {
+            let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
+            assert_eq!(peer_network(parse(address)), parse(expected), "{address}");
+        };
+        check("192.0.2.7", "192.0.2.7");
+        check("::ffff:192.0.2.7", "192.0.2.7");
+        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::");
+        check("2001:db8:1:3::", "2001:db8:1:3::");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Clock;
+use base::networks::peer_network;
 use base::sync::{Mutex, MutexGuard};
 
 use crate::limits::{
@@ -92,10 +93,7 @@ impl Network {
     /// Returns the network of an address: the address itself, or the /64 of an IPv6 address.
     #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(address) => Self(prefix(address, 64).into()),
-            address => Self(address),
-        }
+        Self(peer_network(address))
     }
 
     /// Returns the bytes of the network.

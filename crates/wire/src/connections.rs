@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use base::networks::peer_network;
 use base::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
@@ -137,13 +138,7 @@ fn counted_address(peer: &Peer) -> Option<IpAddr> {
     if peer.loopback {
         return None;
     }
-    match peer.address?.ip() {
-        IpAddr::V4(address) => Some(IpAddr::V4(address)),
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            Some(IpAddr::V6(Ipv6Addr::from(network)))
-        }
-    }
+    Some(peer_network(peer.address?.ip()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What the worker pool knows about a job: who it is for, and what it does.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use base::networks::peer_network;
 
 /// The account or the peer that a job is run for. The pool divides its workers between the owners of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,13 +28,7 @@ impl JobOwner {
     /// Creates the owner of jobs for a peer that has not logged in.
     #[must_use]
     pub fn stranger(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = u128::from(address) & (u128::MAX << 64);
-                IpAddr::V6(Ipv6Addr::from(network))
-            }
-            address @ IpAddr::V4(_) => address,
-        })
+        Self::Address(peer_network(address))
     }
 
     /// Returns the class of the owner.

@@ -6,11 +6,12 @@
 //! while bytes are still held gets the share from which they were taken.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use super::{MemoryBudget, Pool};
 use crate::limits::{CALL_MEMORY_BYTES_MAX, MESSAGE_OVERHEAD_BYTES_MAX, SHARES_SWEEP_MIN};
+use crate::networks::peer_network;
 use crate::sync::Mutex;
 
 /// The owner of a share.
@@ -43,13 +44,7 @@ impl MemoryOwner {
     /// single machine has that many.
     #[must_use]
     pub fn network(address: IpAddr) -> Self {
-        Self::Network(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = u128::from(address) & (u128::MAX << 64);
-                IpAddr::V6(Ipv6Addr::from(network))
-            }
-            address @ IpAddr::V4(_) => address,
-        })
+        Self::Network(peer_network(address))
     }
 }
 

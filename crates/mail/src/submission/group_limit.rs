@@ -8,10 +8,11 @@
 //! machine and front-end servers (LMTP) pass on the mail of many senders and are not counted. At most
 //! [`GROUP_SENDERS_MAX`] senders are kept, in memory.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base::lru_map::LruMap;
+use base::networks::peer_network;
 use base::sync::Mutex;
 
 use crate::hourly_rate::HourlyRate;
@@ -34,13 +35,8 @@ impl GroupSender {
         if let Some(login) = &origin.login {
             return Some(Self::User(login.clone()));
         }
-        match origin.ip().to_canonical() {
-            address if address.is_loopback() => None,
-            IpAddr::V6(address) => {
-                Some(Self::Network(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into()))
-            }
-            address @ IpAddr::V4(_) => Some(Self::Network(address)),
-        }
+        let address = origin.ip().to_canonical();
+        (!address.is_loopback()).then(|| Self::Network(peer_network(address)))
     }
 }
 
