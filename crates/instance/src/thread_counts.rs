@@ -27,8 +27,7 @@ impl ThreadCounts {
 
 /// Returns the number of threads that check logins. It is smaller than the number of workers, so that logins leave
 /// processors for those who have logged in.
-#[must_use]
-pub fn login_threads(workers: usize) -> usize {
+fn login_threads(workers: usize) -> usize {
     (workers / 2).clamp(1, LOGIN_THREADS_MAX)
 }
 
@@ -48,5 +47,12 @@ mod tests {
         keys.pool_tasks = AutoCount::Set(3);
         keys.network_threads = AutoCount::Set(5);
         assert_eq!(ThreadCounts::new(&keys, 16), counts(3, 1, 5));
+    }
+
+    #[test]
+    fn logins_have_fewer_threads_than_other_work() {
+        for (workers, expected) in [(1, 1), (2, 1), (4, 2), (8, 4), (64, 4)] {
+            assert_eq!(login_threads(workers), expected, "{workers} workers");
+        }
     }
 }

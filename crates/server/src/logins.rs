@@ -8,7 +8,6 @@ use std::sync::Arc;
 use base::Name;
 use directory::{AuthError, Directory, Person, ScramExchange};
 use instance::Instance;
-use instance::thread_counts::login_threads;
 use mail::mailbox::{MailFile, MailStore};
 use notes::Identity;
 use sasl::{
@@ -21,15 +20,15 @@ use crate::counters::LoginCounters;
 use crate::limits::{LOGIN_QUEUE_MAX, LOGIN_QUEUE_TOTAL_MAX, LOGIN_TIME_MAX};
 use crate::session_registry::{SessionRegistration, SessionRegistry};
 
-/// Returns the options of the pool that checks logins, for a server with this number of workers for everything else.
+/// Returns the options of the pool that checks logins with this number of threads.
 ///
-/// Password hashes take long, and strangers cause them. Therefore they have threads of their own, half as many as there
-/// are workers, so that most of the processors are left to other work.
+/// Password hashes take long, and strangers cause them. Therefore they have threads of their own, fewer than there are
+/// workers ([`instance::thread_counts`]), so that most of the processors are left to other work.
 #[must_use]
-pub fn pool_options(workers: usize) -> PoolOptions {
+pub fn pool_options(threads: usize) -> PoolOptions {
     PoolOptions {
         name: "login".to_owned(),
-        workers: login_threads(workers),
+        workers: threads,
         queue_max: LOGIN_QUEUE_MAX,
         total_max: LOGIN_QUEUE_TOTAL_MAX,
         job_time_max: LOGIN_TIME_MAX,
@@ -286,13 +285,6 @@ mod tests {
     fn check(logins: &Logins, protocol: LoginProtocol, login: &str, password: &str) -> Result<String, LoginError> {
         let request = PasswordRequest::new(login.as_bytes(), password.as_bytes())?;
         logins.check_password(&LoginOrigin::local(protocol), &request).map(|login| login.name)
-    }
-
-    #[test]
-    fn logins_have_fewer_threads_than_other_work() {
-        for (workers, expected) in [(1, 1), (2, 1), (4, 2), (8, 4), (64, 4)] {
-            assert_eq!(pool_options(workers).workers, expected, "{workers} workers");
-        }
     }
 
     #[test]

@@ -176,7 +176,8 @@ impl Server {
             ..PoolOptions::default()
         };
         let pool = WorkerPool::new(&options, Arc::clone(&instance.clock))?;
-        let login_pool = WorkerPool::new(&logins::pool_options(options.workers), Arc::clone(&instance.clock))?;
+        let login_pool =
+            WorkerPool::new(&logins::pool_options(instance.memory_plan.threads.logins), Arc::clone(&instance.clock))?;
         let connections = Connections::new(ConnectionLimits {
             total_max: instance.memory_plan.connections_max,
             per_address_max: count(instance.config.limits.connections_per_address),

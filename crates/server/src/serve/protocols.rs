@@ -45,7 +45,7 @@ impl ProtocolServices {
         let config = &server.instance.config;
         let submissions = submission_service(instance, &server.mail_counters, &server.queued);
         let hostname = instance.hostname.as_str();
-        let verifier = verifier(config)?;
+        let verifier = verifier(config, instance.memory_plan.connections_max)?;
         let smtp = |rules: ListenerRules, verifier: Option<&Arc<Verifier>>| {
             let tls = (rules.encryption != StartTlsPolicy::Off).then(|| Arc::clone(&server.tls));
             Arc::new(smtp::connection::ListenerServices {
@@ -320,17 +320,22 @@ fn lmtp_rules(config: &Config, rules: ListenerRules) -> ListenerRules {
 
 /// Returns the parts of a text that commas separate.
 fn words(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    listed(text).map(str::to_owned).collect()
 }
 
-fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
+/// Returns the parts of a text that commas separate, without white space around them.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// Returns the check of senders for a server with this maximum number of connections.
+fn verifier(config: &Config, connections_max: usize) -> Result<Option<Arc<Verifier>>, ServeError> {
     let policy = match config.smtp.authentication {
         AuthenticationPolicy::Off => return Ok(None),
         AuthenticationPolicy::Record => DmarcEnforcement::Record,
         AuthenticationPolicy::Enforce => DmarcEnforcement::Reject,
     };
-    let connections = config.limits.connections.unwrap_or_else(|| instance::limits::CONNECTIONS_DEFAULT);
-    let checks_max = usize::try_from(sender_checks(connections as u64)).unwrap_or(usize::MAX);
+    let checks_max = usize::try_from(sender_checks(connections_max as u64)).unwrap_or(usize::MAX);
     Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy).with_checks_max(checks_max))))
 }
 
@@ -345,7 +350,7 @@ fn resolver(config: &Config) -> Result<Resolver, ServeError> {
 /// Parses a list of addresses; the default port is 53. Returns `None` if an address is not valid.
 fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
     let address = |text: &str| text.parse().or_else(|_| text.parse().map(|address: IpAddr| (address, 53).into())).ok();
-    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(address).collect()
+    listed(text).map(address).collect()
 }
 
 fn transfer(server: &Server) -> Result<SmtpClient, ServeError> {
