@@ -272,14 +272,13 @@ impl ViewUpdater {
             }
             if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let updated = access.view_update(info.note, &instance.build_options(), &mut report).and_then(|is_done| {
-            if is_done {
-                self.report_limited_documents(access, info)?;
-            }
-            Ok(is_done)
-        });
-        match updated {
+        match access.view_update(info.note, &instance.build_options(), &mut report) {
             Ok(true) => {
+                if let Err(error) = self.report_limited_documents(access, info) {
+                    let path = access.database().path();
+                    let view = &info.view.title;
+                    tracing::warn!(target: "update", database = path, view, %error, "cannot read the state of a view");
+                }
                 self.counters.views.fetch_add(1, Ordering::Relaxed);
                 let mut queues = self.queues();
                 if matches!(info.view.design.refresh, Refresh::Hours(_)) {
