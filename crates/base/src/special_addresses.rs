@@ -83,8 +83,7 @@ pub fn is_permitted(address: IpAddr, exceptions: &Networks) -> bool {
 }
 
 /// Returns `true` if an address is special, or if it contains an IPv4 address that is.
-#[must_use]
-pub fn is_special(address: IpAddr) -> bool {
+fn is_special(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let contained = match address {
         IpAddr::V6(address) => contained_ipv4(address).map(IpAddr::V4),

@@ -40,8 +40,8 @@ impl BlobCipher {
     }
 
     /// Computes the ID of a content.
-    #[must_use]
-    pub fn id_of(&self, content: &[u8]) -> BlobId {
+    #[cfg(test)]
+    pub(super) fn id_of(&self, content: &[u8]) -> BlobId {
         BlobId(*self.id_hasher().update(content).finalize().as_bytes())
     }
 

@@ -16,7 +16,7 @@ use base::sync::RwLockReadGuard;
 
 use super::head::user_key;
 use super::prepared::PreparedForm;
-use super::{BlobId, BlobOwner, Blobs, PreparedBlob, check_length, collect, missing};
+use super::{BlobId, BlobOwner, Blobs, PreparedBlob, collect, missing};
 use crate::batch::Batch;
 use crate::engine::Table;
 use crate::error::{Error, Result};
@@ -43,15 +43,7 @@ impl<'blobs> BlobWriter<'blobs> {
     ///
     /// Returns [`Error::Failed`] if the content is longer than [`crate::limits::BLOB_BYTES_MAX`].
     pub fn put(&self, batch: &mut Batch, owner: BlobOwner, content: &[u8]) -> Result<BlobId> {
-        check_length(content)?;
-        let id = self.blobs.compute_id(content);
-        if !self.is_present(&id)? {
-            self.blobs.add_content::<Error>(batch, &id, content, &mut || Ok(()))?;
-            self.added.borrow_mut().insert(id);
-        }
-        self.permitted.borrow_mut().insert(id);
-        self.refer(batch, owner, &id);
-        Ok(id)
+        self.put_prepared(batch, owner, &self.blobs.identify(content)?)
     }
 
     /// Adds a user of a prepared content. Adds the content itself if it does not exist yet.

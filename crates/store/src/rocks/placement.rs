@@ -227,11 +227,11 @@ impl LastLog {
     /// of an earlier change does not alter the time, so the folder is listed again until a tick has passed. This is
     /// seen from `synced-log`, which each sync writes.
     fn find_youngest(&mut self) -> std::io::Result<()> {
-        let now_at_least = self.synced.modified()?;
         let changed = fs::metadata(&self.logs)?.modified()?;
         if self.youngest.as_ref().is_some_and(|known| known.is_settled && known.changed == changed) {
             return Ok(());
         }
+        let now_at_least = self.synced.modified()?;
         let file = log_files(&self.logs).map_err(as_io_error)?.pop();
         self.youngest = file.and_then(|file| {
             Some(YoungestLog { number: log_number(&file)?, file, changed, is_settled: now_at_least > changed })
