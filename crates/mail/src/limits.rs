@@ -56,6 +56,10 @@ pub const BOUNDARY_BYTES_MAX: usize = 998;
 /// Maximum number of white-space characters after a boundary on its line.
 pub const BOUNDARY_PADDING_BYTES_MAX: usize = 998;
 
+/// Number of lines that begin with `--` and are compared with each open boundary before a table of the boundaries is
+/// made.
+pub const COMPARED_LINES_MAX: u32 = 16;
+
 /// Minimum size of a part's body that is stored separately from its message, unless the configuration sets another
 /// value.
 pub const SEPARATE_PART_BYTES_MIN: usize = 4_096;

@@ -14,7 +14,10 @@
 //! first; a stray line directly before it is not part of the header, like one before any other boundary.
 //!
 //! Every byte is examined a fixed number of times, and a line that begins with `--` is compared with at most
-//! `MIME_DEPTH_MAX` boundaries. [`ScanEffort`] counts these steps for the tests.
+//! `MIME_DEPTH_MAX` boundaries. If several such lines follow one another that are no boundary, further ones are looked
+//! up in a table instead. [`ScanEffort`] counts these steps for the tests.
+
+use std::collections::HashSet;
 
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use base::line_ends::{line_end, without_line_end};
@@ -22,7 +25,7 @@ use memchr::memmem;
 
 use super::content::{Content, ContentField, ContentFieldValues, PartContext, boundary_of};
 use super::{Part, PartKind, Structure};
-use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
+use crate::limits::{BOUNDARY_PADDING_BYTES_MAX, COMPARED_LINES_MAX};
 use crate::mime::header::{is_blank_line, split_name};
 
 /// Parses a message. Any bytes have a structure.
@@ -73,6 +76,8 @@ struct Scanner<'a> {
     /// The leaf at the current position.
     leaf: Option<usize>,
     lines: LineCounter<'a>,
+    /// The boundaries of the open multiparts.
+    boundaries: BoundaryTable,
     effort: ScanEffort,
 }
 
@@ -82,6 +87,83 @@ struct OpenContainer {
     /// The boundary of a multipart, until its closing boundary is found.
     boundary: Option<Vec<u8>>,
     place: PartContext,
+}
+
+/// A table of the boundaries of the open multiparts, for messages with many lines that begin with `--`.
+#[derive(Default)]
+struct BoundaryTable {
+    /// Number of lines that were compared since the open multiparts changed.
+    compared: u32,
+    known: Option<KnownBoundaries>,
+}
+
+struct KnownBoundaries {
+    boundaries: HashSet<Vec<u8>>,
+    innermost: Option<Vec<u8>>,
+    /// The length of the longest boundary.
+    length_max: usize,
+    /// `true` if a boundary ends with white space, which cannot be told from the white space after it, or is not a
+    /// single line.
+    is_ambiguous: bool,
+}
+
+/// The boundaries that a line can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Candidates {
+    None,
+    Innermost,
+    Any,
+}
+
+impl BoundaryTable {
+    /// Returns the boundaries that a line, without its first two bytes, can be. The first lines are always left to a
+    /// comparison, which costs less than the table if there are few.
+    fn candidates(&mut self, line: &[u8], open: &[OpenContainer]) -> Candidates {
+        if self.compared < COMPARED_LINES_MAX {
+            self.compared += 1;
+            return Candidates::Any;
+        }
+        let known = self.known.get_or_insert_with(|| KnownBoundaries::new(open));
+        if known.is_ambiguous { Candidates::Any } else { known.candidates(line) }
+    }
+}
+
+impl KnownBoundaries {
+    fn new(open: &[OpenContainer]) -> Self {
+        let boundaries: HashSet<Vec<u8>> = open.iter().filter_map(|open| open.boundary.clone()).collect();
+        let is_ambiguous = boundaries.iter().any(|boundary| {
+            boundary.last().is_none_or(|last| is_padding(*last)) || memchr::memchr(b'\n', boundary).is_some()
+        });
+        Self {
+            innermost: open.iter().rev().find_map(|open| open.boundary.clone()),
+            length_max: boundaries.iter().map(Vec::len).max().unwrap_or(0),
+            is_ambiguous,
+            boundaries,
+        }
+    }
+
+    /// Returns any boundary if the line is one, with or without the closing `--`, apart from white space at its end.
+    /// Only after the innermost boundary may other text follow.
+    fn candidates(&self, line: &[u8]) -> Candidates {
+        let examined = &line[..line.len().min(self.length_max + 2)];
+        let text = match memchr::memchr(b'\n', examined) {
+            Some(end) => &examined[..end],
+            None => examined,
+        };
+        let length = text.iter().rposition(|byte| !is_padding(*byte)).map_or(0, |last| last + 1);
+        let text = &text[..length];
+        let is_known = |boundary: &[u8]| self.boundaries.contains(boundary);
+        if is_known(text) || text.strip_suffix(b"--").is_some_and(is_known) {
+            return Candidates::Any;
+        }
+        let begins_with_innermost = self.innermost.as_ref().is_some_and(|innermost| line.starts_with(innermost));
+        if begins_with_innermost { Candidates::Innermost } else { Candidates::None }
+    }
+}
+
+/// Returns `true` for white space that may follow a boundary on its line.
+fn is_padding(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
 }
 
 /// A line that is a boundary.
@@ -105,7 +187,15 @@ struct Header<'a> {
 impl<'a> Scanner<'a> {
     fn new(raw: &'a [u8]) -> Self {
         let lines = LineCounter { raw, position: 0, lines: 0 };
-        Self { raw, parts: Vec::new(), open: Vec::new(), leaf: None, lines, effort: ScanEffort::default() }
+        Self {
+            raw,
+            parts: Vec::new(),
+            open: Vec::new(),
+            leaf: None,
+            lines,
+            boundaries: BoundaryTable::default(),
+            effort: ScanEffort::default(),
+        }
     }
 
     fn run(&mut self) {
@@ -119,6 +209,7 @@ impl<'a> Scanner<'a> {
             let place = container.place;
             if delimiter.closing {
                 container.boundary = None;
+                self.boundaries = BoundaryTable::default();
                 from = delimiter.next;
             } else {
                 from = self.open_part(delimiter.next, place);
@@ -155,6 +246,7 @@ impl<'a> Scanner<'a> {
                 PartKind::Multipart => {
                     let place = if in_digest { PartContext::Digest } else { PartContext::Other };
                     self.open.push(OpenContainer { part, boundary, place });
+                    self.boundaries = BoundaryTable::default();
                 }
                 PartKind::Message => {
                     self.open.push(OpenContainer { part, boundary: None, place: PartContext::Other });
@@ -189,6 +281,9 @@ impl<'a> Scanner<'a> {
         let end = end.max(self.lines.position);
         let lines = self.lines.before(end);
         let parts_end = self.parts.len();
+        if level < self.open.len() {
+            self.boundaries = BoundaryTable::default();
+        }
         let containers = self.open.drain(level.min(self.open.len())..).map(|open| open.part);
         for index in self.leaf.take().into_iter().chain(containers) {
             let part = &mut self.parts[index];
@@ -212,10 +307,18 @@ impl<'a> Scanner<'a> {
     /// Compares a line that begins with `--` with the boundaries of the open multiparts.
     fn match_delimiter(&mut self, start: usize) -> Option<Delimiter> {
         let line = &self.raw[start + 2..];
+        let candidates = self.boundaries.candidates(line, &self.open);
+        if candidates == Candidates::None {
+            self.effort.comparisons += 1;
+            return None;
+        }
         let mut tolerated = None;
         let mut innermost = true;
         for (level, open) in self.open.iter().enumerate().rev() {
             let Some(boundary) = &open.boundary else { continue };
+            if candidates == Candidates::Innermost && !innermost {
+                break;
+            }
             self.effort.comparisons += 1;
             if let Some(rest) = line.strip_prefix(&boundary[..]) {
                 let after = start + 2 + boundary.len();
@@ -341,7 +444,7 @@ impl BoundaryLineEnd {
 /// Returns the length of a line of white space, including its line end. Returns `None` if there is other text.
 fn blank_length(rest: &[u8]) -> Option<usize> {
     let padding = rest.get(..BOUNDARY_PADDING_BYTES_MAX).unwrap_or(rest);
-    match padding.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) {
+    match padding.iter().position(|byte| !is_padding(*byte)) {
         Some(position) => (padding[position] == b'\n').then_some(position + 1),
         None => (padding.len() == rest.len()).then_some(rest.len()),
     }
@@ -365,5 +468,31 @@ impl LineCounter<'_> {
         self.lines += memchr::memchr_iter(b'\n', between).count() as u64;
         self.position = self.position.max(position);
         self.lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn table_contains_every_boundary_that_a_comparison_finds(
+            boundaries in prop::collection::vec("[ab-]{0,2}[ab]", 1..5),
+            line in "[ab-]{0,4}[ \\t]{0,3}[\r]?[\nab]{0,2}",
+        ) {
+            let open: Vec<OpenContainer> = boundaries.iter().enumerate().map(|(part, boundary)| {
+                OpenContainer { part, boundary: Some(boundary.clone().into_bytes()), place: PartContext::Other }
+            }).collect();
+            let found = KnownBoundaries::new(&open).candidates(line.as_bytes());
+            let ends = boundaries.iter().map(|boundary| line.strip_prefix(boundary.as_str()));
+            let ends: Vec<_> = ends.map(|rest| rest.map(|rest| BoundaryLineEnd::parse(rest.as_bytes()))).collect();
+            let is_boundary = ends.iter().flatten().any(|end| matches!(end, BoundaryLineEnd::Exact { .. }));
+            let is_tolerable = matches!(ends.last(), Some(Some(BoundaryLineEnd::Tolerable { .. })));
+            prop_assert!(found == Candidates::Any || !is_boundary, "{:?} {:?}", boundaries, line);
+            prop_assert!(found != Candidates::None || !is_tolerable, "{:?} {:?}", boundaries, line);
+        }
     }
 }

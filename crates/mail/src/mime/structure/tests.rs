@@ -3,6 +3,7 @@
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
 use super::*;
+use crate::limits::COMPARED_LINES_MAX;
 
 /// Returns a line for each part: its depth as dots, its media type, and for a leaf its body in quotes.
 fn outline(raw: &str) -> Vec<String> {
@@ -288,7 +289,9 @@ fn parts_beyond_the_limit_stay_in_the_last_part() {
 fn check_effort(name: &str, begin: &str, repeated: &str, count: usize) {
     let raw = format!("{begin}{}", repeated.repeat(count));
     let (structure, effort) = parse_counting(raw.as_bytes());
-    let bound = raw.len() as u64 * MIME_DEPTH_MAX as u64 / 4;
+    let lines = raw.matches("--").count() as u64;
+    let parts = structure.parts().len() as u64;
+    let bound = 2 * lines + (parts + 1) * u64::from(COMPARED_LINES_MAX + 1) * MIME_DEPTH_MAX as u64;
     assert!(effort.comparisons <= bound, "{name}: {effort:?} for {} bytes", raw.len());
     assert!(effort.header_lines <= raw.len() as u64, "{name}: {effort:?} for {} bytes", raw.len());
     assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "{name}");
