@@ -457,7 +457,7 @@ impl Session {
     }
 
     /// Records an error for the log if it is a fault of the server.
-    fn record_fault(&mut self, error: &Error) {
+    pub(crate) fn record_fault(&mut self, error: &Error) {
         if error.is_server_fault() {
             self.fault = Some(error.to_string());
         }

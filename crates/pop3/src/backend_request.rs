@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use base::memory::MemoryPermit;
 use base::{NoteId, Uid, UidSet, ViewId};
-use mail::mailbox::{FlagChange, Flags, MailFile, Message};
+use mail::mailbox::{MailFile, Message};
 use mail::mime::MimeSource;
-use notes::Marks;
 use sasl::{Check, ExchangeStep, Login, LoginError, LoginProtocol, PasswordRequest};
 use store::DurableFuture;
 use wire::Peer;
@@ -262,9 +261,8 @@ fn read(mut read: MessageRead) -> mail::Result<DurableResponse> {
 fn remove(file: Arc<MailFile>, folder: ViewId, mut uids: Vec<Uid>) -> mail::Result<DurableResponse> {
     let rest = uids.split_off(uids.len().min(REMOVED_PER_TRANSACTION));
     let uids: UidSet = uids.into_iter().collect();
-    file.store(folder, &uids, &FlagChange::Add(Flags::from_system_flags(Marks::DELETED)), None)?;
-    let gone = file.expunge(folder, Some(&uids))?;
-    let durable = Some(file.durable(gone.ticket));
+    let ticket = file.delete(folder, &uids)?;
+    let durable = Some(file.durable(ticket));
     let response = match rest.is_empty() {
         true => BackendResponse::Removed,
         false => BackendResponse::Partial(BackendRequest::Remove(file, folder, rest)),

@@ -26,19 +26,22 @@ struct CopyJob {
 
 impl SlicedCommand for CopyJob {
     fn step(&mut self, session: &mut Session, _out: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
-        match self.transfer.step(session, MailFile::copy_up_to) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) => {
-                self.transfer.remove_copies()?;
-                return Err(error);
-            }
+        if !self.transfer.step(session, MailFile::copy_up_to)? {
+            return Ok(None);
         }
         let reply = TaggedReply::completed().with_updates(permitted_updates(self.numbering));
         Ok(Some(match self.transfer.copyuid_code() {
             Some(code) => reply.with_code(code),
             None => TaggedReply { text: "no message was copied".into(), ..reply },
         }))
+    }
+
+    /// Removes the copies that were made, because a failed COPY leaves none (RFC 9051 §6.4.7).
+    fn end_early(&mut self, session: &mut Session, _out: &mut ResponseWriter) -> bool {
+        if let Err(error) = self.transfer.remove_copies(session) {
+            session.record_fault(&error);
+        }
+        true
     }
 }
 
@@ -115,10 +118,11 @@ impl Transfer {
         }
     }
 
-    /// Removes the copies that a failed COPY has made (RFC 9051 §6.4.7).
-    fn remove_copies(&self) -> Result<()> {
+    /// Removes the copies that were made.
+    fn remove_copies(&self, session: &mut Session) -> Result<()> {
         for pairs in self.pairs.chunks(limits::MESSAGES_PER_TRANSACTION) {
-            self.file.delete(self.target, &pairs.iter().map(|(_, new)| *new).collect())?;
+            let ticket = self.file.delete(self.target, &pairs.iter().map(|(_, new)| *new).collect())?;
+            session.wait_for(ticket);
         }
         Ok(())
     }

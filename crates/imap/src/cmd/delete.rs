@@ -13,14 +13,15 @@ pub fn delete(session: &mut Session, mailbox: MailboxName) -> Result<CommandOutc
         return Err(Error::No("[CANNOT] INBOX cannot be deleted"));
     }
     let file = session.file()?;
-    let folder = file.snapshot()?.folder(mailbox.as_str())?.map(|folder| folder.id);
+    let folder = file.snapshot()?.folder(mailbox.as_str())?;
+    let folder = folder.ok_or_else(|| mail::Error::NoMailbox(mailbox.as_str().to_owned()))?.id;
     Ok(CommandOutcome::Job(Box::new(DeleteJob { mailbox, folder })))
 }
 
 /// A DELETE in progress.
 struct DeleteJob {
     mailbox: MailboxName,
-    folder: Option<ViewId>,
+    folder: ViewId,
 }
 
 impl SlicedCommand for DeleteJob {
@@ -28,14 +29,14 @@ impl SlicedCommand for DeleteJob {
         let timer = SliceTimer::start(&session.context);
         let file = session.file()?;
         let ticket = loop {
-            match file.folder_delete_part(self.mailbox.as_str())? {
+            match file.folder_delete_part(self.mailbox.as_str(), self.folder)? {
                 Some(ticket) => break ticket,
                 None if timer.is_over() => return Ok(None),
                 None => {}
             }
         };
         session.wait_for(ticket);
-        let was_selected = session.selected.as_ref().is_some_and(|selected| Some(selected.folder) == self.folder);
+        let was_selected = session.selected.as_ref().is_some_and(|selected| selected.folder == self.folder);
         if was_selected {
             session.selected = None;
             return Ok(Some(TaggedReply::completed().with_code("CLOSED")));

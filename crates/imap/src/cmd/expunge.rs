@@ -43,6 +43,9 @@ impl SlicedCommand for ExpungeJob {
         let outcome = loop {
             let outcome = file.expunge_up_to(folder, self.uids.as_ref(), limits::MESSAGES_PER_TRANSACTION)?;
             session.wait_for(outcome.ticket);
+            if let (Some(uids), Some(last)) = (&mut self.uids, outcome.uids.last()) {
+                uids.remove_range(0..=last);
+            }
             if outcome.is_complete {
                 break outcome;
             }

@@ -374,16 +374,21 @@ impl MailFile {
 
     /// Deletes a mailbox and its messages. A mailbox with children remains as a name that holds no messages.
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
+        let folder = self.require(name)?.id;
         loop {
-            if let Some(ticket) = self.folder_delete_part(name)? {
+            if let Some(ticket) = self.folder_delete_part(name, folder)? {
                 return Ok(ticket);
             }
         }
     }
 
     /// Deletes some messages of a mailbox or, if it has none, the mailbox. Returns `None` if it is not deleted yet.
-    pub fn folder_delete_part(&self, name: &str) -> Result<Option<Ticket>> {
+    /// Returns an error if the mailbox no longer has this name: another one that was created meanwhile is left alone.
+    pub fn folder_delete_part(&self, name: &str, expected: ViewId) -> Result<Option<Ticket>> {
         let folder = self.require(name)?;
+        if folder.id != expected {
+            return Err(Error::NoMailbox(name.to_owned()));
+        }
         if folder.name == "INBOX" {
             return Err(Error::MailboxRefused { name: folder.name, reason: "the inbox cannot be deleted" });
         }
@@ -569,8 +574,7 @@ impl MailFile {
     pub fn expunge_up_to(&self, folder: ViewId, uids: Option<&UidSet>, count_max: usize) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, is_complete, modseq), ticket) = self.write(|writer| {
-            let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?)?;
-            doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid.0)));
+            let mut doomed = entries_marked_deleted(&writer.folder_read(folder)?, uids, count_max.saturating_add(1))?;
             let is_complete = doomed.len() <= count_max;
             doomed.truncate(count_max);
             for entry in &doomed {
@@ -747,28 +751,56 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::FolderEntry, target: Vi
     Ok(uid)
 }
 
-/// Returns the messages with `\Deleted`.
+/// Returns the first `count_max` of the messages with `\Deleted`. With `uids`, only those that are in `uids`.
 ///
 /// They are mostly adjacent, so the function looks up one message through the counts of the tree and then scans the
 /// messages after it. Looking up each message by its position would step over the traces of earlier deletions every
 /// time.
-fn entries_marked_deleted(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::FolderEntry>> {
+fn entries_marked_deleted(
+    reader: &notes::FolderReader<'_>,
+    uids: Option<&UidSet>,
+    count_max: usize,
+) -> Result<Vec<notes::FolderEntry>> {
     let total = reader.totals()?.deleted;
+    let (first, last) = match uids {
+        Some(uids) => (uids.first(), uids.last()),
+        None => (Some(0), Some(u32::MAX)),
+    };
+    let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
+    let mut examined = if first == 0 { 0 } else { deleted_before(reader, Uid(first), total)? };
     let mut found: Vec<notes::FolderEntry> = Vec::new();
-    while (found.len() as u64) < total {
-        let Some(first) = reader.deleted_at(found.len() as u64)? else { break };
+    let mut is_last = false;
+    while examined < total && found.len() < count_max && !is_last {
+        let Some(next) = reader.deleted_at(examined)? else { break };
         let mut others = 0;
-        reader.for_each_entry(first.uid, &mut |entry| {
+        reader.for_each_entry(next.uid, &mut |entry| {
+            is_last = entry.uid.0 > last;
             if entry.marks.contains(Marks::DELETED) {
                 others = 0;
-                found.push(entry);
+                examined += 1;
+                if uids.is_none_or(|uids| uids.contains(entry.uid.0)) {
+                    found.push(entry);
+                }
             } else {
                 others += 1;
             }
-            Ok(others < EXPUNGE_SCAN_GAP_MAX && (found.len() as u64) < total)
+            Ok(others < EXPUNGE_SCAN_GAP_MAX && examined < total && found.len() < count_max && !is_last)
         })?;
     }
     Ok(found)
+}
+
+/// Returns the number of messages with `\Deleted` and a smaller UID, of `total` messages with `\Deleted`.
+fn deleted_before(reader: &notes::FolderReader<'_>, uid: Uid, total: u64) -> Result<u64> {
+    let (mut low, mut high) = (0, total);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match reader.deleted_at(middle)? {
+            Some(entry) if entry.uid < uid => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
 }
 
 /// Returns the entries of the first `count_max` messages of a set.

@@ -253,6 +253,54 @@ fn mailbox_tree_is_created_renamed_and_deleted() {
 }
 
 #[test]
+fn a_mailbox_that_is_created_while_its_namesake_is_deleted_is_left_alone() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (old, _) = file.folder_create("Old", None).unwrap();
+    fill(&file, "Old", 2);
+    assert!(file.folder_delete_part("Old", old).unwrap().is_none(), "its messages are deleted first");
+    file.folder_delete("Old").unwrap();
+    file.folder_create("Old", None).unwrap();
+    let (new, _) = fill(&file, "Old", 2);
+    let outcome = file.folder_delete_part("Old", old);
+    assert!(matches!(outcome, Err(mail::Error::NoMailbox(_))), "{outcome:?}");
+    assert_eq!(file.snapshot().unwrap().status(new).unwrap().messages, 2);
+}
+
+#[test]
+fn expunge_in_parts_removes_the_same_messages() {
+    let mail = mail();
+    let deleted = FlagChange::Add(Flags::from_system_flags(Marks::DELETED));
+    for (number, chosen) in
+        [None, Some(&[(1, 400)][..]), Some(&[(7, 7), (90, 130), (299, 500)]), Some(&[])].iter().enumerate()
+    {
+        let file = ann(&mail);
+        let name = format!("Expunge{number}");
+        file.folder_create(&name, None).unwrap();
+        let (folder, all) = fill(&file, &name, 300);
+        let marked: UidSet = all.iter().map(|uid| uid.0).filter(|uid| uid % 3 != 0 || *uid > 250).collect();
+        file.store(folder, &marked, &deleted, None).unwrap();
+        let mut chosen: Option<UidSet> = chosen.map(uids);
+        let expected = chosen.as_ref().map_or(marked.clone(), |chosen| marked.intersection(chosen));
+        let mut gone = UidSet::new();
+        loop {
+            let outcome = file.expunge_up_to(folder, chosen.as_ref(), 17).unwrap();
+            assert!(outcome.uids.len() <= 17);
+            outcome.uids.ranges().for_each(|range| gone.insert_range(range));
+            if outcome.is_complete {
+                break;
+            }
+            assert_eq!(outcome.uids.len(), 17, "each part but the last is full");
+            if let (Some(chosen), Some(last)) = (&mut chosen, outcome.uids.last()) {
+                chosen.remove_range(0..=last);
+            }
+        }
+        assert_eq!(gone, expected, "{name}");
+        assert_eq!(file.snapshot().unwrap().status(folder).unwrap().deleted as u64, marked.len() - expected.len());
+    }
+}
+
+#[test]
 fn recreated_mailbox_has_a_greater_uidvalidity() {
     let mail = mail();
     let file = ann(&mail);
