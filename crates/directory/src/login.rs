@@ -149,22 +149,20 @@ impl Directory {
         outcome
     }
 
+    /// Returns `true` if [`Directory::authenticate`] would compute no hash, because the same login succeeded recently
+    /// and is not throttled.
+    pub fn is_password_known(&self, login: &str, password: &[u8], from: IpAddr) -> bool {
+        let attempt = self.password_attempt(login, password, from);
+        attempt.is_ok_and(|attempt| self.credentials().verified.contains(&attempt.proof))
+    }
+
     fn check_login(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
-        if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
-            return Err(AuthError::Refused);
-        }
-        let login_account = self.login_account(login)?;
-        let account = login_account.throttle_key();
-        let person = login_account.person;
+        let PasswordAttempt { person, account, proof } = self.password_attempt(login, password, from)?;
         let credentials = self.credentials();
-        credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
-        let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
-        let proof =
-            credentials.verified.proof(&account, password, Network::from_address(from), stored.unwrap_or_default());
         let verdict = if credentials.verified.contains(&proof) {
             PasswordCheck::Right
         } else {
-            let check = || credentials.check_password(&account, stored, password, from);
+            let check = || credentials.check_password(&account, stored_hash(person.as_ref()), password, from);
             credentials.verified.verify_shared(proof, || self.cache_verdict(proof, check()))
         };
         match (verdict, person) {
@@ -173,6 +171,21 @@ impl Directory {
             (PasswordCheck::Throttled(retry_after), _) => Err(AuthError::Throttled { retry_after }),
             (PasswordCheck::Broken(error), _) => Err(AuthError::Unavailable(error)),
         }
+    }
+
+    /// Looks up the account of a login. Returns an error if the login is refused without a check of the password.
+    fn password_attempt(&self, login: &str, password: &[u8], from: IpAddr) -> Result<PasswordAttempt, AuthError> {
+        if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
+            return Err(AuthError::Refused);
+        }
+        let login_account = self.login_account(login)?;
+        let account = login_account.throttle_key();
+        let person = login_account.person;
+        let credentials = self.credentials();
+        credentials.throttle.check(&account, from).map_err(throttle_auth_error)?;
+        let stored = stored_hash(person.as_ref()).unwrap_or_default();
+        let proof = credentials.verified.proof(&account, password, Network::from_address(from), stored);
+        Ok(PasswordAttempt { person, account, proof })
     }
 
     /// Begins a SCRAM-SHA-256 login with the client's first message. Returns the login in progress and the server's
@@ -265,6 +278,21 @@ impl Directory {
         }
         verdict
     }
+}
+
+/// A login with a password that is not throttled.
+struct PasswordAttempt {
+    /// The person with the login name, or `None` if there is none.
+    person: Option<Arc<Person>>,
+    /// The name under which failures are counted.
+    account: String,
+    /// The key of the login in the cache of verified passwords.
+    proof: Proof,
+}
+
+/// Returns the hash that a person's password is checked against.
+fn stored_hash(person: Option<&Arc<Person>>) -> Option<&str> {
+    person.and_then(|person| person.password_hash.as_deref())
 }
 
 /// A SCRAM login that waits for the client's proof. If it is dropped, it counts as a failed attempt.

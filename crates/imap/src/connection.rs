@@ -273,7 +273,7 @@ impl Connection {
             return Ok(self.work.perform(task));
         }
         if task.checks_login(&self.work.session) {
-            return Ok(self.check_login(task).await);
+            return Ok(self.log_in(task).await);
         }
         let label = self.work.session.job_label(task.command());
         let placeholder = Box::new(self.work.placeholder());
@@ -286,13 +286,57 @@ impl Connection {
         });
         match visited.await {
             Ok((work, action)) => {
-                self.work = work;
-                if let Some(fault) = self.work.session.take_server_fault() {
-                    tracing::error!(login = self.work.session.login(), fault, "a command failed");
-                }
+                self.return_work(work);
                 Ok(action)
             }
             Err(error) => Ok(self.end_without_state(&error)),
+        }
+    }
+
+    /// Takes back the state that a job worked on, and logs its fault.
+    fn return_work(&mut self, work: Box<ConnectionState>) {
+        self.work = work;
+        if let Some(fault) = self.work.session.take_server_fault() {
+            tracing::error!(login = self.work.session.login(), fault, "a command failed");
+        }
+    }
+
+    /// Runs a task that checks a login: on a worker if the password was verified recently, otherwise in the pool for
+    /// logins.
+    async fn log_in(&mut self, task: WorkerTask) -> ConnectionAction {
+        if !matches!(task, WorkerTask::Execute(..)) {
+            return self.check_login(task).await;
+        }
+        let label = self.work.session.job_label(task.command());
+        let placeholder = Box::new(self.work.placeholder());
+        let work = std::mem::replace(&mut self.work, placeholder);
+        let visited = self.service.pool.run_or_return(label, (work, task), |(mut work, task)| {
+            if !matches!(&task, WorkerTask::Execute(_, command) if work.session.knows_login(&command.body)) {
+                return (work, Err(task));
+            }
+            let timer = SliceTimer::start(&work.session.context);
+            let mut action = work.perform(task);
+            if action == ConnectionAction::Unfinished {
+                // The mail file is opened.
+                action = work.perform(WorkerTask::Resume);
+            }
+            let action = work.execute_pipelined(action, &timer);
+            (work, Ok(action))
+        });
+        match visited.await {
+            Ok((work, Ok(action))) => {
+                self.return_work(work);
+                action
+            }
+            Ok((work, Err(task))) => {
+                self.work = work;
+                self.check_login(task).await
+            }
+            Err(RunError::NotQueued(_, (work, task))) => {
+                self.work = work;
+                self.work.refuse_login(task)
+            }
+            Err(RunError::Failed(error)) => self.end_without_state(&error),
         }
     }
 

@@ -105,6 +105,8 @@ pub struct Session {
     /// The channel bindings of the TLS connection.
     channel_bindings: Vec<ChannelBinding>,
     pub(crate) account: Option<Account>,
+    /// The login whose mail file is being opened.
+    pub(crate) opening: Option<Arc<str>>,
     /// The budget for the memory of commands: the share of the account or, before the login, of the peer.
     pub(crate) memory: MemoryBudget,
     pub(crate) selected: Option<Box<SelectedMailbox>>,
@@ -154,6 +156,7 @@ impl Session {
             peer,
             channel_bindings: Vec::new(),
             account: None,
+            opening: None,
             memory,
             selected: None,
             enabled: EnabledExtensions::default(),
@@ -173,7 +176,8 @@ impl Session {
     /// Returns the label of a job in the worker pool: the account or, before the login, the peer, and the command. If
     /// `command` is `None`, the job continues the current one.
     pub(crate) fn job_label(&self, command: Option<&'static str>) -> JobLabel {
-        let account = self.account.as_ref().map(|account| JobOwner::Account(Arc::clone(&account.login)));
+        let login = self.account.as_ref().map(|account| &account.login).or(self.opening.as_ref());
+        let account = login.map(|login| JobOwner::Account(Arc::clone(login)));
         JobLabel::new(account.unwrap_or_else(|| self.peer.job_owner()), "imap", command.unwrap_or(self.verb))
     }
 
@@ -276,6 +280,18 @@ impl Session {
     #[must_use]
     pub fn checks_login(&self, verb: &Verb) -> bool {
         self.account.is_none() && verb.is_login()
+    }
+
+    /// Returns `true` if a command is a login whose password was verified recently, so that it takes no hash. May block.
+    #[must_use]
+    pub fn knows_login(&self, command: &CommandBody) -> bool {
+        match command {
+            CommandBody::Login { user, password } => login::is_known(self, user, password),
+            CommandBody::Authenticate { mechanism, initial: Some(initial) } => {
+                authenticate::is_known(self, mechanism, initial)
+            }
+            _ => false,
+        }
     }
 
     /// Returns `true` if the next line belongs to a login, so that processing it may take the time of a password hash.

@@ -197,6 +197,22 @@ async fn login_is_deferred_while_too_many_wait() {
 }
 
 #[tokio::test]
+async fn login_with_a_known_password_does_not_wait_for_the_hashes_of_others() {
+    let (login_pool, busy) = full_pool().expect("a thread starts");
+    let server = server_with(login_pool.clone()).await;
+    for login in ["LOGIN bob secret", "AUTHENTICATE PLAIN AGJvYgBzZWNyZXQ="] {
+        let mut client = Client::connect(&server).await;
+        client.send(format!("a {login}\r\nb SELECT INBOX\r\n").as_bytes()).await;
+        let response = client.until("b OK [READ-WRITE] SELECT completed\r\n").await;
+        assert!(response.starts_with("a OK [CAPABILITY "), "{response}");
+    }
+    let mut client = Client::connect(&server).await;
+    client.send(b"a LOGIN bob wrong\r\n").await;
+    assert_eq!(client.until("\r\n").await, format!("a {DEFERRED}"), "a wrong password is never refused without a hash");
+    drop(busy);
+}
+
+#[tokio::test]
 async fn commands_run_while_logins_wait() {
     let server = server().await;
     let mut user = Client::logged_in(&server).await;

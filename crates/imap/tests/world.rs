@@ -152,6 +152,10 @@ impl Credentials for MemoryAccounts {
         }
     }
 
+    fn is_password_known(&self, _: &LoginOrigin, request: &PasswordRequest) -> bool {
+        request.authentication_id().eq_ignore_ascii_case("bob") && request.password() == "secret"
+    }
+
     fn begin_scram(&self, _: &LoginOrigin, first: &ClientFirst) -> Result<(Box<dyn ScramServer>, String), LoginError> {
         Ok(ExampleScram::begin(first, Login::new("alice")))
     }

@@ -39,6 +39,12 @@ pub trait Credentials: Send + Sync {
     /// Checks a password.
     fn check_password(&self, origin: &LoginOrigin, request: &PasswordRequest) -> Result<Login, LoginError>;
 
+    /// Returns `true` if [`Credentials::check_password`] would compute no hash and succeed, because the same login
+    /// succeeded recently. May block for a lookup.
+    fn is_password_known(&self, _origin: &LoginOrigin, _request: &PasswordRequest) -> bool {
+        false
+    }
+
     /// Begins a SCRAM-SHA-256 exchange with the client's first message. Returns the exchange and the server's first
     /// message: `r=`, the client's nonce, the server's nonce, `,s=`, the salt, `,i=`, the number of iterations.
     ///

@@ -131,11 +131,12 @@ impl Logins {
 
     /// Opens the mail file of a login, and registers the identity that its session keeps.
     fn mail_file(&self, origin: &LoginOrigin, login: &str) -> Result<MailFile, LoginError> {
-        let person = self.person(login)?;
         let LoginCheck { directory, sessions, .. } = &*self.gate;
+        let generation = directory.generation();
+        let person = self.person(login)?;
         let identity = directory.identity(&person).map_err(|error| unavailable("login", &error))?;
         let file = self.open_mail_file(&person, &identity)?;
-        if sessions.register_identity(origin.connection, &identity, directory) {
+        if sessions.register_identity(origin.connection, &identity, directory, generation) {
             return Ok(file);
         }
         tracing::info!(target: "login", protocol = %origin.protocol, peer = %peer(origin), login = %person.name, "refused a login: the account or its groups were changed in the meantime");
@@ -170,6 +171,11 @@ impl Credentials for Logins {
             .and_then(|person| self.gate.admit(origin, &person, request.authorization_id()));
         self.gate.counts.add(origin.protocol, &outcome);
         outcome
+    }
+
+    fn is_password_known(&self, origin: &LoginOrigin, request: &PasswordRequest) -> bool {
+        let password = request.password().as_bytes();
+        self.gate.directory.is_password_known(request.authentication_id(), password, origin.ip())
     }
 
     fn begin_scram(

@@ -138,8 +138,17 @@ impl SessionRegistry {
 
     /// Registers the identity that the session of a connection keeps. Returns `false` if it was changed since it was
     /// read; the session must then not begin.
+    ///
+    /// `generation` is that of the directory before the identity was read. If it is still the same, nothing is looked up
+    /// again.
     #[must_use]
-    pub fn register_identity(&self, connection: u64, identity: &Identity, directory: &Directory) -> bool {
+    pub fn register_identity(
+        &self,
+        connection: u64,
+        identity: &Identity,
+        directory: &Directory,
+        generation: u64,
+    ) -> bool {
         let digest = identity::digest(identity);
         let account = self.lock().get_mut(&connection).and_then(|entry| {
             let account = entry.account.as_deref_mut()?;
@@ -147,7 +156,7 @@ impl SessionRegistry {
             Some(account.clone())
         });
         // A connection that is not registered, as in tests, has no account.
-        account.is_none_or(|account| account.is_valid(directory))
+        account.is_none_or(|account| directory.generation() == generation || account.is_valid(directory))
     }
 
     /// Removes the login of a connection whose exchange failed after the proof, or whose mail file cannot be opened.

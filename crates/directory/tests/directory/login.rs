@@ -265,6 +265,26 @@ fn cached_password_is_no_oracle_for_other_networks() {
 }
 
 #[test]
+fn password_is_known_while_its_login_takes_no_hash() {
+    let world = World::new(ACME);
+    let is_known = |login: &str, password: &[u8]| {
+        let hashes = world.directory.login_statistics().hashes;
+        let is_known = world.directory.is_password_known(login, password, home());
+        assert_eq!(world.directory.login_statistics().hashes, hashes, "{login}");
+        is_known
+    };
+    let right = password_of(ANN);
+    assert!(!is_known("ann", &right), "it was never verified");
+    let outcome = world.directory.authenticate("ann", &right, home());
+    assert_eq!(show(&outcome), "welcome");
+    assert!(is_known("ann", &right));
+    assert!(!is_known("ann", b"wrong") && !is_known("bob", &right) && !is_known("nobody", &right));
+    assert!(!world.directory.is_password_known("ann", &right, elsewhere()), "another network has not proved it");
+    world.clock.advance(VERIFIED_TTL);
+    assert!(!is_known("ann", &right), "it must be verified again");
+}
+
+#[test]
 fn cached_password_is_verified_again_after_its_lifetime() {
     let world = World::new(ACME);
     check(&world, "ann", &password_of(ANN), "welcome");

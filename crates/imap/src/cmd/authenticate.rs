@@ -19,6 +19,16 @@ pub fn authenticate(
     proceed(session, Exchange::begin_line(mechanism, initial_response, context), out)
 }
 
+/// Returns `true` if the initial response contains a password that was verified recently, so that the login takes no
+/// hash. May block.
+pub fn is_known(session: &Session, mechanism: &str, initial_response: &[u8]) -> bool {
+    let context = Arc::new(session.login_context());
+    match Exchange::begin_line(mechanism, Some(initial_response), context) {
+        ExchangeStep::Check(check) => check.is_known(&*session.context.accounts),
+        _ => false,
+    }
+}
+
 /// Processes a line from the client: base64, or `*` to cancel the exchange.
 pub fn continue_exchange(
     session: &mut Session,
@@ -44,7 +54,7 @@ fn proceed(session: &mut Session, step: ExchangeStep, out: &mut ResponseWriter) 
             let next = check.run(&*session.context.accounts);
             proceed(session, next, out)
         }
-        ExchangeStep::Done { login, .. } => login::complete_login(login),
+        ExchangeStep::Done { login, .. } => login::complete_login(session, login),
         ExchangeStep::Failed(error) => login::refuse_login(session, error).into(),
     }
 }

@@ -1,7 +1,8 @@
 //! LOGIN (RFC 9051 §6.2.3), and the end of every kind of login.
 //!
-//! A login is checked in the pool for logins. The mail file is opened in a second job, by a worker, because that may
-//! wait for the disk.
+//! A login whose password was verified recently is an ordinary job. Any other one is checked in the pool for logins,
+//! where hashes are computed, and the mail file is opened by a worker in another job, because that may wait for the
+//! disk.
 
 use std::sync::Arc;
 
@@ -16,13 +17,21 @@ use crate::session::{Account, CommandOutcome, Session, SlicedCommand, TaggedRepl
 /// Logs in with a password.
 pub fn login(session: &mut Session, user: &str, password: &[u8]) -> CommandOutcome {
     match check_password(session, user, password) {
-        Ok(login) => complete_login(login),
+        Ok(login) => complete_login(session, login),
         Err(error) => refuse_login(session, error).into(),
     }
 }
 
+/// Returns `true` if a login takes no hash, because its password was verified recently. May block.
+pub fn is_known(session: &Session, user: &str, password: &[u8]) -> bool {
+    let origin = session.peer.login_origin(LoginProtocol::Imap);
+    let is_known = |request| session.context.accounts.is_password_known(&origin, &request);
+    session.peer.is_private() && PasswordRequest::without_sasl(user.as_bytes(), password).is_ok_and(is_known)
+}
+
 /// Completes the login of a client that has proved its identity: opens its mail file in another job, and replies.
-pub fn complete_login(login: Login) -> CommandOutcome {
+pub fn complete_login(session: &mut Session, login: Login) -> CommandOutcome {
+    session.opening = Some(login.authorization.as_str().into());
     CommandOutcome::NextJob(Box::new(OpenMailFile(login)))
 }
 
@@ -41,6 +50,7 @@ struct OpenMailFile(Login);
 
 impl SlicedCommand for OpenMailFile {
     fn step(&mut self, session: &mut Session, _: &mut ResponseWriter) -> Result<Option<TaggedReply>> {
+        session.opening = None;
         let login = self.0.authorization.as_str();
         let origin = session.peer.login_origin(LoginProtocol::Imap);
         let reply = match session.context.accounts.open(&origin, login) {

@@ -55,6 +55,13 @@ impl Check {
         }
     }
 
+    /// Returns `true` if the check is that of a password that was verified recently, so that running it takes no hash.
+    /// May block for a lookup.
+    #[must_use]
+    pub fn is_known(&self, credentials: &dyn Credentials) -> bool {
+        matches!(self, Self::Password(pending) if credentials.is_password_known(pending.origin(), pending.request()))
+    }
+
     /// Ends the exchange because the server cannot ask the directory now. Returns [`ExchangeStep::Failed`] with
     /// [`LoginError::Unavailable`], which does not count as a failed attempt.
     #[must_use]
