@@ -142,6 +142,10 @@ pub const PERSONAL_INDEX_BYTES_DEFAULT: u64 = 64 << 20;
 /// Maximum length of the source of a selection or column formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 
+/// Maximum length of all formulas of a view together, in bytes. They are compiled while other writers of the database
+/// wait.
+pub const VIEW_FORMULAS_BYTES_MAX: usize = 512 << 10;
+
 /// Maximum number of category levels above a document.
 pub const CATEGORY_LEVELS_MAX: usize = 31;
 

@@ -123,6 +123,10 @@ impl FirstValues for DocumentEntry<'_> {
             Some(SingleValue::Day(day)) => CellValue::Time(day),
         }
     }
+
+    fn is_shared(&self, column: usize) -> bool {
+        self.single_value(column).is_none()
+    }
 }
 
 /// The entries of a document in one order of a view.
@@ -210,8 +214,11 @@ fn cut_length(mut sizes: Vec<usize>, sum_max: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use base::NoteId;
+
     use super::*;
     use crate::limits::NOTE_ROWS_PER_VIEW_MAX;
+    use crate::view::row::{RowKeys, SharedComponents};
     use crate::view::sort_key::SortDirection;
     use crate::view::view_format::Column;
 
@@ -287,6 +294,30 @@ mod tests {
             (found.entries.len(), found.is_cut)
         };
         assert_eq!([1, 2, 3, 4, 5].map(found), [(1, true), (2, true), (3, true), (4, false), (4, false)]);
+    }
+
+    #[test]
+    fn keys_of_entries_are_the_same_with_shared_components() {
+        let sorted = |sort| Column { sort: Some(sort), ..Column::default() };
+        let multiplied = Column { multi_value: true, ..sorted(SortDirection::Ascending) };
+        let columns = vec![multiplied, sorted(SortDirection::Descending), sorted(SortDirection::Ascending)];
+        let design = ViewDesign { columns, ..ViewDesign::default() };
+        let text = |text: &str| Cell::Texts(vec![text.to_owned()]);
+        let values = Cell::Texts(vec!["b".into(), "A\0".into(), "é".repeat(300)]);
+        let cells = [values, text(&"Zoë ".repeat(200)), text("same")];
+        let found = entries(&design, &cells, NOTE_ROWS_PER_VIEW_MAX).expect("a document with three entries").entries;
+        assert_eq!(found.len(), 3);
+        let mut shared = SharedComponents::default();
+        for collation in [
+            vec![(0, SortDirection::Ascending), (1, SortDirection::Descending), (2, SortDirection::Ascending)],
+            vec![(2, SortDirection::Descending), (1, SortDirection::Ascending), (0, SortDirection::Descending)],
+        ] {
+            let keys = RowKeys::new(&design, &collation);
+            for (number, entry) in (0..).zip(&found) {
+                let expected = keys.document_key(entry, NoteId(7), number);
+                assert_eq!(keys.entry_key(entry, NoteId(7), number, &mut shared), expected, "{number} {collation:?}");
+            }
+        }
     }
 
     #[test]

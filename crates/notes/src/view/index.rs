@@ -26,7 +26,7 @@ use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntries, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::index_size::{self, IndexAccount};
 use crate::view::index_state::IndexState;
-use crate::view::row::{DocumentRow, RowKeys};
+use crate::view::row::{DocumentRow, RowKeys, SharedComponents};
 use crate::view::selection::{CompiledView, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
 
@@ -440,9 +440,11 @@ impl ViewIndex {
         let shown = ShownDocument::new(&self.design, self.orders(), head, cells);
         let is_response = self.design.shows_response_hierarchy && header.parent.is_some();
         let entries = if is_response { None } else { shown.entries() };
-        let rows_in = |order: usize, keys: &RowKeys| {
+        let entry_rows = entries.as_ref().map_or_else(Vec::new, |entries| shown.entry_rows(entries));
+        let mut shared = SharedComponents::default();
+        let mut rows_in = |order: usize, keys: &RowKeys| {
             if !is_response {
-                return shown.main_rows(keys, header.note, entries.as_ref());
+                return shown.main_rows(keys, header.note, entries.as_ref(), &entry_rows, &mut shared);
             }
             let above = parent.and_then(|parent| parent.keys.get(order));
             shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
@@ -506,17 +508,30 @@ impl<'d> ShownDocument<'d> {
         document_entries::entries(self.design, self.values(), NOTE_ROWS_PER_VIEW_MAX / self.orders)
     }
 
-    /// Returns the rows of a main document: one for each of its entries.
-    fn main_rows(&self, keys: &RowKeys, note: NoteId, entries: Option<&DocumentEntries<'_>>) -> Vec<KeyAndRow> {
+    /// Returns a row for each entry of a main document. It is the same in all orders.
+    fn entry_rows(&self, entries: &DocumentEntries<'_>) -> Vec<Arc<DocumentRow>> {
+        let bytes_max = row_bytes_max(entries.entries.len() * self.orders);
+        let row_of = |entry| self.row_of(0, cells_within(self.design, entry, bytes_max));
+        entries.entries.iter().map(row_of).collect()
+    }
+
+    /// Returns the rows of a main document in one order, with their keys: one for each of its entries, of which
+    /// [`ShownDocument::entry_rows`] are the rows.
+    fn main_rows(
+        &self,
+        keys: &RowKeys,
+        note: NoteId,
+        entries: Option<&DocumentEntries<'_>>,
+        entry_rows: &[Arc<DocumentRow>],
+        shared: &mut SharedComponents,
+    ) -> Vec<KeyAndRow> {
         let Some(DocumentEntries { entries, .. }) = entries else {
             return vec![(keys.document_key(self.values(), note, 0), Arc::clone(&self.row))];
         };
-        let bytes_max = row_bytes_max(entries.len() * self.orders);
-        let numbered = (0..).zip(entries).map(|(number, entry)| {
-            let cells = cells_within(self.design, entry, bytes_max);
-            (keys.document_key(entry, note, number), self.row_of(0, cells))
-        });
-        numbered.collect()
+        let numbered = (0..).zip(entries).zip(entry_rows);
+        let keyed =
+            numbered.map(|((number, entry), row)| (keys.entry_key(entry, note, number, shared), Arc::clone(row)));
+        keyed.collect()
     }
 }
 

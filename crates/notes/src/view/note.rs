@@ -4,6 +4,8 @@
 //! A folder is a design note, too. It is a view if it has columns (`$VIEWFORMAT`), and then its contents are its
 //! selection. An item `$Readers` restricts who may see the view, as in any note.
 
+use std::sync::OnceLock;
+
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{NoteId, Unid, ViewId};
 
@@ -11,7 +13,9 @@ use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, ItemValue};
-use crate::limits::{FORMULA_BYTES_MAX, PERSONAL_COLLATIONS_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
+use crate::limits::{
+    FORMULA_BYTES_MAX, PERSONAL_COLLATIONS_MAX, VIEW_ALIASES_MAX, VIEW_FORMULAS_BYTES_MAX, VIEW_READERS_MAX,
+};
 use crate::view::index_size::IndexAccount;
 use crate::view::selection::{CompiledView, ExternalInputs};
 use crate::view::view_format::ViewDesign;
@@ -99,6 +103,9 @@ impl ViewNote {
             return Err(Error::Limit { what: "bytes of a selection formula", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
+        if self.formulas().map(String::len).sum::<usize>() > VIEW_FORMULAS_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of all formulas of a view", max: VIEW_FORMULAS_BYTES_MAX });
+        }
         self.check_sort_orders()?;
         let formulas = self.compile(view)?;
         formulas.check_functions(&self.design)?;
@@ -114,10 +121,14 @@ impl ViewNote {
         Ok(())
     }
 
+    /// Returns the selection and the formulas of columns.
+    fn formulas(&self) -> impl Iterator<Item = &String> {
+        self.design.columns.iter().filter_map(|column| column.formula.as_ref()).chain([&self.selection])
+    }
+
     /// Returns the inputs that selection and columns use besides documents and time.
     pub(crate) fn external_inputs(&self, view: ViewId) -> ExternalInputs {
-        let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
-        if !formulas.chain([&self.selection]).any(|text| ExternalInputs::may_occur_in(text)) {
+        if !self.formulas().any(|text| ExternalInputs::may_occur_in(text)) {
             return ExternalInputs::default();
         }
         self.compile(view).map_or_else(|_| ExternalInputs::default(), |formulas| formulas.external_inputs())
@@ -196,8 +207,9 @@ pub struct ViewInfo {
     pub restricted: bool,
     /// The contents of the design note.
     pub view: ViewNote,
-    /// The inputs that selection and columns use besides documents and time.
-    pub external_inputs: ExternalInputs,
+    /// The inputs that selection and columns use besides documents and time. They are determined when the view is used
+    /// first, because that may compile its formulas: a list of views must not wait for those of all.
+    pub(crate) external_inputs: OnceLock<ExternalInputs>,
 }
 
 impl ViewInfo {
@@ -214,7 +226,8 @@ impl ViewInfo {
 
     /// Returns the values of the inputs that the formulas use, encoded for comparison ([`ExternalInputs`]).
     pub(crate) fn external_input_values(&self, database: &DatabaseRecord) -> Vec<u8> {
-        self.external_inputs.values(database, &self.view.title)
+        let inputs = self.external_inputs.get_or_init(|| self.view.external_inputs(self.id()));
+        inputs.values(database, &self.view.title)
     }
 }
 
@@ -275,6 +288,12 @@ mod tests {
         assert!(!refused(ViewNote { readers: many(VIEW_READERS_MAX + 1), ..by_kind() }, "readers"));
         assert!(!refused(ViewNote { selection: "a".repeat(FORMULA_BYTES_MAX + 1), ..by_kind() }, "selection"));
         assert!(refused(ViewNote { selection: "SELECT (".into(), ..by_kind() }, "selection: line 1, column 9"));
+        let long = Column { formula: Some(format!("\"{}\"", "a".repeat(FORMULA_BYTES_MAX - 2))), ..Column::default() };
+        let with =
+            |columns: Vec<Column>| ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
+        let most = VIEW_FORMULAS_BYTES_MAX / FORMULA_BYTES_MAX;
+        with(vec![long.clone(); most - 1]).check(ViewId(1)).expect("half a megabyte of formulas is accepted");
+        assert!(!refused(with(vec![long; most]), "bytes of all formulas"));
         let columns = vec![Column { title: "Sum".into(), formula: Some("1 +".into()), ..Column::default() }];
         let view = ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
         assert!(refused(view, "column \"Sum\": line 1, column 4"));

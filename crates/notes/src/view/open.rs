@@ -4,9 +4,9 @@
 //! returns the view as of a snapshot, and [`DatabaseSnapshot::view_rows`] its rows. A view is not found if the reader
 //! may not see its design note.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use base::{Modseq, NoteId, Pacer, Unid, Unpaced, ViewId};
+use base::{Modseq, NoteId, Pacer, Unid, Unpaced};
 use store::{Batch, Table, TableReader};
 
 use crate::access::{Access, AtLeast, level};
@@ -266,13 +266,12 @@ fn load_views(reader: &dyn TableReader, database: &Database, pacer: &dyn Pacer) 
 fn view_info(header: &NoteHeader, items: &[Item]) -> Option<ViewInfo> {
     let view = ViewNote::of_items(items)?;
     let restricted = header.flags.contains(NoteFlags::HAS_READERS);
-    let asks = view.external_inputs(ViewId(header.note.0));
     Some(ViewInfo {
         note: header.note,
         unid: header.unid,
         sequence: header.sequence,
         restricted,
         view,
-        external_inputs: asks,
+        external_inputs: OnceLock::new(),
     })
 }

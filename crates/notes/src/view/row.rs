@@ -11,6 +11,8 @@
 //! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
 //! number of the note and of the entry.
 
+use std::collections::HashMap;
+
 use base::codec::{Decoder, Encoder, InvalidRecord, varint_len};
 use base::{NoteId, Unid};
 use collection::limits::KEY_BYTES_MAX;
@@ -184,6 +186,18 @@ impl Category {
 pub trait FirstValues {
     /// Returns the first value of a column.
     fn first(&self, column: usize) -> CellValue<'_>;
+
+    /// Returns `true` if all entries of the document have this first value.
+    fn is_shared(&self, _column: usize) -> bool {
+        false
+    }
+}
+
+/// The components of the texts that all entries of a document share, by column. Computing the component of a text takes
+/// more time than all other steps of making a key, and a document may have a thousand entries.
+#[derive(Default)]
+pub(super) struct SharedComponents {
+    by_column: HashMap<usize, Vec<u8>>,
 }
 
 impl<const N: usize> FirstValues for [Cell; N] {
@@ -308,12 +322,24 @@ impl RowKeys {
     /// Returns the key of an entry of a main document.
     #[must_use]
     pub fn document_key(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
+        self.entry_key(values, note, entry, &mut SharedComponents::default())
+    }
+
+    /// Does the same as [`RowKeys::document_key`] for one of several entries of a document. All orders of a view can use
+    /// the same components.
+    pub(super) fn entry_key(
+        &self,
+        values: &(impl FirstValues + ?Sized),
+        note: NoteId,
+        entry: u16,
+        shared: &mut SharedComponents,
+    ) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
         if let Some(innermost) = self.categories(values).last() {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, 0, values, (note, entry))
+        self.finish(key, 0, values, (note, entry), shared)
     }
 
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
@@ -326,7 +352,7 @@ impl RowKeys {
         note: NoteId,
     ) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "the view has this response level");
-        self.finish(parent.to_vec(), level, values, (note, 0))
+        self.finish(parent.to_vec(), level, values, (note, 0), &mut SharedComponents::default())
     }
 
     /// Returns the paths of the categories above a row, from the outermost inwards, or `None` if the key does not
@@ -439,10 +465,21 @@ impl RowKeys {
         level: usize,
         values: &(impl FirstValues + ?Sized),
         (note, entry): (NoteId, u16),
+        shared: &mut SharedComponents,
     ) -> Vec<u8> {
         for (number, column) in self.columns(level).iter().enumerate() {
             let limit = self.component_limit(&key, level, number);
-            sort_key::write(values.first(column.index), column.order, &column.texts, limit, &mut key);
+            match values.first(column.index) {
+                CellValue::Text(text) if values.is_shared(column.index) => {
+                    let component = shared.by_column.entry(column.index).or_insert_with(|| {
+                        let mut component = Vec::new();
+                        sort_key::write_text(text, &column.texts, &mut component);
+                        component
+                    });
+                    sort_key::write_text_component(component, column.order, limit, &mut key);
+                }
+                value => sort_key::write(value, column.order, &column.texts, limit, &mut key),
+            }
         }
         key.extend(note.to_key());
         key.extend(entry.to_be_bytes());

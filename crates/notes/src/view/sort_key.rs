@@ -143,12 +143,28 @@ pub fn write(value: CellValue<'_>, order: SortDirection, texts: &TextOrder, limi
             out.extend((time.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
         }
         CellValue::Text(text) => {
-            out.push(0x40);
-            texts.write(text, out);
+            write_text(text, texts, out);
             limit.cut(start, out);
         }
         CellValue::Error => out.push(0x70),
     }
+    if order == SortDirection::Descending {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// Writes the component of a text for an ascending column, without a limit. [`write_text_component`] writes it into
+/// keys.
+pub(super) fn write_text(text: &str, texts: &TextOrder, out: &mut Vec<u8>) {
+    out.push(0x40);
+    texts.write(text, out);
+}
+
+/// Writes the component of a text as [`write`] does, from the component that [`write_text`] has written.
+pub(super) fn write_text_component(component: &[u8], order: SortDirection, limit: ComponentLimit, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(component);
+    limit.cut(start, out);
     if order == SortDirection::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
