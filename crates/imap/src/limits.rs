@@ -148,7 +148,7 @@ pub const SLICE_PREPARED_BYTES: usize = 1 << 20;
 pub const FETCH_SLICE_BYTES: u64 = 2 << 20;
 
 /// Number of messages that one transaction of STORE changes.
-pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
+pub const STORE_MESSAGES_PER_TRANSACTION: usize = 500;
 
 /// Maximum silence of a client after login (RFC 9051 §5.4: at least 30 minutes), unless the configuration sets another
 /// value.

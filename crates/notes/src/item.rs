@@ -12,7 +12,7 @@ use base::{Timestamp, Unid};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::limits::{BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
+use crate::limits::{ACCESS_NAMES_PER_NOTE_MAX, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
 
 /// Properties of an item in addition to its value. The flags are those of Domino.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -446,6 +446,12 @@ pub fn check_items(items: &[Item]) -> Result<()> {
         return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
     }
     items.iter().try_for_each(Item::check)?;
+    let decides = |item: &&Item| item.flags.intersects(ItemFlags::READERS.union(ItemFlags::AUTHORS));
+    let names: usize = items.iter().filter(decides).map(|item| item.value.texts().len()).sum();
+    if names > ACCESS_NAMES_PER_NOTE_MAX {
+        let what = "names in the Readers and Authors items of a note; use groups";
+        return Err(Error::Limit { what, max: ACCESS_NAMES_PER_NOTE_MAX });
+    }
     let body = || items.iter().filter(|item| !item.is_summary());
     let count = body().count();
     if count > BODY_ITEMS_MAX {

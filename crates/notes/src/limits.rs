@@ -77,6 +77,10 @@ pub const FOLDER_READERS_MAX: usize = 1_000;
 /// Maximum number of blobs to which a note refers.
 pub const BLOBS_PER_NOTE_MAX: usize = 20_000;
 
+/// Maximum number of names in the Readers and Authors items of a note together. Every access to the note compares them
+/// with the names of the caller.
+pub const ACCESS_NAMES_PER_NOTE_MAX: usize = 10_000;
+
 /// Default number of days after which deletion stubs are purged. It is 90, as in Domino.
 pub const PURGE_INTERVAL_DAYS: u16 = 90;
 

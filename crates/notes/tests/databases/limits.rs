@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base::limits::{DATABASE_TITLE_BYTES_MAX, ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, SUMMARY_BYTES_MAX};
 use base::{NoteId, Unid, ViewId};
 use notes::limits::{
-    BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORD_BYTES_MAX, KEYWORDS_PER_DATABASE_MAX,
-    KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
+    ACCESS_NAMES_PER_NOTE_MAX, BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORD_BYTES_MAX,
+    KEYWORDS_PER_DATABASE_MAX, KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
 };
 use notes::{
     Access, AclLevel, Database, DatabaseOptions, Error, FullTextSchedule, Item, ItemValue, Marks, NewNote, Note,
@@ -130,6 +130,22 @@ fn items_per_note_are_limited() {
     create_and_reread(&world, &database, named(ITEM_NAME_BYTES_MAX));
     let created = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));
     assert!(matches!(created, Err(Error::Invalid { .. })));
+}
+
+#[test]
+fn names_in_readers_and_authors_items_are_limited() {
+    let world = TestServer::new();
+    let database = world.database(&[]);
+    let new = |readers: usize, authors: usize| {
+        let names = |count: usize| {
+            let others = (1..count).map(|number| format!("CN=P{number}/O=Acme"));
+            others.chain([ANN.to_owned()]).collect::<Vec<_>>()
+        };
+        NewNote::document(vec![Item::readers("R", names(readers)), Item::authors("A", names(authors))])
+    };
+    create_and_reread(&world, &database, new(ACCESS_NAMES_PER_NOTE_MAX - 10, 10));
+    let max = ACCESS_NAMES_PER_NOTE_MAX;
+    check_limit(&world, &database, max, |writer| writer.note_create(new(max - 10, 11)));
 }
 
 #[test]
