@@ -54,8 +54,8 @@ impl<T> FairQueue<T> {
 
     /// Adds a job. Returns `true` if a free worker should look for a job now.
     ///
-    /// It may find none: the share of this owner can be smaller while others wait. But those others may have been
-    /// waiting for nothing but a worker that looks, and whoever is taken first leaves a larger share to the rest.
+    /// It may find none, because the share of this owner can be smaller while others wait. But when a worker takes the
+    /// last job of the others, the share is larger again, and no push will wake a worker then.
     pub fn push(&mut self, owner: &JobOwner, job: T) -> bool {
         let jobs =
             self.owners.entry(owner.clone()).or_insert_with(|| OwnerJobs { waiting: VecDeque::new(), running: 0 });

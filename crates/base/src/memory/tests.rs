@@ -118,7 +118,8 @@ fn long_content_is_copied_a_few_times_only() {
     for held in [0, LENGTH] {
         let mut buffer = MeteredBuffer::new(&MemoryBudget::unlimited());
         buffer.hold(held).expect("there is no limit");
-        let (mut copied, mut capacity) = (0, 0);
+        let mut copied = 0;
+        let mut capacity = 0;
         while buffer.bytes.len() < LENGTH {
             buffer.append(&piece, LENGTH).expect("there is no limit");
             if buffer.bytes.capacity() != capacity {

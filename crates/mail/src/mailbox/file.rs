@@ -792,7 +792,8 @@ fn entries_marked_deleted(
 
 /// Returns the number of messages with `\Deleted` and a smaller UID, of `total` messages with `\Deleted`.
 fn deleted_before(reader: &notes::FolderReader<'_>, uid: Uid, total: u64) -> Result<u64> {
-    let (mut low, mut high) = (0, total);
+    let mut low = 0;
+    let mut high = total;
     while low < high {
         let middle = low + (high - low) / 2;
         match reader.deleted_at(middle)? {

@@ -32,7 +32,7 @@ fn statistics(instance: &Arc<instance::Instance>) -> ServerStatistics {
     ServerStatistics {
         instance: Arc::clone(instance),
         pool: WorkerPool::new(&options, Arc::new(SimClock::new())).expect("threads can be started"),
-        login_pool: WorkerPool::new(&pool_options(4), Arc::new(SimClock::new())).expect("threads can be started"),
+        login_pool: WorkerPool::new(&pool_options(2), Arc::new(SimClock::new())).expect("threads can be started"),
         connections: limited(9),
         memory: MemoryShares::unlimited(),
         traffic: BTreeMap::from([(ListenerProtocol::Imap, Arc::new(ListenerCounters::default()))]),
