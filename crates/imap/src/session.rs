@@ -44,6 +44,8 @@ use sasl::{ChannelBinding, Exchange, LoginProtocol};
 use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer};
 
+use crate::cmd::{authenticate, login};
+use crate::codec::command::CommandBody;
 use crate::codec::{
     CommandDecoder, PermittedState, RefusedCommand, ResponseStatus, ResponseWriter, SyntaxMode, TextEncoding, Verb,
 };

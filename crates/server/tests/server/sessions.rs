@@ -185,9 +185,12 @@ fn session_begins_with_the_groups_at_the_time_when_its_mail_file_is_opened() {
     let directory = Arc::clone(&world.sample.instance.directory);
     let session = world.log_in("ann", LoginProtocol::Imap);
     let ann = directory.person("ann").expect("a sound store").expect("the user exists");
+    let generation = directory.generation();
     let before = directory.identity(&ann).expect("a sound store");
+    assert!(world.sessions.register_identity(session.number(), &before, &directory, generation));
     world.add_group("staff", "ann");
-    assert!(!world.sessions.register_identity(session.number(), &before, &directory), "the groups were changed");
+    let is_current = world.sessions.register_identity(session.number(), &before, &directory, generation);
+    assert!(!is_current, "the groups were changed");
     assert!(world.open(&session, "ann").is_ok());
     assert_eq!(world.apply_changes(), 0, "the mail file was opened with the new groups");
 }
