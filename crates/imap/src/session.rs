@@ -284,7 +284,8 @@ impl Session {
         self.account.is_none() && verb.is_login()
     }
 
-    /// Returns `true` if a command is a login whose password was verified recently, so that it takes no hash. May block.
+    /// Returns `true` if a command is a login whose password was verified recently, so that it takes no hash. May
+    /// block.
     #[must_use]
     pub fn knows_login(&self, command: &CommandBody) -> bool {
         match command {

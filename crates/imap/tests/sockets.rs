@@ -237,7 +237,7 @@ async fn commands_run_while_logins_wait() {
         let verbs = pool.verbs().into_iter();
         verbs.map(|(verb, class, _)| format!("{} {}", verb.command, class.name())).collect::<Vec<_>>()
     };
-    assert_eq!(jobs(&server.pool), ["LOGIN stranger", "SELECT account"]);
+    assert_eq!(jobs(&server.pool), ["LOGIN account", "LOGIN stranger", "SELECT account"]);
     assert_eq!(jobs(&server.login_pool), ["LOGIN stranger", "JOB account"]);
 }
 

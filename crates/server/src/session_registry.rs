@@ -139,8 +139,8 @@ impl SessionRegistry {
     /// Registers the identity that the session of a connection keeps. Returns `false` if it was changed since it was
     /// read; the session must then not begin.
     ///
-    /// `generation` is that of the directory before the identity was read. If it is still the same, nothing is looked up
-    /// again.
+    /// `generation` is that of the directory before the identity was read. If it is still the same, nothing is looked
+    /// up again.
     #[must_use]
     pub fn register_identity(
         &self,

@@ -325,8 +325,8 @@ impl RowKeys {
         self.entry_key(values, note, entry, &mut SharedComponents::default())
     }
 
-    /// Does the same as [`RowKeys::document_key`] for one of several entries of a document. All orders of a view can use
-    /// the same components.
+    /// Does the same as [`RowKeys::document_key`] for one of several entries of a document. All orders of a view can
+    /// use the same components.
     pub(super) fn entry_key(
         &self,
         values: &(impl FirstValues + ?Sized),
@@ -339,7 +339,7 @@ impl RowKeys {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, 0, values, (note, entry), shared)
+        self.finish(key, 0, values, (note, entry, shared))
     }
 
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
@@ -352,7 +352,7 @@ impl RowKeys {
         note: NoteId,
     ) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "the view has this response level");
-        self.finish(parent.to_vec(), level, values, (note, 0), &mut SharedComponents::default())
+        self.finish(parent.to_vec(), level, values, (note, 0, &mut SharedComponents::default()))
     }
 
     /// Returns the paths of the categories above a row, from the outermost inwards, or `None` if the key does not
@@ -464,8 +464,7 @@ impl RowKeys {
         mut key: Vec<u8>,
         level: usize,
         values: &(impl FirstValues + ?Sized),
-        (note, entry): (NoteId, u16),
-        shared: &mut SharedComponents,
+        (note, entry, shared): (NoteId, u16, &mut SharedComponents),
     ) -> Vec<u8> {
         for (number, column) in self.columns(level).iter().enumerate() {
             let limit = self.component_limit(&key, level, number);
