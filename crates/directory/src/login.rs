@@ -173,7 +173,7 @@ impl Directory {
         }
     }
 
-    /// Finds the account of a login with a password. Returns an error if the login is refused without a check of the password.
+    /// Finds the account of a login with a password. Returns an error if the login is refused without checking it.
     fn password_attempt(&self, login: &str, password: &[u8], from: IpAddr) -> Result<PasswordAttempt, AuthError> {
         if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
             return Err(AuthError::Refused);

@@ -193,6 +193,14 @@ pub trait FirstValues {
     }
 }
 
+/// The end of a document's key, which makes it unique.
+#[derive(Clone, Copy)]
+struct KeyEnd {
+    note: NoteId,
+    /// The number of the entry within the document.
+    entry: u16,
+}
+
 /// The components of the texts that all entries of a document share, by column. Computing the component of a text takes
 /// more time than all other steps of making a key, and a document may have a thousand entries.
 #[derive(Default)]
@@ -339,7 +347,7 @@ impl RowKeys {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, 0, values, (note, entry, shared))
+        self.finish(key, 0, values, KeyEnd { note, entry }, shared)
     }
 
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
@@ -352,7 +360,7 @@ impl RowKeys {
         note: NoteId,
     ) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "the view has this response level");
-        self.finish(parent.to_vec(), level, values, (note, 0, &mut SharedComponents::default()))
+        self.finish(parent.to_vec(), level, values, KeyEnd { note, entry: 0 }, &mut SharedComponents::default())
     }
 
     /// Returns the paths of the categories above a row, from the outermost inwards, or `None` if the key does not
@@ -464,7 +472,8 @@ impl RowKeys {
         mut key: Vec<u8>,
         level: usize,
         values: &(impl FirstValues + ?Sized),
-        (note, entry, shared): (NoteId, u16, &mut SharedComponents),
+        end: KeyEnd,
+        shared: &mut SharedComponents,
     ) -> Vec<u8> {
         for (number, column) in self.columns(level).iter().enumerate() {
             let limit = self.component_limit(&key, level, number);
@@ -480,8 +489,8 @@ impl RowKeys {
                 value => sort_key::write(value, column.order, &column.texts, limit, &mut key),
             }
         }
-        key.extend(note.to_key());
-        key.extend(entry.to_be_bytes());
+        key.extend(end.note.to_key());
+        key.extend(end.entry.to_be_bytes());
         assert!(key.len() <= KEY_BYTES_MAX, "each component leaves the minimum size for those after it");
         key
     }
