@@ -1,0 +1,203 @@
+//! The identifiers of saves.
+
+use std::fmt;
+
+use base::{Timestamp, Unid};
+
+/// The identifier of a save among those with the same sequence number.
+///
+/// It consists of the time of the save, in an order-preserving form, and a tail. A revision of a CouchDB client keeps
+/// the client's hash instead.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RevisionId(pub [u8; 16]);
+
+impl RevisionId {
+    /// Creates the identifier of a save at a time. The tail distinguishes it from other saves at the same time.
+    #[must_use]
+    pub fn new(time: Timestamp, tail: [u8; 8]) -> Self {
+        let mut id = [0; 16];
+        let (front, back) = id.split_at_mut(8);
+        front.copy_from_slice(&ordered(time).to_be_bytes());
+        back.copy_from_slice(&tail);
+        Self(id)
+    }
+
+    /// Creates the identifier of the first save of a note whose UNID was generated: the tail is the second half of the
+    /// UNID.
+    #[must_use]
+    pub fn first(time: Timestamp, unid: Unid) -> Self {
+        let [.., a, b, c, d, e, f, g, h] = unid.0;
+        Self::new(time, [a, b, c, d, e, f, g, h])
+    }
+
+    /// Returns the last 8 bytes.
+    #[must_use]
+    pub fn tail(self) -> [u8; 8] {
+        let [.., a, b, c, d, e, f, g, h] = self.0;
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// Returns `true` if the identifier has the form of a save at this time.
+    #[must_use]
+    pub fn is_of_time(self, time: Timestamp) -> bool {
+        self.0.starts_with(&ordered(time).to_be_bytes())
+    }
+}
+
+/// Returns a number whose order, without a sign, is that of the times.
+fn ordered(time: Timestamp) -> u64 {
+    time.0.cast_unsigned() ^ (1 << 63)
+}
+
+impl fmt::Display for RevisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for RevisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A save of a note. Revisions are ordered by sequence number, then by identifier.
+///
+/// This is Domino's rule for the winner of a conflict (most saves, then the latest) and that of CouchDB (the longest
+/// path, then the greatest hash).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision {
+    /// Number of saves that led to this version, starting at 1.
+    pub sequence: u32,
+    /// The identifier among the saves with this sequence number.
+    pub id: RevisionId,
+}
+
+impl Revision {
+    /// Returns the first revision of a note whose UNID was generated, or derived as that of a conflict document.
+    #[must_use]
+    pub fn first(time: Timestamp, unid: Unid) -> Self {
+        Self { sequence: 1, id: RevisionId::first(time, unid) }
+    }
+
+    /// Returns the revision of a deletion that replicas make by themselves, at the time of the version that is deleted.
+    #[must_use]
+    pub fn deleted_by_replicas(self, time: Timestamp) -> Self {
+        let time = Timestamp(time.0.saturating_add(1));
+        self.child(RevisionId::new(time, digest(b"deletion\0", &[&self.to_bytes()])))
+    }
+
+    /// Returns the revision of a save that replaces this one.
+    #[must_use]
+    pub fn child(self, id: RevisionId) -> Self {
+        Self { sequence: self.sequence.saturating_add(1), id }
+    }
+
+    /// Returns the revision of the merge of two versions. It is the same whichever is named first.
+    ///
+    /// The times are those of the saves.
+    #[must_use]
+    pub fn of_merge(one: (Self, Timestamp), other: (Self, Timestamp)) -> (Self, Timestamp) {
+        let (lesser, greater) = if one.0 < other.0 { (one.0, other.0) } else { (other.0, one.0) };
+        let time = Timestamp(one.1.max(other.1).0.saturating_add(1));
+        let tail = digest(b"merge\0", &[&lesser.to_bytes(), &greater.to_bytes()]);
+        (greater.child(RevisionId::new(time, tail)), time)
+    }
+
+    /// Returns the form that digests and records use: the sequence number and the identifier, 20 bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 20] {
+        let mut bytes = [0; 20];
+        let (front, back) = bytes.split_at_mut(4);
+        front.copy_from_slice(&self.sequence.to_be_bytes());
+        back.copy_from_slice(&self.id.0);
+        bytes
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.sequence, self.id)
+    }
+}
+
+impl fmt::Debug for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Prefix of the UNIDs of conflict documents that replicas make. No other notes have it.
+const CONFLICT_UNID_PREFIX: [u8; 6] = *b"\0conf\0";
+
+/// Returns `true` if a UNID is that of such a document.
+#[must_use]
+pub fn is_conflict_document_unid(unid: Unid) -> bool {
+    unid.0.starts_with(&CONFLICT_UNID_PREFIX)
+}
+
+/// Returns the UNID of the conflict document that keeps a version which has lost. Every replica that finds the conflict
+/// makes the same document.
+#[must_use]
+pub fn conflict_document_unid(note: Unid, loser: Revision) -> Unid {
+    let mut unid = [0; 16];
+    let (prefix, rest) = unid.split_at_mut(CONFLICT_UNID_PREFIX.len());
+    prefix.copy_from_slice(&CONFLICT_UNID_PREFIX);
+    rest.copy_from_slice(&digest::<10>(b"conflict\0", &[&note.0, &loser.to_bytes()]));
+    Unid(unid)
+}
+
+/// Returns the first `N` bytes of the BLAKE3 hash of some pieces of fixed lengths.
+fn digest<const N: usize>(purpose: &[u8], pieces: &[&[u8]]) -> [u8; N] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(purpose);
+    for piece in pieces {
+        hasher.update(piece);
+    }
+    let mut output = [0; N];
+    hasher.finalize_xof().fill(&mut output);
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_are_ordered_by_sequence_number_then_time_then_tail() {
+        let revision = |sequence, time, tail| Revision { sequence, id: RevisionId::new(Timestamp(time), [tail; 8]) };
+        let ascending = [
+            revision(1, 900, 9),
+            revision(2, i64::MIN, 0),
+            revision(2, -1, 0),
+            revision(2, 0, 0),
+            revision(2, 0, 1),
+            revision(2, 256, 0),
+            revision(2, i64::MAX, 0),
+            revision(3, -5, 0),
+        ];
+        assert!(ascending.is_sorted_by(|one, next| one < next), "{ascending:?}");
+    }
+
+    #[test]
+    fn the_first_identifier_is_derived_from_time_and_unid() {
+        let unid = Unid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        let id = RevisionId::first(Timestamp(77), unid);
+        assert_eq!(id.tail(), [8, 9, 10, 11, 12, 13, 14, 15]);
+        assert!(id.is_of_time(Timestamp(77)) && !id.is_of_time(Timestamp(78)));
+        assert_eq!(id.to_string(), "800000000000004d08090a0b0c0d0e0f");
+    }
+
+    #[test]
+    fn merges_and_conflict_documents_have_the_same_identity_on_every_replica() {
+        let one = Revision { sequence: 3, id: RevisionId::new(Timestamp(10), [1; 8]) };
+        let other = Revision { sequence: 4, id: RevisionId::new(Timestamp(9), [2; 8]) };
+        let merged = Revision::of_merge((one, Timestamp(10)), (other, Timestamp(9)));
+        assert_eq!(merged, Revision::of_merge((other, Timestamp(9)), (one, Timestamp(10))));
+        assert_eq!((merged.0.sequence, merged.1), (5, Timestamp(11)));
+        let unid = conflict_document_unid(Unid([7; 16]), one);
+        assert!(is_conflict_document_unid(unid) && !is_conflict_document_unid(Unid([7; 16])));
+        assert_ne!(unid, conflict_document_unid(Unid([7; 16]), other));
+        assert_ne!(unid, conflict_document_unid(Unid([8; 16]), one));
+    }
+}

@@ -1,0 +1,347 @@
+//! Replicas that are changed independently and exchange their notes in any order become equal, and lose no edit.
+//!
+//! A model of a server is a map of notes. A save writes a number that is never used again, so every edit can be found.
+//! The true ancestry of all revisions is recorded beside the model, without a limit.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use base::{Timestamp, Unid};
+use proptest::prelude::*;
+use revision::{
+    ANCESTORS_MAX, Ancestors, Arrival, DeletionRule, EditRule, ItemChanges, LoserFate, NamedItem, Revision, RevisionId,
+    Side, Version, conflict_document_unid, receive,
+};
+
+const REPLICAS: usize = 3;
+const NAMES: [&str; 3] = ["Subject", "Body", "Status"];
+
+#[derive(Clone, PartialEq, Debug)]
+struct Item {
+    name: String,
+    value: u64,
+}
+
+impl NamedItem for Item {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Note {
+    revision: Revision,
+    time: Timestamp,
+    ancestors: Ancestors,
+    changes: ItemChanges,
+    items: Vec<Item>,
+    is_deletion: bool,
+}
+
+impl Note {
+    fn version(&self) -> Version<'_, Item> {
+        Version {
+            revision: self.revision,
+            time: self.time,
+            ancestors: &self.ancestors,
+            changes: &self.changes,
+            items: &self.items,
+            is_deletion: self.is_deletion,
+        }
+    }
+
+    fn first(revision: Revision, time: Timestamp, items: Vec<Item>) -> Self {
+        let ancestors = Ancestors::default();
+        let changes = ItemChanges::default();
+        Self { revision, time, ancestors, changes, items, is_deletion: false }
+    }
+
+    fn child(&self, revision: Revision, time: Timestamp, items: Vec<Item>, is_deletion: bool) -> Self {
+        let ancestors = Ancestors::of_child(self.revision, &self.ancestors);
+        let changes = ItemChanges::of_child(&self.version(), &items, revision, &ancestors);
+        Self { revision, time, ancestors, changes, items, is_deletion }
+    }
+
+    /// What all replicas must agree on. The lists of ancestors may be united in different ways.
+    fn state(&self) -> (Revision, Timestamp, &[Item], bool) {
+        (self.revision, self.time, &self.items, self.is_deletion)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Save { replica: usize, note: u8, item: usize },
+    SaveOften { replica: usize, note: u8, item: usize, count: usize },
+    Remove { replica: usize, note: u8, item: usize },
+    Delete { replica: usize, note: u8 },
+    DeleteConflict { replica: usize, index: usize },
+    Pull { from: usize, to: usize, note: Option<u8> },
+    SetClock { replica: usize, time: i64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let replica = || 0..REPLICAS;
+    let note = || 0..2u8;
+    prop_oneof![
+        8 => (replica(), note(), 0..NAMES.len()).prop_map(|(replica, note, item)| Step::Save { replica, note, item }),
+        1 => (replica(), note(), 0..NAMES.len(), ANCESTORS_MAX / 4..2 * ANCESTORS_MAX)
+            .prop_map(|(replica, note, item, count)| Step::SaveOften { replica, note, item, count }),
+        1 => (replica(), note(), 0..NAMES.len()).prop_map(|(replica, note, item)| Step::Remove { replica, note, item }),
+        1 => (replica(), note()).prop_map(|(replica, note)| Step::Delete { replica, note }),
+        1 => (replica(), 0..8usize).prop_map(|(replica, index)| Step::DeleteConflict { replica, index }),
+        6 => (replica(), replica(), prop::option::of(note())).prop_map(|(from, to, note)| Step::Pull { from, to, note }),
+        1 => (replica(), 0..100i64).prop_map(|(replica, time)| Step::SetClock { replica, time }),
+    ]
+}
+
+/// An edit that a user was told is saved.
+struct Edit {
+    revision: Revision,
+    /// The written item and its value, or `None` for a deletion.
+    written: Option<(&'static str, Option<u64>)>,
+}
+
+struct World {
+    replicas: Vec<BTreeMap<Unid, Note>>,
+    clocks: Vec<i64>,
+    next: u64,
+    edits: Vec<Edit>,
+    /// All revisions from which a revision descends.
+    true_ancestors: HashMap<Revision, BTreeSet<Revision>>,
+    /// Values in documents that can be restored.
+    restorable: BTreeSet<u64>,
+    edit_rule: EditRule,
+    deletion_rule: DeletionRule,
+}
+
+impl World {
+    fn new(edit_rule: EditRule, deletion_rule: DeletionRule) -> Self {
+        Self {
+            replicas: vec![BTreeMap::new(); REPLICAS],
+            clocks: vec![0; REPLICAS],
+            next: 1,
+            edits: Vec::new(),
+            true_ancestors: HashMap::new(),
+            restorable: BTreeSet::new(),
+            edit_rule,
+            deletion_rule,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn descend(&mut self, child: Revision, parents: &[Revision]) {
+        let mut all: BTreeSet<Revision> = parents.iter().copied().collect();
+        for parent in parents {
+            all.extend(self.true_ancestors.get(parent).into_iter().flatten().copied());
+        }
+        self.true_ancestors.entry(child).or_default().extend(all);
+    }
+
+    fn run(&mut self, step: Step) {
+        match step {
+            Step::Save { replica, note, item } => {
+                let value = self.number();
+                self.edit(replica, Unid([note; 16]), NAMES[item], Some(value));
+            }
+            Step::SaveOften { replica, note, item, count } => {
+                (0..count).for_each(|_| self.run(Step::Save { replica, note, item }));
+            }
+            Step::Remove { replica, note, item } => self.edit(replica, Unid([note; 16]), NAMES[item], None),
+            Step::Delete { replica, note } => self.delete(replica, Unid([note; 16])),
+            Step::DeleteConflict { replica, index } => {
+                let mut conflicts = self.replicas[replica].keys().filter(|unid| unid.0.starts_with(b"\0conf\0"));
+                if let Some(unid) = conflicts.nth(index).copied() {
+                    self.delete(replica, unid);
+                }
+            }
+            Step::Pull { from, to, note } => self.pull(from, to, note.map(|note| Unid([note; 16]))),
+            Step::SetClock { replica, time } => self.clocks[replica] = time,
+        }
+    }
+
+    fn edit(&mut self, replica: usize, unid: Unid, name: &'static str, value: Option<u64>) {
+        let tail = self.number().to_be_bytes();
+        let now = Timestamp(self.clocks[replica]);
+        let new = value.map(|value| Item { name: name.to_owned(), value });
+        let made = match self.replicas[replica].get(&unid) {
+            None => {
+                let revision = Revision { sequence: 1, id: RevisionId::new(now, tail) };
+                Note::first(revision, now, new.into_iter().collect())
+            }
+            Some(old) => {
+                let time = now.max(Timestamp(old.time.0 + 1));
+                let others = old.items.iter().filter(|item| item.name != name).cloned();
+                let items: Vec<Item> = others.chain(new).collect();
+                old.child(old.revision.child(RevisionId::new(time, tail)), time, items, false)
+            }
+        };
+        self.acknowledge(replica, unid, made, Some((name, value)));
+    }
+
+    fn delete(&mut self, replica: usize, unid: Unid) {
+        let tail = self.number().to_be_bytes();
+        let Some(old) = self.replicas[replica].get(&unid).filter(|old| !old.is_deletion) else { return };
+        let time = Timestamp(self.clocks[replica]).max(Timestamp(old.time.0 + 1));
+        let made = old.child(old.revision.child(RevisionId::new(time, tail)), time, Vec::new(), true);
+        self.acknowledge(replica, unid, made, None);
+    }
+
+    fn acknowledge(&mut self, replica: usize, unid: Unid, made: Note, written: Option<(&'static str, Option<u64>)>) {
+        let parents: Vec<Revision> = self.replicas[replica].get(&unid).map(|old| old.revision).into_iter().collect();
+        self.descend(made.revision, &parents);
+        self.edits.push(Edit { revision: made.revision, written });
+        self.replicas[replica].insert(unid, made);
+    }
+
+    fn pull(&mut self, from: usize, to: usize, only: Option<Unid>) {
+        let source = self.replicas[from].clone();
+        for (unid, arriving) in source.into_iter().filter(|(unid, _)| only.is_none_or(|only| only == *unid)) {
+            self.arrive(to, unid, arriving);
+        }
+    }
+
+    fn arrive(&mut self, to: usize, unid: Unid, arriving: Note) {
+        let Some(current) = self.replicas[to].get(&unid).cloned() else {
+            self.replicas[to].insert(unid, arriving);
+            return;
+        };
+        let edit_rule = self.edit_rule;
+        let decided =
+            receive(&current.version(), &arriving.version(), &|_| edit_rule, self.deletion_rule, &|_, _, _| None);
+        match decided {
+            Arrival::Known => {}
+            Arrival::Newer => {
+                self.replicas[to].insert(unid, arriving);
+            }
+            Arrival::Same { counts, ancestors } => {
+                let note = if counts == Side::Current { current.clone() } else { arriving.clone() };
+                let both = [current.revision, arriving.revision];
+                let other = both.into_iter().find(|one| *one != note.revision).expect("the revisions differ");
+                self.descend(note.revision, &[other]);
+                self.replicas[to].insert(unid, Note { ancestors, ..note });
+            }
+            Arrival::Merged(merged) => {
+                self.descend(merged.revision, &[current.revision, arriving.revision]);
+                let revision::Merged { revision, time, ancestors, changes, items } = merged;
+                let note = Note { revision, time, ancestors, changes, items, is_deletion: false };
+                self.replicas[to].insert(unid, note);
+            }
+            Arrival::Conflict { counts, loser: fate } => {
+                let (winner, loser) = if counts == Side::Current { (current, arriving) } else { (arriving, current) };
+                self.replicas[to].insert(unid, winner);
+                self.keep(to, unid, &loser, fate);
+            }
+        }
+    }
+
+    fn keep(&mut self, replica: usize, note: Unid, loser: &Note, fate: LoserFate) {
+        if fate == LoserFate::Dropped {
+            return;
+        }
+        let unid = conflict_document_unid(note, loser.revision);
+        let first = Note::first(Revision::first(loser.time, unid), loser.time, loser.items.clone());
+        self.descend(first.revision, &[loser.revision]);
+        let made = if fate == LoserFate::Restorable {
+            self.restorable.extend(loser.items.iter().map(|item| item.value));
+            let revision = first.revision.deleted_by_replicas(first.time);
+            self.descend(revision, &[first.revision]);
+            first.child(revision, Timestamp(first.time.0 + 1), Vec::new(), true)
+        } else {
+            first
+        };
+        self.arrive(replica, unid, made);
+    }
+
+    /// Exchanges everything until nothing changes, and checks that all replicas are equal.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            let before = self.replicas.clone();
+            for from in 0..REPLICAS {
+                for to in 0..REPLICAS {
+                    self.pull(from, to, None);
+                }
+            }
+            if before == self.replicas {
+                break;
+            }
+        }
+        let states = |replica: &BTreeMap<Unid, Note>| {
+            replica.iter().map(|(unid, note)| (*unid, format!("{:?}", note.state()))).collect::<BTreeMap<_, _>>()
+        };
+        let first = states(&self.replicas[0]);
+        for replica in &self.replicas[1..] {
+            assert_eq!(states(replica), first, "the replicas are equal");
+        }
+    }
+
+    /// Checks that every edit is in a document, can be restored, or was followed by an edit of the same item or a
+    /// deletion whose author saw it.
+    fn check_no_edit_is_lost(&self) {
+        let visible: BTreeSet<u64> =
+            self.replicas[0].values().flat_map(|note| note.items.iter().map(|item| item.value)).collect();
+        for edit in &self.edits {
+            let Some((name, Some(value))) = edit.written else { continue };
+            let is_followed = self.edits.iter().any(|later| {
+                let is_same_item = later.written.is_none_or(|(other, _)| other == name);
+                is_same_item && self.true_ancestors[&later.revision].contains(&edit.revision)
+            });
+            assert!(
+                visible.contains(&value) || self.restorable.contains(&value) || is_followed,
+                "the value {value} of {name}, saved at {}, is lost",
+                edit.revision
+            );
+        }
+    }
+}
+
+impl World {
+    /// Checks that no item has a value that somebody has seen and removed from this note.
+    fn check_no_removal_is_undone(&self) {
+        let saved_at: HashMap<u64, Revision> =
+            self.edits.iter().filter_map(|edit| Some((edit.written?.1?, edit.revision))).collect();
+        for note in self.replicas[0].values() {
+            let past = self.true_ancestors.get(&note.revision).into_iter().flatten().chain([&note.revision]);
+            let past: BTreeSet<Revision> = past.copied().collect();
+            for removal in self.edits.iter().filter(|edit| past.contains(&edit.revision)) {
+                let Some((name, None)) = removal.written else { continue };
+                let seen = &self.true_ancestors[&removal.revision];
+                for item in note.items.iter().filter(|item| item.name == name) {
+                    assert!(!seen.contains(&saved_at[&item.value]), "{} of {name} is back", item.value);
+                }
+            }
+        }
+    }
+}
+
+fn check(edit_rule: EditRule, deletion_rule: DeletionRule, steps: &[Step]) {
+    let mut world = World::new(edit_rule, deletion_rule);
+    for step in steps {
+        world.run(*step);
+    }
+    world.settle();
+    world.check_no_edit_is_lost();
+    world.check_no_removal_is_undone();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replicas_that_keep_both_versions_converge(steps in prop::collection::vec(step(), 1..80)) {
+        check(EditRule::KeepBoth, DeletionRule::EditsCount, &steps);
+    }
+
+    #[test]
+    fn replicas_that_merge_converge(steps in prop::collection::vec(step(), 1..80)) {
+        check(EditRule::Merge, DeletionRule::EditsCount, &steps);
+    }
+
+    #[test]
+    fn replicas_on_which_deletions_count_converge(steps in prop::collection::vec(step(), 1..80)) {
+        check(EditRule::Merge, DeletionRule::DeletionsCount, &steps);
+        check(EditRule::KeepRestorable, DeletionRule::DeletionsCount, &steps);
+    }
+}
