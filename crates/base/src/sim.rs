@@ -18,6 +18,8 @@ use crate::time::{Clock, Timestamp};
 #[derive(Debug)]
 pub struct SimClock {
     now_us: AtomicI64,
+    /// The time by which the time of day is behind.
+    behind_us: AtomicI64,
     /// The time by which each measurement moves the clock.
     tick_us: AtomicI64,
 }
@@ -26,12 +28,18 @@ impl SimClock {
     /// Creates a clock that starts at 2026-01-01T00:00:00Z.
     #[must_use]
     pub fn new() -> Self {
-        Self { now_us: AtomicI64::new(Timestamp::from_seconds(1_767_225_600).0), tick_us: AtomicI64::new(0) }
+        let start = Timestamp::from_seconds(1_767_225_600).0;
+        Self { now_us: AtomicI64::new(start), behind_us: AtomicI64::new(0), tick_us: AtomicI64::new(0) }
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.now_us.fetch_add(microseconds(by), Ordering::SeqCst);
+    }
+
+    /// Sets the time of day back, as when a wrong clock is corrected. Measured time goes on.
+    pub fn step_back(&self, by: Duration) {
+        self.behind_us.fetch_add(microseconds(by), Ordering::SeqCst);
     }
 
     /// Sets the time by which each call of [`Clock::monotonic`] moves the clock forward. So work that measures its time
@@ -53,7 +61,7 @@ impl Default for SimClock {
 
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.now_us.load(Ordering::SeqCst))
+        Timestamp(self.now_us.load(Ordering::SeqCst) - self.behind_us.load(Ordering::SeqCst))
     }
 
     fn monotonic(&self) -> Duration {
