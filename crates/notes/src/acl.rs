@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::str::FromStr;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
-use base::{Name, NoteId};
+use base::{Name, NoteId, Unid};
 
 pub use self::level::AclLevel;
 use crate::error::{Error, Result};
@@ -32,6 +32,9 @@ use crate::limits::{ACL_ENTRIES_MAX, ACL_NAME_BYTES_MAX, ACL_ROLES_MAX, ROLE_BYT
 
 /// The note that contains the ACL. It is the first note of every database.
 pub const ACL_NOTE_ID: NoteId = NoteId(1);
+
+/// The UNID of the access control list, the same in all databases, so that the lists of replicas are one note.
+pub const ACL_UNID: Unid = Unid(*b"\0acl\0\0\0\0\0\0\0\0\0\0\0\0");
 
 /// The item of the ACL note that contains the list.
 pub(crate) const ACL_ITEM: &str = "$ACL";

@@ -25,6 +25,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::folder_cache::{CacheBudget, FolderCache};
+use crate::instance::InstanceId;
 use crate::keyword::Keywords;
 use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::view::view_cache::ViewCache;
@@ -35,6 +36,8 @@ pub(crate) struct DatabaseServices {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) settings: ServerSettings,
+    /// The instance that this run begins in each database that it changes.
+    pub(crate) instance: InstanceId,
     /// The memory that cached folders may take.
     pub(crate) folder_cache_budget: CacheBudget,
     /// The subscribers to changes of any database.
@@ -47,6 +50,9 @@ pub struct Database {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) settings: ServerSettings,
+    /// The instance of this run, and whether it is stored: whether this run has changed the database.
+    pub(crate) instance: InstanceId,
+    instance_is_stored: AtomicBool,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
     /// The ACL. `acl_version` counts its replacements since the database was opened.
@@ -90,6 +96,8 @@ impl Database {
             clock: Arc::clone(&services.clock),
             random: Arc::clone(&services.random),
             settings: services.settings,
+            instance: services.instance,
+            instance_is_stored: AtomicBool::new(false),
             number: record.number,
             record: RwLock::new(Arc::new(record)),
             acl: RwLock::new(Arc::new(acl)),
@@ -183,6 +191,16 @@ impl Database {
     /// Takes the writer's lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Counters> {
         self.writer.lock()
+    }
+
+    /// Returns `true` if the instance of this run is in the list of instances.
+    pub(crate) fn is_instance_stored(&self) -> bool {
+        self.instance_is_stored.load(Ordering::SeqCst)
+    }
+
+    /// Records that the list of instances has that of this run, or that it was removed. The caller holds the lock.
+    pub(crate) fn set_instance_stored(&self, is_stored: bool) {
+        self.instance_is_stored.store(is_stored, Ordering::SeqCst);
     }
 
     /// Marks the database as deleted, so that all further work on it fails. The caller holds the lock.

@@ -26,11 +26,13 @@ use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
 use crate::grant::Grant;
+use crate::instance::{Continuation, Position};
 use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::STEPS_PER_RECORD;
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
 use crate::records;
+use crate::revision_record::RevisionRecord;
 
 /// A page of changes in their order, with the place where the next page begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +130,33 @@ impl<'d> DatabaseSnapshot<'d> {
     pub fn header(&self, note: NoteId) -> Result<Option<NoteHeader>> {
         let looked = self.header_and_visibility(note)?.filter(|looked| !looked.is_hidden);
         Ok(looked.map(|looked| NoteHeader::clone(&looked.header)))
+    }
+
+    /// Returns the position after a change of this database, for peers that have received everything up to it. Returns
+    /// `None` if the change was made before the database got instances.
+    pub fn position(&self, modseq: Modseq) -> Result<Option<Position>> {
+        Ok(records::load_instances(&self.snapshot, self.database.number)?.position(modseq))
+    }
+
+    /// Returns the position in another replica up to which this one has received everything, or `None` if they have
+    /// never replicated.
+    pub fn replication_position(&self, source: &str) -> Result<Option<Position>> {
+        let stored = self.snapshot.get(Table::Meta, &keys::replication_position(self.database.number, source))?;
+        // A position that cannot be read costs a comparison.
+        Ok(stored.and_then(|value| Position::decode(&value).ok()))
+    }
+
+    /// Returns where a peer continues that has received everything up to a position.
+    pub fn continuation(&self, position: Position) -> Result<Continuation> {
+        let instances = records::load_instances(&self.snapshot, self.database.number)?;
+        Ok(instances.continuation(position, self.modseq()))
+    }
+
+    /// Returns the revisions from which a note descends, also for a stub, or `None` if the note is absent or hidden
+    /// from the reader.
+    pub fn revisions(&self, note: NoteId) -> Result<Option<RevisionRecord>> {
+        let header = self.header(note)?;
+        header.map(|header| RevisionRecord::load(&self.snapshot, self.database, &header)).transpose()
     }
 
     /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.

@@ -243,7 +243,7 @@ impl Writer<'_, '_> {
         self.part.grant.flags().contains(AclFlags::CREATE_FOLDER) || self.part.grant.level() >= AclLevel::Designer
     }
 
-    fn new_folder_state(&mut self) -> FolderState {
+    pub(crate) fn new_folder_state(&mut self) -> FolderState {
         let seconds = u32::try_from(self.part.now.seconds()).unwrap_or(1);
         let uid_validity = seconds.max(self.part.counters.uid_validity.saturating_add(1));
         self.part.counters.uid_validity = uid_validity;

@@ -41,6 +41,7 @@ use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{NoteClass, NoteHeader};
 use crate::records;
+use crate::revision_record::RevisionRecord;
 use crate::server_databases::Databases;
 use crate::soft_deletion::DeletionRecord;
 use crate::view::check as view_check;
@@ -54,6 +55,9 @@ use salvage::KeyValues;
 pub enum FixupFinding {
     /// A record of a note cannot be read. The note is lost unless a backup or replica has it.
     NoteDamaged { note: NoteId, record: &'static str },
+    /// The revisions from which a note descends cannot be read. After a repair, versions of the note on other replicas
+    /// look like conflicts.
+    Revisions { note: NoteId },
     /// The UNID index does not have a note, or points to a wrong one.
     UnidIndex { unid: Unid },
     /// The change log lacks the last change of a note, or has a change that does not match the note.
@@ -92,7 +96,7 @@ impl FixupFinding {
     pub fn is_repairable(&self) -> bool {
         match self {
             Self::NoteDamaged { .. } | Self::BlobMissing { .. } | Self::UnreadMarks { .. } => false,
-            Self::AccessControlLost { .. } => false,
+            Self::AccessControlLost { .. } | Self::Revisions { .. } => false,
             Self::Keywords { lost } => *lost == 0,
             _ => true,
         }
@@ -103,6 +107,7 @@ impl fmt::Display for FixupFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoteDamaged { note, record } => write!(f, "note {note}: its {record} cannot be read"),
+            Self::Revisions { note } => write!(f, "note {note}: its revisions cannot be read"),
             Self::UnidIndex { unid } => write!(f, "UNID {unid}: the index is wrong"),
             Self::ChangeLog { note, modseq } => write!(f, "note {note}: the order of changes is wrong at {modseq}"),
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
@@ -243,6 +248,7 @@ fn repair_with_progress(database: &Database, on_progress: &mut FixupProgressCall
     database.views.remove(None);
     database.reset_recent_changes(repairs.counters.modseq);
     *counters = repairs.counters;
+    database.set_instance_stored(false);
     if let Some(keywords) = repairs.keywords {
         database.set_keywords(keywords);
     }
@@ -286,6 +292,8 @@ struct Survey<'s> {
     report: FixupReport,
     headers: HashMap<NoteId, NoteHeader>,
     damaged: Vec<NoteId>,
+    /// The notes whose revisions cannot be read.
+    without_revisions: Vec<NoteId>,
     /// The existing folders and the notes that they must contain.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
     /// Design notes that are not folders. Layers above may keep collections under their numbers.
@@ -324,6 +332,7 @@ impl<'s> Survey<'s> {
             report: FixupReport::default(),
             headers: HashMap::new(),
             damaged: Vec::new(),
+            without_revisions: Vec::new(),
             folders: BTreeMap::new(),
             foreign: Vec::new(),
             broken: Vec::new(),
@@ -392,10 +401,12 @@ impl<'s> Survey<'s> {
     fn read_headers(&mut self) -> Result<()> {
         let mut next = NoteId(0);
         let mut without_header = BTreeSet::new();
+        let end =
+            if self.database.losses.counters { self.greatest_known_note()?.next() } else { self.stored.next_note };
         // The engine does not report where records become readable again after damage, so each note id is tried.
         while let Some(note) = self.read_headers_from(next, &mut without_header)? {
             self.try_header(note)?;
-            if note >= self.stored.next_note {
+            if note >= end {
                 break;
             }
             next = note.next();
@@ -486,6 +497,10 @@ impl<'s> Survey<'s> {
                 Ok(_) => self.report_finding(FixupFinding::UnidIndex { unid: header.unid }),
                 Err(reason) => self.give_up(Table::Unid, reason),
             }
+        }
+        if salvage::split_damage(RevisionRecord::load(self.reader, self.database, &header))?.is_err() {
+            self.report_finding(FixupFinding::Revisions { note });
+            self.without_revisions.push(note);
         }
         let key = keys::design(self.number, note);
         let is_listed = match salvage::split_damage(self.reader.get(Table::Meta, &key).map_err(Into::into))? {

@@ -94,8 +94,26 @@ pub(crate) fn counters(database: DbNumber) -> [u8; 5] {
     meta(database, b'c')
 }
 
+/// The number that no body item has, under which the revisions of a note are stored.
+pub(crate) const REVISIONS_ORDINAL: u16 = u16::MAX;
+
+/// Returns the key of the record of a note's revisions.
+pub(crate) fn revisions(database: DbNumber, note: NoteId) -> [u8; 14] {
+    body(database, note, REVISIONS_ORDINAL, 0)
+}
+
 pub(crate) fn keywords(database: DbNumber) -> [u8; 5] {
     meta(database, b'k')
+}
+
+/// Returns the key of the list of instances.
+pub(crate) fn instances(database: DbNumber) -> [u8; 5] {
+    meta(database, b'i')
+}
+
+/// Returns the key of the position in another replica. The name of its server is compared without regard to case.
+pub(crate) fn replication_position(database: DbNumber, source: &str) -> Vec<u8> {
+    [&meta(database, b'p')[..], source.to_lowercase().as_bytes()].concat()
 }
 
 pub(crate) fn design(database: DbNumber, note: NoteId) -> [u8; 9] {

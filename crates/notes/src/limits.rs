@@ -47,6 +47,16 @@ pub const LIST_VALUES_MAX: usize = 1_000_000;
 /// Number of bytes of a body item per record. Longer items are split into several records.
 pub const BODY_CHUNK_BYTES: usize = 1 << 20;
 
+/// Maximum number of marks, keywords and folders of a note whose times of change are kept.
+pub const CHANGE_TIMES_MAX: usize = 256;
+
+/// Maximum number of notes that one transaction takes out of a folder that another replica has deleted.
+pub const UNFILED_PER_TRANSACTION_MAX: usize = 250;
+
+/// Maximum number of instances of a replica that are remembered. Each run of a server that changes the database adds
+/// one.
+pub const INSTANCES_MAX: usize = 256;
+
 /// Maximum size of a body item, in bytes.
 pub const BODY_ITEM_BYTES_MAX: usize = 1 << 30;
 

@@ -11,8 +11,10 @@ use std::collections::HashSet;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
+use revision::{Revision, RevisionId};
 use store::blob::BlobId;
 
+use crate::change_times::ChangeTimes;
 use crate::item::{self, Item, ItemRef};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 
@@ -68,7 +70,8 @@ bitflags::bitflags! {
         /// The document is deleted, but can be restored until its retention ends ([`crate::soft_deletion`]). It is a
         /// stub that keeps its contents.
         const SOFT_DELETED = 0x0008;
-        /// The document is public ([`crate::public`]). The bit 0x0010 is reserved for the stored form.
+        /// The document is public ([`crate::public`]). The bits 0x0010, 0x0040, 0x0080 and
+        /// 0x0100 are reserved for the stored form.
         const PUBLIC = 0x0020;
     }
 }
@@ -120,8 +123,10 @@ pub struct NoteHeader {
     pub flags: NoteFlags,
     /// Sequence number: the number of times that the note was saved, starting at 1.
     pub sequence: u32,
-    /// Time of the last save, in any replica.
+    /// Time of the last save, in any replica. It is later than that of the save before, also if the clock is behind.
     pub sequence_time: Timestamp,
+    /// Identifier of the last save among those with its sequence number.
+    pub revision_id: RevisionId,
     /// Time of creation.
     pub created: Timestamp,
     /// Time of the last change in this database, including changes of marks and folders.
@@ -143,12 +148,28 @@ pub struct NoteHeader {
     pub keywords: Vec<Keyword>,
     /// The folders that contain the note.
     pub folders: Vec<Membership>,
+    /// The times at which marks, keywords and folders changed.
+    pub change_times: ChangeTimes,
 }
 
 const HEADER_VERSION: u8 = 1;
 
 /// Bit in the flags of a stored header: the growth follows the size. Decoding removes it from the flags.
 const CRLF_GROWTH_BIT: u16 = 0x0010;
+
+/// Bit in the flags of a stored header: the last 8 bytes of the revision follow the sequence time, whose bytes are the
+/// first 8. Decoding removes it from the flags.
+const REVISION_TAIL_BIT: u16 = 0x0040;
+
+/// Bit in the flags of a stored header: the identifier of the revision follows the sequence time. Decoding removes it
+/// from the flags.
+const REVISION_ID_BIT: u16 = 0x0080;
+
+/// Bit in the flags of a stored header: the times of changes follow the folders. Decoding removes it from the flags.
+const CHANGE_TIMES_BIT: u16 = 0x0100;
+
+/// The bits that belong to the stored form of a header.
+const STORED_BITS: u16 = CRLF_GROWTH_BIT | REVISION_TAIL_BIT | REVISION_ID_BIT | CHANGE_TIMES_BIT;
 
 #[cfg(test)]
 impl NoteHeader {
@@ -162,6 +183,7 @@ impl NoteHeader {
             flags: NoteFlags::default(),
             sequence: 1,
             sequence_time: Timestamp(0),
+            revision_id: RevisionId::first(Timestamp(0), Unid([number as u8; 16])),
             created: Timestamp(0),
             modified: Timestamp(0),
             modseq: Modseq(1),
@@ -172,6 +194,7 @@ impl NoteHeader {
             marks: Marks::NONE,
             keywords: Vec::new(),
             folders: Vec::new(),
+            change_times: ChangeTimes::default(),
         }
     }
 }
@@ -195,6 +218,19 @@ impl NoteHeader {
         !self.is_stub() || self.is_soft_deleted()
     }
 
+    /// Returns the revision: the last save.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        Revision { sequence: self.sequence, id: self.revision_id }
+    }
+
+    /// Counts a save at a time. The tail distinguishes it from other saves at the same time.
+    pub(crate) fn advance(&mut self, now: Timestamp, tail: [u8; 8]) {
+        self.sequence = self.sequence.saturating_add(1);
+        self.sequence_time = now.max(Timestamp(self.sequence_time.0.saturating_add(1)));
+        self.revision_id = RevisionId::new(self.sequence_time, tail);
+    }
+
     /// Returns the UID of the note in a folder.
     #[must_use]
     pub fn uid_in(&self, folder: ViewId) -> Option<Uid> {
@@ -206,8 +242,22 @@ impl NoteHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(112);
         let growth = if self.crlf_growth == 0 { 0 } else { CRLF_GROWTH_BIT };
-        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth);
-        out.u32(self.sequence).i64(self.sequence_time.0).i64(self.created.0).i64(self.modified.0);
+        let id = if self.revision_id == RevisionId::first(self.sequence_time, self.unid) {
+            0
+        } else if self.revision_id.is_of_time(self.sequence_time) {
+            REVISION_TAIL_BIT
+        } else {
+            REVISION_ID_BIT
+        };
+        let times = if self.change_times.is_empty() { 0 } else { CHANGE_TIMES_BIT };
+        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth | id | times);
+        out.u32(self.sequence).i64(self.sequence_time.0);
+        match id {
+            REVISION_TAIL_BIT => out.raw(&self.revision_id.tail()),
+            REVISION_ID_BIT => out.raw(&self.revision_id.0),
+            _ => &mut out,
+        };
+        out.i64(self.created.0).i64(self.modified.0);
         out.u64(self.modseq.0).i64(self.received.0).varint(self.size);
         if self.crlf_growth > 0 {
             out.varint(self.crlf_growth);
@@ -222,6 +272,9 @@ impl NoteHeader {
             out.u16(keyword.0);
         }
         encode_memberships(&mut out, &self.folders);
+        if !self.change_times.is_empty() {
+            self.change_times.encode(self.created, &mut out);
+        }
         out.finish()
     }
 
@@ -234,14 +287,24 @@ impl NoteHeader {
         let unid = Unid(input.array()?);
         let class = NoteClass(input.u16()?);
         let flags = input.u16()?;
+        let sequence = input.u32()?;
+        let sequence_time = Timestamp(input.i64()?);
+        let revision_id = match flags & (REVISION_TAIL_BIT | REVISION_ID_BIT) {
+            0 => RevisionId::first(sequence_time, unid),
+            REVISION_TAIL_BIT => RevisionId::new(sequence_time, input.array()?),
+            REVISION_ID_BIT => RevisionId(input.array()?),
+            _ => return Err(InvalidRecord),
+        };
+        let created = Timestamp(input.i64()?);
         Ok(Self {
             note,
             unid,
             class,
-            flags: NoteFlags(flags & !CRLF_GROWTH_BIT),
-            sequence: input.u32()?,
-            sequence_time: Timestamp(input.i64()?),
-            created: Timestamp(input.i64()?),
+            flags: NoteFlags(flags & !STORED_BITS),
+            sequence,
+            sequence_time,
+            revision_id,
+            created,
             modified: Timestamp(input.i64()?),
             modseq: Modseq(input.u64()?),
             received: Timestamp(input.i64()?),
@@ -251,6 +314,10 @@ impl NoteHeader {
             parent: if input.u8()? == 0 { None } else { Some(Unid(input.array()?)) },
             keywords: decode_keywords(&mut input)?,
             folders: decode_memberships(&mut input)?,
+            change_times: match flags & CHANGE_TIMES_BIT {
+                0 => ChangeTimes::default(),
+                _ => ChangeTimes::decode(created, &mut input)?,
+            },
         })
     }
 }

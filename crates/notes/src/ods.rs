@@ -18,7 +18,7 @@ use store::{Batch, Cursor, Direction, Table, TableReader};
 
 pub use self::version::OdsVersion;
 use crate::access::{Access, level};
-use crate::acl::{ACL_ITEM, ACL_NOTE_ID, Acl, acl_item};
+use crate::acl::{ACL_ITEM, ACL_NOTE_ID, ACL_UNID, Acl, acl_item};
 use crate::error::Result;
 use crate::item;
 use crate::keys::{self, SummaryRecord};
@@ -155,7 +155,12 @@ impl UpgradeStep {
         self.notes += 1;
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
+        let old_unid = header.unid;
         let header = upgraded_header(&header, &summary);
+        if let Some(new_unid) = header.as_ref().map(|header| header.unid).filter(|new| *new != old_unid) {
+            self.batch.delete(Table::Unid, &keys::unid(database.number, old_unid));
+            self.batch.put(Table::Unid, &keys::unid(database.number, new_unid), &note.to_key());
+        }
         let summary = upgraded_summary(access, note, &summary)?;
         self.rewritten += usize::from(header.is_some() || summary.is_some());
         if let Some(header) = header {
@@ -183,11 +188,17 @@ fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &N
     records::load_summary(store, access.database(), header.note)
 }
 
-/// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
-/// already.
+/// Returns the header in the present format, or `None` if it has that format already. Structure 2 flags public
+/// documents. In structure 3, the access control list has the same UNID in all databases.
 fn upgraded_header(header: &NoteHeader, summary: &Summary) -> Option<NoteHeader> {
-    let is_old = public::is_public(&summary.items) && !header.flags.contains(NoteFlags::PUBLIC);
-    is_old.then(|| NoteHeader { flags: header.flags.union(NoteFlags::PUBLIC), ..header.clone() })
+    let mut new = header.clone();
+    if public::is_public(&summary.items) {
+        new.flags |= NoteFlags::PUBLIC;
+    }
+    if header.note == ACL_NOTE_ID {
+        new.unid = ACL_UNID;
+    }
+    (new != *header).then_some(new)
 }
 
 /// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or

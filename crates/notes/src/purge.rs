@@ -57,6 +57,10 @@ pub fn purge(database: &Database) -> Result<usize> {
             for part in [SummaryRecord::Header, SummaryRecord::Summary] {
                 batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
             }
+            let revisions = keys::revisions(database.number, entry.note);
+            if store.get(Table::Body, &revisions)?.is_some() {
+                batch.delete(Table::Body, &revisions);
+            }
             if let Some(header) = header
                 && records::find(store, database.number, header.unid)? == Some(entry.note)
             {
@@ -87,7 +91,7 @@ pub fn purge(database: &Database) -> Result<usize> {
 }
 
 /// Returns the time for which a database keeps its records of deletions.
-fn interval(record: &DatabaseRecord) -> Duration {
+pub(crate) fn interval(record: &DatabaseRecord) -> Duration {
     match record.kind {
         DatabaseKind::MailBox => Duration::ZERO,
         DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {

@@ -31,7 +31,7 @@ pub(crate) enum PreviousState {
     /// The note did not exist.
     New,
     /// The previous version of the note.
-    Version(NoteVersion),
+    Version(Box<NoteVersion>),
 }
 
 /// A version of a note.
@@ -47,7 +47,7 @@ impl PreviousState {
     pub(crate) fn version(header: NoteHeader, items: &[Item]) -> Self {
         let mut out = Encoder::with_capacity(512);
         item::encode_items(&mut out, items.iter());
-        Self::Version(NoteVersion { header, items: out.finish() })
+        Self::Version(Box::new(NoteVersion { header, items: out.finish() }))
     }
 
     /// Returns the approximate size in bytes.
@@ -55,7 +55,7 @@ impl PreviousState {
         size_of::<Self>()
             + match self {
                 Self::New => 0,
-                Self::Version(version) => version.items.len(),
+                Self::Version(version) => size_of::<NoteVersion>() + version.items.len(),
             }
     }
 }

@@ -14,6 +14,7 @@ use crate::database::Database;
 use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::grant::Grant;
+use crate::instance::Instances;
 use crate::item::{self, ContentPart, ContentPlace, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
@@ -181,6 +182,12 @@ pub(crate) fn load_keywords(reader: &dyn TableReader, database: DbNumber) -> Res
     let key = keys::keywords(database);
     let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
     Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+/// Returns the instances of a replica. A list that cannot be read counts as empty: peers then compare everything.
+pub(crate) fn load_instances(reader: &dyn TableReader, database: DbNumber) -> Result<Instances> {
+    let stored = reader.get(Table::Meta, &keys::instances(database))?;
+    Ok(stored.and_then(|value| Instances::decode(&value).ok()).unwrap_or_default())
 }
 
 pub(crate) fn load_acl(reader: &dyn TableReader, database: &Database) -> Result<Acl> {

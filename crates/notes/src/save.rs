@@ -1,4 +1,4 @@
-//! Saving of documents that several users edit: conflict resolution without loss, and the history of editors.
+//! Saving of documents that several users edit: conflict resolution without loss.
 //!
 //! [`Writer::note_update`] fails if the note was saved since the caller read it, and leaves the rest to the caller.
 //! [`Writer::note_save`] can resolve the conflict: it keeps the losing version as a response of the winner
@@ -11,30 +11,23 @@
 //! react.
 //!
 //! Two versions are merged item by item: an item is taken from the side that changed it, compared with the version from
-//! which both began. Only the caller has that base version, because items do not record when they last changed. Without
-//! a base version nothing is merged.
-//!
-//! Editors and times of changes are recorded in `$UpdatedBy` and `$Revisions` if the caller asks for it. Mail is not
-//! tracked: a message must stay unchanged, and cheap to save.
+//! which both began. Only the caller has that base version. Without it nothing is merged: the revisions of the stored
+//! version tell which of its items changed meanwhile, but not whether the caller changed them, too. (Replicas merge
+//! without a base, because both versions have revisions.)
 
 use std::collections::BTreeSet;
 
-use base::{Name, NoteId, Timestamp};
+use base::NoteId;
 use store::blob::BlobId;
 
+use crate::edit_history::{REVISIONS_ITEM, UPDATED_BY_ITEM, is_edit_history, with_edit_history};
 use crate::error::{Error, Result};
-use crate::item::{self, Item, ItemFlags, ItemValue, drop_unused_blobs};
-use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
+use crate::item::{self, Item, drop_unused_blobs};
+use crate::limits::CONFLICTS_PER_NOTE_MAX;
 use crate::note::{BodyDirectoryEntry, NewContents, NewNote, NoteFlags, NoteHeader, Summary};
 use crate::public::PUBLIC_ITEM;
 use crate::records;
 use crate::writer::Writer;
-
-/// Name of the item that lists the editors of the document, the first one first.
-pub const UPDATED_BY_ITEM: &str = "$UpdatedBy";
-
-/// Name of the item that lists the times at which the document was changed.
-pub const REVISIONS_ITEM: &str = "$Revisions";
 
 /// Name of the item that selects how conflicts are resolved.
 pub const CONFLICT_ACTION_ITEM: &str = "$ConflictAction";
@@ -222,36 +215,6 @@ fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
     Some(merged)
 }
 
-/// Returns `true` if the server writes the item, not the user.
-fn is_edit_history(item: &Item) -> bool {
-    item.is_named(UPDATED_BY_ITEM) || item.is_named(REVISIONS_ITEM)
-}
-
-/// Returns the new items with the editor and the time appended to the history in the old items.
-pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
-    let mut items: Vec<Item> = new.iter().filter(|item| !is_edit_history(item)).cloned().collect();
-    let before = item::find_item(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
-    let mut names = before.to_vec();
-    if let Some(by) = by.filter(|by| names.last().is_none_or(|last| Name::new(last) != **by)) {
-        names.push(by.canonical().to_owned());
-    }
-    if names.len() > UPDATED_BY_MAX {
-        // The first name is the author of the document and stays.
-        names.drain(1..=names.len() - UPDATED_BY_MAX);
-    }
-    let flags = ItemFlags::SUMMARY.union(ItemFlags::NAMES);
-    items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: ItemValue::TextList(names) });
-    let mut times = match item::find_item(old, REVISIONS_ITEM).map(|item| &item.value) {
-        Some(ItemValue::TimeList(times)) => times.clone(),
-        Some(ItemValue::Time(time)) => vec![*time],
-        _ => Vec::new(),
-    };
-    times.push(at);
-    times.drain(..times.len().saturating_sub(REVISIONS_MAX));
-    items.push(Item::summary(REVISIONS_ITEM, ItemValue::TimeList(times)));
-    items
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,27 +252,5 @@ mod tests {
         check("$ConflictAction=1", true, true);
         check("$ConflictAction=2", false, false);
         check("$conflictaction=3", true, false);
-    }
-
-    #[test]
-    fn edit_history_is_bounded_and_cannot_be_forged() {
-        let names = ["Ann/Acme", "Ann/Acme", "Bob/Acme", "Ann/Acme"].map(Name::new);
-        let forged = items("$UpdatedBy=Eve a=1");
-        let mut kept = Vec::new();
-        for (number, name) in (0..).zip(&names) {
-            kept = with_edit_history(&kept, &forged, Some(name), Timestamp(number));
-        }
-        let editors = item::find_item(&kept, UPDATED_BY_ITEM).expect("the item exists").value.texts().to_vec();
-        assert_eq!(editors, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
-        for number in 0..200 {
-            let name = Name::new(&format!("P{number}/Acme"));
-            kept = with_edit_history(&kept, &[], Some(&name), Timestamp(number));
-        }
-        let editors = item::find_item(&kept, UPDATED_BY_ITEM).expect("the item exists").value.texts().to_vec();
-        assert_eq!((editors.len(), editors[0].as_str(), editors[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
-        let Some(ItemValue::TimeList(times)) = item::find_item(&kept, REVISIONS_ITEM).map(|item| &item.value) else {
-            panic!()
-        };
-        assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));
     }
 }

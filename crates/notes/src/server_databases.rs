@@ -12,7 +12,7 @@ use store::engine::next_key;
 use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::access::{Access, level};
-use crate::acl::{ACL_NOTE_ID, Acl, Identity, acl_item};
+use crate::acl::{ACL_NOTE_ID, ACL_UNID, Acl, Identity, acl_item};
 use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase, ServerSettings};
 use crate::change_subscription::ChangeSubscriber;
 use crate::counters::Counters;
@@ -20,6 +20,7 @@ use crate::database::{Database, DatabaseServices, LostRecords};
 use crate::database_delete;
 use crate::error::{Error, Result, damaged};
 use crate::folder_cache::CacheBudget;
+use crate::instance::InstanceId;
 use crate::keys;
 use crate::note::{NewNote, NoteClass};
 use crate::ods::OdsVersion;
@@ -53,9 +54,15 @@ impl Databases {
         random: Arc<dyn Random>,
         settings: ServerSettings,
     ) -> Arc<Self> {
-        let folder_cache_budget = CacheBudget::default();
-        let services =
-            DatabaseServices { store, clock, random, settings, folder_cache_budget, followers: Arc::default() };
+        let services = DatabaseServices {
+            instance: InstanceId::generate(random.as_ref()),
+            store,
+            clock,
+            random,
+            settings,
+            folder_cache_budget: CacheBudget::default(),
+            followers: Arc::default(),
+        };
         Arc::new(Self { services, open: Mutex::default(), fixup: Mutex::default(), replicas: Mutex::default() })
     }
 
@@ -350,7 +357,7 @@ impl Databases {
         let access: Access<level::Depositor> = Access::new(Arc::clone(database), Arc::new(itself))?;
         let accesses = [&access];
         let mut transaction = Transaction::begin_with(self.store(), &accesses, batch)?;
-        let note = NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]);
+        let note = NewNote { unid: Some(ACL_UNID), ..NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]) };
         let created = transaction.writer(0).note_create(note)?;
         assert_eq!(created, ACL_NOTE_ID, "the ACL is the first note of a database");
         let ticket = transaction.commit()?;

@@ -15,6 +15,7 @@
 //!
 //! Design notes, the access control list and profile documents are always deleted permanently.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
+use crate::change_times::ChangeTimes;
 use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
@@ -210,15 +212,13 @@ impl Writer<'_, '_> {
             }
         }
         self.batch.delete(Table::Meta, &key);
-        let now = self.part.now;
+        self.advance(note, &BTreeSet::new())?;
         let counters = &mut self.part.counters;
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
         let header =
             &mut self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
         header.flags = header.flags.difference(NoteFlags::STUB.union(NoteFlags::SOFT_DELETED));
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = now;
         header.folders = places;
         if let Some(parent) = header.parent {
             self.batch.put(Table::Children, &keys::child(number, parent, note), &[]);
@@ -256,16 +256,15 @@ impl Writer<'_, '_> {
         Ok(is_seen.then_some(summary))
     }
 
-    fn delete_softly(&mut self, note: NoteId) -> Result<()> {
+    pub(crate) fn delete_softly(&mut self, note: NoteId) -> Result<()> {
         let at = self.part.now;
         let by = self.part.grant.display_name().to_owned();
         let number = self.part.database.number;
+        self.advance(note, &BTreeSet::new())?;
         let header = &mut self.pending_header(note)?.after;
         let folders = header.folders.drain(..).map(|place| place.folder).collect();
         let parent = header.parent;
         header.flags = header.flags.union(NoteFlags::STUB).union(NoteFlags::SOFT_DELETED);
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = at;
         let record = DeletionRecord { at, by, folders }.encode();
         self.batch.put(Table::Meta, &keys::deletion(number, note), &record);
         if let Some(parent) = parent {
@@ -279,14 +278,12 @@ impl Writer<'_, '_> {
         let flags = self.pending_header(note)?.after.flags;
         self.delete_records(note, flags, summary);
         let number = self.part.database.number;
-        let now = self.part.now;
+        self.advance(note, &BTreeSet::new())?;
         let header = &mut self.pending_header(note)?.after;
         let size = header.size;
         let parent = header.parent;
         let class = header.class;
         clear_contents(header);
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = now;
         header.folders.clear();
         if let Some(parent) = parent {
             self.batch.delete(Table::Children, &keys::child(number, parent, note));
@@ -338,6 +335,7 @@ fn clear_contents(header: &mut NoteHeader) {
     header.crlf_growth = 0;
     header.marks = Marks::NONE;
     header.keywords.clear();
+    header.change_times = ChangeTimes::default();
 }
 
 /// Deletes permanently the documents whose time is over, or all soft-deleted ones if the database no longer keeps

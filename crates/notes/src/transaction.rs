@@ -8,8 +8,8 @@
 //! that is dropped, or whose commit fails, changes nothing. A change that fails before it has written anything leaves
 //! the other changes intact. A change that fails later makes the transaction impossible to commit.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::sync::MutexGuard;
@@ -32,8 +32,10 @@ use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{Membership, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::purge;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
+use crate::revision_record::RevisionRecord;
 use crate::writer::Writer;
 
 /// A set of uncommitted changes.
@@ -148,6 +150,10 @@ pub(crate) struct DatabaseChanges<'t> {
     pub(crate) written: HashMap<NoteId, Summary>,
     /// The note that was read last, as stored. Saving a note reads it several times.
     last_read: Option<StoredNote>,
+    /// The notes that come from another replica: their revision, and the times of marks, keywords and folders.
+    pub(crate) received: HashSet<NoteId>,
+    /// The revisions of the notes that this transaction has saved. The store does not know them yet.
+    pub(crate) revisions: HashMap<NoteId, RevisionRecord>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// `true` if a change failed after some of its writes. These writes must not be stored.
@@ -173,7 +179,9 @@ pub(crate) struct PendingHeader {
 impl PendingHeader {
     /// Asserts the invariants of every written header: it can be decoded again, and it belongs to the same note as
     /// before.
-    fn check(&self) {
+    ///
+    /// A note that was received from another replica can have fewer saves than the deletion that it replaces.
+    fn check(&self, is_received: bool) {
         let Self { before, after } = self;
         assert!(after.folders.len() <= FOLDERS_PER_NOTE_MAX, "a header with more folders could not be read");
         assert!(after.keywords.len() <= KEYWORDS_PER_NOTE_MAX, "a header with more keywords could not be read");
@@ -186,7 +194,7 @@ impl PendingHeader {
         assert!(after.sequence > 0, "sequence numbers start at 1");
         if let Some(before) = before {
             assert!(before.unid == after.unid && before.class == after.class, "a note keeps its UNID and class");
-            assert!(before.sequence <= after.sequence, "sequence numbers never decrease");
+            assert!(is_received || before.sequence <= after.sequence, "saves never decrease the sequence number");
             assert!(before.modseq < after.modseq, "each change has a higher modseq than the previous one");
         }
     }
@@ -216,6 +224,8 @@ impl<'t> DatabaseChanges<'t> {
             rewrites: false,
             written: HashMap::new(),
             last_read: None,
+            received: HashSet::new(),
+            revisions: HashMap::new(),
             unread: HashMap::new(),
             is_uncommittable: false,
         }
@@ -318,6 +328,10 @@ impl<'t> DatabaseChanges<'t> {
             let Some(mut pending) = self.pending.remove(&note) else { continue };
             pending.after.modseq = self.modseq;
             pending.after.modified = self.now;
+            let is_own_change = !pending.after.is_stub() && !self.received.contains(&note);
+            if let Some(before) = pending.before.as_ref().filter(|_| is_own_change) {
+                pending.after.record_change_times(before, self.now, purge::interval(&self.database.record()));
+            }
             self.flush_note(batch, &pending)?;
             let replaced = self.replaced.remove(&note);
             let before = if pending.before.is_none() { Some(PreviousState::New) } else { replaced };
@@ -336,6 +350,11 @@ impl<'t> DatabaseChanges<'t> {
         assert!(self.counters.next_note >= self.guard.next_note, "note ids are never reused");
         assert!(self.counters.uid_validity >= self.guard.uid_validity, "UIDVALIDITY values are never reused");
         assert!(self.counters.purged_modseq == self.guard.purged_modseq, "only a purge changes purged_modseq");
+        if !self.database.is_instance_stored() {
+            let mut instances = records::load_instances(self.database.store.as_ref(), self.database.number)?;
+            instances.begin(self.database.instance, self.modseq);
+            batch.put(Table::Meta, &keys::instances(self.database.number), &instances.encode());
+        }
         self.counters.modseq = self.modseq;
         batch.put(Table::Meta, &keys::counters(self.database.number), &self.counters.encode());
         Ok(())
@@ -358,7 +377,7 @@ impl<'t> DatabaseChanges<'t> {
         let after = &pending.after;
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
         assert!(after.note < self.counters.next_note, "the note id was allocated before");
-        pending.check();
+        pending.check(self.received.contains(&after.note));
         batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
         if let Some(before) = &pending.before {
             change_log::delete_last(batch, number, before);
@@ -399,6 +418,7 @@ impl<'t> DatabaseChanges<'t> {
         assert!(self.counters.modseq > self.guard.modseq, "the published modseq is higher than the previous one");
         assert!(self.pending.is_empty(), "all pending changes are in the batch");
         *self.guard = self.counters;
+        self.database.set_instance_stored(true);
         if let Some(keywords) = self.keywords.take() {
             self.database.set_keywords(keywords);
         }

@@ -3,18 +3,21 @@
 //! Every method checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the
 //! note concerned. A note that the caller may not read is treated as absent.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use base::codec::Encoder;
 use base::limits::{ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, Unpaced, ViewId};
+use revision::{RevisionId, is_conflict_document_unid};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
-use crate::acl::{ACL_NOTE_ID, Acl, AclFlags, AclLevel, acl_item};
+use crate::acl::{ACL_NOTE_ID, ACL_UNID, Acl, AclFlags, AclLevel, acl_item};
 use crate::acl_history::{self, AclHistoryEntry};
+use crate::change_times::ChangeTimes;
 use crate::database::Database;
+use crate::edit_history::with_edit_history;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderEntry, FolderState};
 use crate::folder_reader::FolderReader;
@@ -28,7 +31,7 @@ use crate::note::{
 use crate::profile::is_profile_unid;
 use crate::public;
 use crate::records;
-use crate::save;
+use crate::revision_record::{RevisionRecord, changed_names};
 use crate::transaction::{DatabaseChanges, PendingHeader};
 use crate::view::index_record::INDEX_BIT;
 
@@ -126,7 +129,7 @@ impl Writer<'_, '_> {
 
     fn write_new_note(&mut self, mut new: NewNote) -> Result<NoteId> {
         if new.tracks_editors {
-            new.items = save::with_edit_history(&[], &new.items, self.part.grant.name(), self.part.now);
+            new.items = with_edit_history(&[], &new.items, self.part.grant.name(), self.part.now);
         }
         item::check_items(&new.items)?;
         let note = self.part.counters.next_note;
@@ -138,22 +141,17 @@ impl Writer<'_, '_> {
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
         // A generated UNID is new: it has 128 random bits.
-        let replaced = new.unid.map(|unid| self.sequence_of_stub(unid)).transpose()?.flatten();
-        if is_profile_unid(unid) && new.class != NoteClass::PROFILE {
-            return Err(Error::invalid(
-                format!("UNID {unid}"),
-                "UNIDs with this prefix are reserved for profile documents",
-            ));
-        }
-        let sequence = replaced.map_or(1, |old| old.saturating_add(1));
+        let replaced = new.unid.map(|unid| self.stub_of(unid)).transpose()?.flatten();
+        check_unid_of_class(unid, new.class)?;
         let now = self.part.now;
         let mut header = NoteHeader {
             note,
             unid,
             class: new.class,
             flags: flags_of(&new.items),
-            sequence,
+            sequence: 1,
             sequence_time: now,
+            revision_id: RevisionId::first(now, unid),
             created: now,
             modified: now,
             modseq: self.part.modseq,
@@ -164,7 +162,15 @@ impl Writer<'_, '_> {
             marks: new.marks,
             keywords: self.keywords_define(&new.keywords)?,
             folders: Vec::new(),
+            change_times: ChangeTimes::default(),
         };
+        if new.unid.is_some() {
+            // Another server may create a note with this UNID at the same time.
+            header.revision_id = RevisionId::new(now, self.revision_tail());
+        }
+        if let Some(stub) = replaced {
+            self.continue_revisions(&stub, &mut header)?;
+        }
         let stored = self.put_items(note, NewContents::new(&new.items, &new.blobs))?;
         header.size = new.size.unwrap_or(stored);
         for folder in &new.folders {
@@ -186,6 +192,15 @@ impl Writer<'_, '_> {
         counters.bytes += header.size;
         self.part.add(header);
         Ok(note)
+    }
+
+    /// Returns the note with a UNID, as the last transaction left it, or `None` if it is absent or hidden.
+    pub fn find(&mut self, unid: Unid) -> Result<Option<NoteId>> {
+        self.require_level(AclLevel::Reader)?;
+        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let is_visible = self.is_visible(note)?;
+        self.drop_unchanged(note);
+        Ok(is_visible.then_some(note))
     }
 
     /// Reads a note as the last transaction left it. Other notes of this transaction may then refer to its blobs.
@@ -243,15 +258,15 @@ impl Writer<'_, '_> {
             return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
         }
         self.gate.permit(&summary.blobs);
+        let before = self.pending_header(note)?.after.clone();
+        let changed = changed_names((self.store, self.part.database), &before, summary, contents)?;
         let stored = self.run_atomically(|writer| {
             writer.remove_contents(note, summary, contents);
             writer.put_items(note, contents)
         })?;
         self.part.rewrites = true;
-        let now = self.part.now;
+        self.advance(note, &changed)?;
         let header = &mut self.pending_header(note)?.after;
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = now;
         let others = header.flags.0 & !NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).0;
         header.flags = NoteFlags(others).union(flags_of(items));
         header.size = stored;
@@ -511,14 +526,55 @@ impl Writer<'_, '_> {
         Err(Error::Limit { what: "response levels", max: RESPONSE_DEPTH_MAX })
     }
 
-    /// Returns the sequence number of the stub with a UNID. A note that reuses the UNID continues its sequence numbers.
-    fn sequence_of_stub(&self, unid: Unid) -> Result<Option<u32>> {
-        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
-        let Some(header) = records::load_header(self.store, self.part.database, note)? else { return Ok(None) };
-        if header.is_stub() { Ok(Some(header.sequence)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
+    /// Makes the next revision of a note, in which the items with these names, in lower case, are different.
+    pub(crate) fn advance(&mut self, note: NoteId, changed: &BTreeSet<String>) -> Result<()> {
+        let tail = self.revision_tail();
+        let now = self.part.now;
+        let before = self.part.pending_header_or_stub(note)?.map(|pending| pending.after.clone());
+        let before = before.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let record = match self.part.revisions.remove(&note) {
+            Some(record) => record,
+            None => RevisionRecord::load(self.store, self.part.database, &before)?,
+        };
+        let mut after = before.clone();
+        after.advance(now, tail);
+        let record = record.after_save(before.revision(), after.revision(), changed);
+        record.write(self.part.database, &after, self.batch);
+        self.part.revisions.insert(note, record);
+        if let Some(pending) = self.part.pending_header_or_stub(note)? {
+            pending.after = after;
+        }
+        Ok(())
     }
 
-    fn record_design_change(&mut self, note: NoteId, class: NoteClass) {
+    /// Lets a new note descend from the stub whose UNID it has.
+    fn continue_revisions(&mut self, stub: &NoteHeader, header: &mut NoteHeader) -> Result<()> {
+        let record = RevisionRecord::load(self.store, self.part.database, stub)?;
+        let tail = header.revision_id.tail();
+        header.sequence = stub.sequence;
+        header.sequence_time = stub.sequence_time;
+        header.advance(self.part.now, tail);
+        let record = record.after_save(stub.revision(), header.revision(), &BTreeSet::new());
+        record.write(self.part.database, header, self.batch);
+        self.part.revisions.insert(header.note, record);
+        Ok(())
+    }
+
+    /// Returns bytes that distinguish a revision from others at the same time.
+    fn revision_tail(&self) -> [u8; 8] {
+        let mut tail = [0; 8];
+        self.part.database.random.fill(&mut tail);
+        tail
+    }
+
+    /// Returns the stub with a UNID. A note that reuses the UNID descends from it.
+    fn stub_of(&self, unid: Unid) -> Result<Option<NoteHeader>> {
+        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let Some(header) = records::load_header(self.store, self.part.database, note)? else { return Ok(None) };
+        if header.is_stub() { Ok(Some(header)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
+    }
+
+    pub(crate) fn record_design_change(&mut self, note: NoteId, class: NoteClass) {
         if class.is_design() {
             self.batch.put(Table::Meta, &keys::design(self.number(), note), &class.0.to_be_bytes());
             self.part.counters.design_modseq = self.part.modseq;
@@ -541,7 +597,7 @@ impl Writer<'_, '_> {
     }
 
     /// Allocates a UID in a folder of which the caller may know.
-    fn allocate_uid(&mut self, folder: ViewId) -> Result<Membership> {
+    pub(crate) fn allocate_uid(&mut self, folder: ViewId) -> Result<Membership> {
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
         if uid.0 == u32::MAX {
@@ -551,7 +607,7 @@ impl Writer<'_, '_> {
         Ok(Membership { folder, uid })
     }
 
-    fn keywords_define(&mut self, names: &[String]) -> Result<Vec<Keyword>> {
+    pub(crate) fn keywords_define(&mut self, names: &[String]) -> Result<Vec<Keyword>> {
         if names.len() > KEYWORDS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "keywords of a note", max: KEYWORDS_PER_NOTE_MAX });
         }
@@ -579,7 +635,7 @@ impl Writer<'_, '_> {
 
     /// Writes summary and body, and returns their size in bytes. The limits of the items were checked before
     /// ([`item::check_items`]).
-    fn put_items(&mut self, note: NoteId, contents: NewContents<'_>) -> Result<u64> {
+    pub(crate) fn put_items(&mut self, note: NoteId, contents: NewContents<'_>) -> Result<u64> {
         let NewContents { items, blobs, kept } = contents;
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
@@ -588,7 +644,7 @@ impl Writer<'_, '_> {
         let mut summary = Summary { body: kept.to_vec(), ..Summary::default() };
         let mut total = kept.iter().map(|body| body.length).sum::<u64>();
         let used: HashSet<u16> = kept.iter().map(|body| body.ordinal).collect();
-        let mut ordinals = (0..=u16::MAX).filter(|ordinal| !used.contains(ordinal));
+        let mut ordinals = (0..keys::REVISIONS_ORDINAL).filter(|ordinal| !used.contains(ordinal));
         for item in items {
             if item.is_summary() {
                 summary.items.push(item.clone());
@@ -677,6 +733,20 @@ impl Writer<'_, '_> {
     }
 }
 
+/// Checks that a UNID is not reserved for other notes.
+fn check_unid_of_class(unid: Unid, class: NoteClass) -> Result<()> {
+    let reason = if is_profile_unid(unid) && class != NoteClass::PROFILE {
+        "UNIDs with this prefix are reserved for profile documents"
+    } else if is_conflict_document_unid(unid) {
+        "UNIDs with this prefix are reserved for the conflict documents of replicas"
+    } else if unid == ACL_UNID && class != NoteClass::ACL {
+        "it is reserved for the access control list"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("UNID {unid}"), reason))
+}
+
 fn check_folder_limit(header: &NoteHeader) -> Result<()> {
     if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
         return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
@@ -690,7 +760,7 @@ pub(crate) fn access_items(items: &[Item]) -> impl Iterator<Item = &Item> {
 }
 
 /// Returns the flags of a note that follow from its items.
-fn flags_of(items: &[Item]) -> NoteFlags {
+pub(crate) fn flags_of(items: &[Item]) -> NoteFlags {
     let restricts = |item: &Item| {
         item.flags.contains(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
     };

@@ -24,7 +24,7 @@ use store::Ticket;
 use crate::error::{Error, Result};
 use crate::import_export::file_quirks::FileQuirks;
 use crate::limits::{IMPORT_GROUP_BYTES, IMPORT_GROUP_MESSAGES, IMPORT_SOURCES_MAX};
-use crate::mailbox::file::{PROFILE_NOTE, check_quota};
+use crate::mailbox::file::{check_quota, read_settings, settings_note};
 use crate::mailbox::{Flags, MailFile};
 use crate::message::PreparedMessage;
 use crate::mime;
@@ -381,7 +381,7 @@ fn source_name(source: &str) -> String {
 
 fn read_progress_record(file: &MailFile) -> Result<Vec<String>> {
     let snapshot = file.snapshot()?;
-    let summary = snapshot.reading.summary(PROFILE_NOTE)?;
+    let summary = snapshot.reading.summary(settings_note(&snapshot.reading)?)?;
     let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
 }
@@ -411,7 +411,7 @@ fn with_position(old: &[String], source: &str, position: Option<(ImportPosition,
 
 /// Changes the record, which is in the profile note.
 fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
-    let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
+    let profile = read_settings(writer)?;
     let old = profile.item(PROGRESS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
     let lines = change(&old);
     if lines == old {
@@ -420,7 +420,7 @@ fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -
     let mut items = profile.items;
     items.retain(|item| !item.is_named(PROGRESS_ITEM));
     items.push(Item::summary(PROGRESS_ITEM, ItemValue::TextList(lines)));
-    writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
+    writer.note_update(profile.header.note, profile.header.sequence, &items, &[])?;
     Ok(())
 }
 

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
+use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, Unid, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, FolderDesign, FullTextSchedule, Identity, Item,
-    ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, DatabaseSnapshot, Databases, FolderDesign, FullTextSchedule,
+    Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Note, NoteClass, Writer, level,
 };
 use store::Ticket;
 
@@ -26,8 +26,23 @@ use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::PreparedMessage;
 
-/// The note with the user's settings: the first one after the ACL.
-pub(crate) const PROFILE_NOTE: NoteId = NoteId(2);
+/// The UNID of the note with the user's settings, the same in all mail files, so that replicas find it.
+pub(crate) const SETTINGS_UNID: Unid = Unid(*b"\0mail\0settings\0\0");
+
+/// The note with the user's settings in a mail file that was created before they had a UNID of their own: the first one
+/// after the ACL.
+const OLD_SETTINGS_NOTE: NoteId = NoteId(2);
+
+/// Returns the note with the user's settings.
+pub(crate) fn settings_note(snapshot: &DatabaseSnapshot<'_>) -> Result<NoteId> {
+    Ok(snapshot.find(SETTINGS_UNID)?.unwrap_or(OLD_SETTINGS_NOTE))
+}
+
+/// Returns the note with the user's settings within a transaction.
+pub(crate) fn read_settings(writer: &mut Writer<'_, '_>) -> Result<Note> {
+    let note = writer.find(SETTINGS_UNID)?.unwrap_or(OLD_SETTINGS_NOTE);
+    writer.note(note)?.ok_or(Error::Damaged("settings of the mail file"))
+}
 
 /// The item of the profile note that lists the user's subscribed names.
 pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
@@ -160,8 +175,8 @@ impl MailStore {
         }
         let names = DEFAULT_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names));
-        let profile = writer.note_create(NewNote::of_class(NoteClass::ICON, vec![subscriptions]))?;
-        assert_eq!(profile, PROFILE_NOTE, "the profile is the second note of a mail file");
+        let settings = NewNote::of_class(NoteClass::ICON, vec![subscriptions]);
+        writer.note_create(NewNote { unid: Some(SETTINGS_UNID), ..settings })?;
         for (name, special) in DEFAULT_FOLDERS {
             let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
             writer.folder_create(name, &attributes)?;
@@ -181,7 +196,7 @@ pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> 
         return Ok(());
     }
     let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
-    for (number, (name, special)) in (PROFILE_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
+    for (number, (name, special)) in (OLD_SETTINGS_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
         let view = ViewId(number);
         change_folders_if_needed(databases, &itself, |writer, folders| {
             if folders.iter().any(|folder| folder.title == name) {
@@ -691,7 +706,7 @@ impl MailFile {
         self.require_editor()?;
         let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let ((), ticket) = self.write_as(&itself, |writer| {
-            let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
+            let profile = read_settings(writer)?;
             let mut names = profile.item(SUBSCRIPTIONS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
             if !change(&mut names)? {
                 return Ok(());
@@ -699,7 +714,7 @@ impl MailFile {
             let mut items = profile.items;
             items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
             items.push(Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names)));
-            writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
+            writer.note_update(profile.header.note, profile.header.sequence, &items, &[])?;
             Ok(())
         })?;
         Ok(ticket)

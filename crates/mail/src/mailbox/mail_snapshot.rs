@@ -15,7 +15,7 @@ use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
-use crate::mailbox::file::PROFILE_NOTE;
+use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::HeadCache;
 
@@ -185,7 +185,7 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
     pub fn subscriptions(&self) -> Result<HashSet<String>> {
-        let summary = self.reading.summary(PROFILE_NOTE)?;
+        let summary = self.reading.summary(settings_note(&self.reading)?)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find_item(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
             .map_or_else(HashSet::new, |item| item.value.texts().iter().cloned().collect()))

@@ -113,6 +113,29 @@ fn readable_keywords(reader: &dyn TableReader, number: DbNumber) -> Result<Keywo
 }
 
 impl Survey<'_> {
+    /// Returns the greatest note id for which there is any evidence, where the counter is lost. A lookup in a damaged
+    /// block fails for some notes that never existed, so the substitute for the counter would add lost notes.
+    pub(super) fn greatest_known_note(&self) -> Result<NoteId> {
+        let mut greatest = NoteId(self.stored.next_note.0.saturating_sub(NOTE_IDS_SKIPPED + 1));
+        let range = KeyRange::prefix(&self.number.to_key());
+        for table in [Table::Unid, Table::ByModseq] {
+            let mut walk = || -> Result<()> {
+                let mut cursor = self.reader.scan(table, &range, Direction::Forward)?;
+                while let Some((key, value)) = cursor.next()? {
+                    let note = match table {
+                        Table::Unid => value.try_into().ok().map(NoteId::from_key),
+                        _ => keys::split_bymod(key).map(|(_, note, _)| note),
+                    };
+                    greatest = note.map_or(greatest, |note| note.max(greatest));
+                }
+                Ok(())
+            };
+            // What follows damage in one table is in the other one.
+            let _ = salvage::split_damage(walk())?;
+        }
+        Ok(greatest)
+    }
+
     /// Checks the access control list. If it cannot be read, its note counts as damaged, except that its header is
     /// kept.
     pub(super) fn check_access_control(&mut self) -> Result<()> {

@@ -6,11 +6,13 @@
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use collection::{CollectionBuilder, CollectionId, CollectionReader, EntryWeigher, NodeSizes};
+use revision::RevisionId;
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
-use crate::acl::{ACL_NOTE_ID, acl_item};
+use crate::acl::{ACL_NOTE_ID, ACL_UNID, acl_item};
 use crate::change_log::{self, ChangeEntry, NoteChange};
+use crate::change_times::ChangeTimes;
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
@@ -35,6 +37,11 @@ impl Survey<'_> {
         let mut batch = Batch::new();
         let modseq = self.correct_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
+        // Peers compare everything, because the order of changes may lack some.
+        batch.delete(Table::Meta, &keys::instances(self.number));
+        for note in &self.without_revisions {
+            batch.delete(Table::Body, &keys::revisions(self.number, *note));
+        }
         self.recreate_notes(modseq, &mut batch);
         let mut counters = self.correct_counters(self.stored);
         counters.modseq = modseq;
@@ -218,11 +225,12 @@ impl Survey<'_> {
         let left = self.headers.get(&note).filter(|header| header.class == kind.0 && !header.is_stub());
         let new = || NoteHeader {
             note,
-            unid: Unid::generate(self.database.random.as_ref()),
+            unid: if kind.0 == NoteClass::ACL { ACL_UNID } else { Unid::generate(self.database.random.as_ref()) },
             class: kind.0,
             flags: NoteFlags::default(),
             sequence: 0,
             sequence_time: now,
+            revision_id: RevisionId::new(now, [0; 8]),
             created: now,
             modified: now,
             modseq: kind.1,
@@ -233,10 +241,12 @@ impl Survey<'_> {
             marks: Marks::NONE,
             keywords: Vec::new(),
             folders: Vec::new(),
+            change_times: ChangeTimes::default(),
         };
         let mut header = left.cloned().unwrap_or_else(new);
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = now;
+        // The revisions of the note before may be lost, too.
+        batch.delete(Table::Body, &keys::revisions(self.number, note));
+        header.advance(now, self.database.random.next_u64().to_be_bytes());
         header.modified = now;
         header.modseq = kind.1;
         header.size = record.len() as u64;

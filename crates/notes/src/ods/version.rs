@@ -8,7 +8,7 @@ impl OdsVersion {
     /// The oldest version that this program reads: that of databases created before version numbers existed.
     pub const OLDEST: Self = Self(1);
     /// The version that this program writes.
-    pub const CURRENT: Self = Self(2);
+    pub const CURRENT: Self = Self(3);
 }
 
 impl std::fmt::Display for OdsVersion {

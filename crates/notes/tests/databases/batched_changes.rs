@@ -184,9 +184,13 @@ proptest! {
         each.run(&steps, 1);
         together.run(&steps, steps_per_transaction);
         prop_assert_eq!(each.note_states(), together.note_states());
-        for table in [Table::Summary, Table::Body, Table::Unread] {
+        for table in [Table::Summary, Table::Unread] {
             prop_assert_eq!(each.keys(table), together.keys(table));
         }
+        // The revisions of a note that was created in the same transaction name all its items as changed.
+        let is_item = |key: &&Vec<u8>| key.get(8..10) != Some(&[0xFF, 0xFF]);
+        let bodies = |scenario: &Scenario| scenario.keys(Table::Body).iter().filter(is_item).cloned().collect::<Vec<_>>();
+        prop_assert_eq!(bodies(&each), bodies(&together));
         // A reference to a blob that a batch has added stays, even if the note drops the blob in the same batch. That
         // costs space, never content.
         prop_assert!(each.keys(Table::BlobRef).is_subset(&together.keys(Table::BlobRef)));

@@ -30,6 +30,12 @@ impl TestServer {
         Self::with(ServerSettings::default())
     }
 
+    /// Creates a server whose randomness differs from that of other servers.
+    pub fn numbered(number: u64) -> Self {
+        let memory = Arc::new(MemoryEngine::new(11));
+        Self::over(memory, Arc::new(SimClock::new()), ServerSettings::default(), number << 32)
+    }
+
     pub fn with(settings: ServerSettings) -> Self {
         Self::over(Arc::new(MemoryEngine::new(11)), Arc::new(SimClock::new()), settings, 0)
     }

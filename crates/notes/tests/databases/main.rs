@@ -21,6 +21,8 @@ mod private_design;
 mod profiles;
 mod public;
 mod records;
+mod replicas;
+mod revisions;
 mod save;
 mod server_databases;
 mod soft_deletion;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
+use notes::instance::{InstanceId, Position};
+use notes::replica::ReplicaNote;
 use notes::view::build::BuildOptions;
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::open::UpdateMethod;
@@ -23,9 +25,10 @@ use notes::{
     FolderReader, Identity, Item, ItemValue, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot,
     SaveOptions, Writer, level,
 };
+use revision::DeletionRule;
 use store::BlobId;
 
-use crate::fixture::{TestServer, assert_sound, identity, reader};
+use crate::fixture::{TestServer, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -366,6 +369,14 @@ use Requirement::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, 
 
 const READING: &[Row] = &[
     ("DatabaseSnapshot::header", Note(Reader), |c| c.read(|r| Ok(r.header(c.note)?.is_some()))),
+    ("DatabaseSnapshot::revisions", Note(Reader), |c| c.read(|r| Ok(r.revisions(c.note)?.is_some()))),
+    ("DatabaseSnapshot::replica_note", Note(Reader), |c| c.read(|r| Ok(r.replica_note(c.note)?.is_some()))),
+    ("DatabaseSnapshot::listed_note", Note(Reader), |c| c.read(|r| Ok(r.listed_note(c.note)?.is_some()))),
+    ("DatabaseSnapshot::knows_revision", Note(Reader), |c| {
+        let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
+        let header = access.read().and_then(|reading| reading.header(c.note)).expect("sound").expect("it exists");
+        c.read(|r| r.knows_revision(UNID, header.revision()))
+    }),
     ("DatabaseSnapshot::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
@@ -517,6 +528,19 @@ const WRITING: &[Row] = &[
         })
     }),
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
+    ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
+    ("Writer::state_receive", Server, |c| c.write(|w| w.state_receive(UNID, &[]).map(|_| true))),
+    ("Writer::replication_position_set", Server, |c| {
+        let position = Position { instance: InstanceId(1), modseq: Modseq(1) };
+        c.write(|w| w.replication_position_set("CN=other/O=Acme", position).map(|()| true))
+    }),
+    ("Writer::note_receive", Server, |c| {
+        let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.replica_note(c.note).expect("a sound store").expect("the note exists");
+        let other = ReplicaNote { unid: Unid([0x77; 16]), ..note };
+        c.write(|w| w.note_receive(&other, DeletionRule::EditsCount).map(|_| true))
+    }),
     ("Writer::note_create", Create, |c| c.write(|w| w.note_create(NewNote::document(Vec::new())).map(|_| true))),
     ("Writer::note_create of a public note", CreatePublic, |c| {
         c.write(|w| w.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")])).map(|_| true))
@@ -732,7 +756,7 @@ const EXEMPT_METHODS: &[&str] = &[
     "Access::database Access::identity Access::grant Access::downgrade",
     // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
     // for quotas.
-    "DatabaseSnapshot::modseq DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
+    "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::continuation DatabaseSnapshot::replication_position DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
     // Used by the server itself, without an identity.
     "Databases::open Databases::open_with Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
     "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",

@@ -218,7 +218,7 @@ fn newer_database_is_refused_unchanged() {
     let before = contents(&world);
     let world = world.restarted();
     let expected =
-        "database docs.nsf has structure 3, this program knows structures up to 2; use a newer version of doublet";
+        "database docs.nsf has structure 4, this program knows structures up to 3; use a newer version of doublet";
     let check = |outcome: notes::Result<()>| {
         let error = outcome.expect_err("it is newer");
         assert!(matches!(error, notes::Error::NewerOds { .. }) && !error.is_damage());

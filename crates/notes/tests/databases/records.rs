@@ -3,6 +3,7 @@
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, Modseq, Name, NoteId, ReplicaId, Timestamp, Uid, Unid, ViewId};
+use notes::change_times::{ChangeTimes, StateKey};
 use notes::counters::Counters;
 use notes::item::{decode_item_refs, decode_items, encode_items, summary_len};
 use notes::limits::{
@@ -14,6 +15,7 @@ use notes::{
     ItemValue, Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion, Summary,
 };
 use proptest::prelude::*;
+use revision::RevisionId;
 use store::BlobId;
 
 /// Asserts that a record reads back unchanged, and that no truncated record is accepted.
@@ -67,14 +69,26 @@ fn header() -> impl Strategy<Value = NoteHeader> {
     let membership =
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
     let memberships = prop::collection::vec(membership, 0..FOLDERS_PER_NOTE_MAX);
-    // The stored form uses the bit 0x10.
-    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x0010));
+    // The stored form uses the bits 0x10, 0x40, 0x80 and 0x100.
+    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x01D0));
     let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
     let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
     let names = (any::<[u8; 16]>(), prop::option::of(any::<[u8; 16]>()));
-    (names, numbers, times, sizes, keywords(), memberships).prop_map(
-        |(names, numbers, times, sizes, keywords, folders)| {
+    let revision = (0..3u8, any::<[u8; 16]>());
+    let key = prop_oneof![
+        (0..8u8).prop_map(StateKey::Mark),
+        any::<u16>().prop_map(|number| StateKey::Keyword(Keyword(number))),
+        any::<u32>().prop_map(|number| StateKey::Folder(ViewId(number))),
+    ];
+    let change_times = prop::collection::vec((key, any::<i64>().prop_map(Timestamp)), 0..5);
+    (names, numbers, times, sizes, keywords(), memberships, (revision, change_times)).prop_map(
+        |(names, numbers, times, sizes, keywords, folders, ((form, id), change_times))| {
             let (class, flags, sequence, modseq, marks) = numbers;
+            let revision_id = match form {
+                0 => RevisionId::first(Timestamp(times[0]), Unid(names.0)),
+                1 => RevisionId::new(Timestamp(times[0]), RevisionId(id).tail()),
+                _ => RevisionId(id),
+            };
             NoteHeader {
                 note: NoteId(7),
                 unid: Unid(names.0),
@@ -82,6 +96,7 @@ fn header() -> impl Strategy<Value = NoteHeader> {
                 flags,
                 sequence,
                 sequence_time: Timestamp(times[0]),
+                revision_id,
                 created: Timestamp(times[1]),
                 modified: Timestamp(times[2]),
                 modseq: Modseq(modseq),
@@ -92,6 +107,7 @@ fn header() -> impl Strategy<Value = NoteHeader> {
                 marks: Marks(marks),
                 keywords,
                 folders,
+                change_times: ChangeTimes::from_list(change_times),
             }
         },
     )
@@ -319,6 +335,7 @@ fn any_header() -> NoteHeader {
         flags: NoteFlags::default(),
         sequence: 1,
         sequence_time: Timestamp(1),
+        revision_id: RevisionId::first(Timestamp(1), Unid([1; 16])),
         created: Timestamp(2),
         modified: Timestamp(3),
         modseq: Modseq(4),
@@ -329,5 +346,6 @@ fn any_header() -> NoteHeader {
         marks: Marks::NONE,
         keywords: Vec::new(),
         folders: Vec::new(),
+        change_times: ChangeTimes::default(),
     }
 }

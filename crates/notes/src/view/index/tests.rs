@@ -3,6 +3,7 @@
 
 use base::Timestamp;
 use base::sim::SimClock;
+use revision::RevisionId;
 
 use super::*;
 use crate::item::{Item, ItemValue};
@@ -16,6 +17,7 @@ fn header(number: u32) -> NoteHeader {
     NoteHeader {
         sequence: number,
         sequence_time: Timestamp::from_seconds(1_600_000_000),
+        revision_id: RevisionId::new(Timestamp::from_seconds(1_600_000_000), [1; 8]),
         created: Timestamp::from_seconds(1_500_000_000),
         size: 1_000,
         ..NoteHeader::test_document(number)

@@ -1,0 +1,673 @@
+//! Notes as replicas exchange them, and how a replica takes them over.
+//!
+//! [`DatabaseSnapshot::replica_note`] returns everything of a note that other replicas need, without anything that
+//! means something only here: note ids, modseqs, numbers of folders and keywords. [`Writer::note_receive`] takes such a
+//! note over: `revision::receive` decides about the contents, and marks, keywords and folders are joined one by one.
+//! Views, indexes and clients follow as from any other change. `docs/replication.md` has the rules.
+//!
+//! Limits for people do not apply: quotas, response levels, rights. Only the server itself may receive notes.
+
+use std::collections::BTreeSet;
+
+use base::{NoteId, Timestamp, Uid, Unid, ViewId};
+use revision::{
+    Arrival, DeletionRule, EditRule, LoserFate, Merged, NamedItem, Register, Revision, Side, Version,
+    conflict_document_unid, receive,
+};
+use store::Table;
+use store::blob::BlobId;
+
+use crate::acl::{ACL_ITEM, ACL_UNID, Acl};
+use crate::change_times::{ChangeTimes, StateKey};
+use crate::database_snapshot::DatabaseSnapshot;
+use crate::edit_history::merged_edit_history;
+use crate::error::{Error, Result};
+use crate::folder::{self, FLAGS_ITEM, FolderState};
+use crate::folder_index_writer::FolderIndexWriter;
+use crate::folder_reader::FolderReader;
+use crate::instance::Position;
+use crate::item::{self, Item, ItemValue};
+use crate::keys;
+use crate::limits::{FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX, UNFILED_PER_TRANSACTION_MAX};
+use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::records;
+use crate::revision_record::RevisionRecord;
+use crate::save::CONFLICT_ACTION_ITEM;
+use crate::transaction::PendingHeader;
+use crate::view::note::ViewKind;
+use crate::writer::{self, Writer};
+
+impl NamedItem for Item {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A mark, keyword or folder, by a name that means the same in all replicas.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum StateName {
+    /// The mark with this bit number.
+    Mark(u8),
+    /// A keyword.
+    Keyword(String),
+    /// The folder with this UNID.
+    Folder(Unid),
+}
+
+/// A note as replicas exchange it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReplicaNote {
+    /// Universal identifier.
+    pub unid: Unid,
+    /// The class.
+    pub class: NoteClass,
+    /// `true` if the note is the losing version of a conflict.
+    pub is_conflict: bool,
+    /// The last save.
+    pub revision: Revision,
+    /// The time of the last save.
+    pub sequence_time: Timestamp,
+    /// The revisions from which the note descends.
+    pub record: RevisionRecord,
+    /// Time of creation.
+    pub created: Timestamp,
+    /// Time of receipt.
+    pub received: Timestamp,
+    /// Size in bytes for which the note counts, or `None` for the size of its items.
+    pub size: Option<u64>,
+    /// Number of bytes that the message gains when all its lines end in CRLF.
+    pub crlf_growth: u64,
+    /// The note to which this one is a response.
+    pub parent: Option<Unid>,
+    /// The items, or `None` for a deletion.
+    pub items: Option<Vec<Item>>,
+    /// The blobs to which the items refer.
+    pub blobs: Vec<BlobId>,
+    /// The UIDVALIDITY of a folder.
+    pub uid_validity: Option<u32>,
+    /// Marks, keywords and folders that are set, or that changed since the creation.
+    pub state: Vec<(StateName, Register)>,
+}
+
+impl ReplicaNote {
+    fn version(&self) -> Version<'_, Item> {
+        Version {
+            revision: self.revision,
+            time: self.sequence_time,
+            ancestors: &self.record.ancestors,
+            changes: &self.record.changes,
+            items: self.items.as_deref().unwrap_or_default(),
+            is_deletion: self.items.is_none(),
+        }
+    }
+}
+
+/// A note in a list of changes: what another replica needs to know whether it lacks anything of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ListedNote {
+    /// Universal identifier.
+    pub unid: Unid,
+    /// The class.
+    pub class: NoteClass,
+    /// The last save.
+    pub revision: Revision,
+    /// Size in bytes for which the note counts.
+    pub size: u64,
+    /// Marks, keywords and folders that are set, or that changed since the creation.
+    pub state: Vec<(StateName, Register)>,
+}
+
+/// What happened to a note that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveOutcome {
+    /// The contents were known. `state_changed` is `true` if marks, keywords or folders were not.
+    Known { state_changed: bool },
+    /// The note is new, or its contents were replaced.
+    Taken,
+    /// The contents were merged with those of this replica.
+    Merged,
+    /// There was a conflict, and this replica's version or the other one was kept besides the winner.
+    Conflict,
+    /// The transaction has made this note itself. It must be committed, and the note received again.
+    Later,
+}
+
+impl DatabaseSnapshot<'_> {
+    /// Returns a note as replicas exchange it, also a stub, or `None` if it is absent or hidden from the reader.
+    pub fn replica_note(&self, note: NoteId) -> Result<Option<ReplicaNote>> {
+        let Some(header) = self.header(note)? else { return Ok(None) };
+        let record = RevisionRecord::load(&self.snapshot, self.database(), &header)?;
+        let contents = if header.is_stub() { None } else { self.note(note)? };
+        let state = self.state_of(&header)?;
+        let uid_validity = match &contents {
+            Some(note) if is_folder(note.header.class, &note.items) => {
+                Some(FolderReader::open(&self.snapshot, self.database(), ViewId(header.note.0))?.state().uid_validity)
+            }
+            _ => None,
+        };
+        Ok(Some(ReplicaNote {
+            unid: header.unid,
+            class: header.class,
+            is_conflict: header.flags.contains(NoteFlags::CONFLICT) && !header.is_stub(),
+            revision: header.revision(),
+            sequence_time: header.sequence_time,
+            record,
+            created: header.created,
+            received: header.received,
+            size: (!header.is_stub()).then_some(header.size),
+            crlf_growth: if header.is_stub() { 0 } else { header.crlf_growth },
+            parent: header.parent,
+            blobs: contents.as_ref().map_or_else(Vec::new, |note| note.blobs.clone()),
+            items: contents.map(|note| note.items),
+            uid_validity,
+            state,
+        }))
+    }
+
+    /// Returns a note as lists of changes name it, also a stub, or `None` if it is absent or hidden from the reader.
+    pub fn listed_note(&self, note: NoteId) -> Result<Option<ListedNote>> {
+        let Some(header) = self.header(note)? else { return Ok(None) };
+        let state = self.state_of(&header)?;
+        let NoteHeader { unid, class, size, .. } = header;
+        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state }))
+    }
+
+    /// Returns `true` if this replica has a version of a note, or one that descends from it.
+    pub fn knows_revision(&self, unid: Unid, revision: Revision) -> Result<bool> {
+        let Some(note) = self.find(unid)? else { return Ok(false) };
+        let Some(header) = self.header(note)? else { return Ok(false) };
+        if header.revision() == revision {
+            return Ok(true);
+        }
+        Ok(RevisionRecord::load(&self.snapshot, self.database(), &header)?.ancestors.contains(revision))
+    }
+
+    fn state_of(&self, header: &NoteHeader) -> Result<Vec<(StateName, Register)>> {
+        if header.is_stub() {
+            return Ok(Vec::new());
+        }
+        let keywords = self.database().keywords();
+        let mut state = Vec::new();
+        for key in state_keys(header) {
+            let name = match key {
+                StateKey::Mark(bit) => Some(StateName::Mark(bit)),
+                StateKey::Keyword(keyword) => keywords.name(keyword).map(|name| StateName::Keyword(name.to_owned())),
+                StateKey::Folder(folder) => {
+                    let folder = records::load_header(&self.snapshot, self.database(), NoteId(folder.0))?;
+                    folder.map(|folder| StateName::Folder(folder.unid))
+                }
+            };
+            state.extend(name.map(|name| (name, header.register(key))));
+        }
+        state.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(state)
+    }
+}
+
+/// Returns the marks, keywords and folders that are set, or of which a time is known.
+fn state_keys(header: &NoteHeader) -> BTreeSet<StateKey> {
+    let marks = (0..8).filter(|bit| header.marks.0 & (1 << bit) != 0).map(StateKey::Mark);
+    let keywords = header.keywords.iter().map(|keyword| StateKey::Keyword(*keyword));
+    let folders = header.folders.iter().map(|place| StateKey::Folder(place.folder));
+    let changed = header.change_times.list().iter().map(|(key, _)| *key);
+    marks.chain(keywords).chain(folders).chain(changed).collect()
+}
+
+/// Returns `true` if the items are those of a folder.
+fn is_folder(class: NoteClass, items: &[Item]) -> bool {
+    let flags = || item::find_item(items, FLAGS_ITEM).and_then(|item| item.value.text());
+    class == NoteClass::VIEW && ViewKind::of_letters(flags().unwrap_or_default()).folder
+}
+
+/// Returns what a version asks for in a conflict.
+fn edit_rule(class: NoteClass, items: &[Item]) -> EditRule {
+    if !class.is_document() {
+        return EditRule::GreaterCounts;
+    }
+    match item::find_item(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
+        Some("1" | "3") => EditRule::Merge,
+        Some("2") => EditRule::KeepRestorable,
+        _ => EditRule::KeepBoth,
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Takes over a note from another replica: nothing if it is known, and otherwise what the rules say. Fails unless
+    /// the caller is the server itself.
+    ///
+    /// A transaction receives each note once, and changes none of them in another way.
+    ///
+    /// Design notes should be received before documents: a folder that has not arrived yet is left out of the folders
+    /// of a document.
+    pub fn note_receive(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
+        records::require_server_itself(self.part.database, &self.part.grant)?;
+        if (arriving.class == NoteClass::ACL) != (arriving.unid == ACL_UNID) {
+            return Err(Error::invalid(format!("note {}", arriving.unid), "its class does not match its UNID"));
+        }
+        item::check_items(arriving.items.as_deref().unwrap_or_default())?;
+        if self.part.created_note(arriving.unid).is_some() {
+            return Ok(ReceiveOutcome::Later);
+        }
+        let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
+            self.create_received(arriving)?;
+            return Ok(ReceiveOutcome::Taken);
+        };
+        let current = self.current_version(note)?;
+        if current.class != arriving.class {
+            return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
+        }
+        let rule = |version: &Version<'_, Item>| edit_rule(arriving.class, version.items);
+        let decided = receive(&current.version(), &arriving.version(), &rule, deletions, &merged_edit_history);
+        let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
+        let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));
+        if replaces && was_folder && arriving.items.is_none() && self.empty_folder(ViewId(note.0))? {
+            return Ok(ReceiveOutcome::Later);
+        }
+        let outcome = match decided {
+            Arrival::Known => ReceiveOutcome::Known { state_changed: false },
+            Arrival::Newer => {
+                self.replace_received(note, arriving)?;
+                ReceiveOutcome::Taken
+            }
+            Arrival::Same { counts: Side::Current, ancestors } if ancestors == current.record.ancestors => {
+                ReceiveOutcome::Known { state_changed: false }
+            }
+            Arrival::Same { counts, ancestors } => {
+                let greater = if counts == Side::Current { &current } else { arriving };
+                let record = RevisionRecord { ancestors, changes: greater.record.changes.clone() };
+                self.set_revision(note, &ReplicaNote { record, state: Vec::new(), ..greater.clone() })?;
+                ReceiveOutcome::Taken
+            }
+            Arrival::Merged(merged) => {
+                self.replace_received(note, &merged_note(merged, &current, arriving))?;
+                ReceiveOutcome::Merged
+            }
+            Arrival::Conflict { counts, loser: fate } => {
+                let loser = if counts == Side::Current { arriving } else { &current };
+                if counts == Side::Arriving {
+                    self.replace_received(note, arriving)?;
+                }
+                match (self.keep_loser(loser, fate)?, counts) {
+                    (true, _) => ReceiveOutcome::Conflict,
+                    (false, Side::Arriving) => ReceiveOutcome::Taken,
+                    (false, Side::Current) => ReceiveOutcome::Known { state_changed: false },
+                }
+            }
+        };
+        let state_changed = self.join_state(note, &arriving.state)?;
+        self.drop_unchanged(note);
+        Ok(if matches!(outcome, ReceiveOutcome::Known { .. }) {
+            ReceiveOutcome::Known { state_changed }
+        } else {
+            outcome
+        })
+    }
+
+    /// Joins marks, keywords and folders of a note whose contents are known. Returns `true` if one changed. Fails
+    /// unless the caller is the server itself.
+    pub fn state_receive(&mut self, unid: Unid, state: &[(StateName, Register)]) -> Result<bool> {
+        records::require_server_itself(self.part.database, &self.part.grant)?;
+        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(false) };
+        let changed = self.join_state(note, state)?;
+        self.drop_unchanged(note);
+        Ok(changed)
+    }
+
+    /// Records the position in another replica up to which this one has received everything, in the transaction that
+    /// receives the last of it. Fails unless the caller is the server itself.
+    pub fn replication_position_set(&mut self, source: &str, position: Position) -> Result<()> {
+        records::require_server_itself(self.part.database, &self.part.grant)?;
+        let key = keys::replication_position(self.number(), source);
+        self.batch.put(Table::Meta, &key, &position.encode());
+        Ok(())
+    }
+
+    /// Returns the version of this replica, as the last transaction left it.
+    fn current_version(&mut self, note: NoteId) -> Result<ReplicaNote> {
+        let summary = self.part.stored_summary(note)?;
+        let header = self.part.stored_header(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let record = RevisionRecord::load(self.store, self.part.database, &header)?;
+        let mut items = None;
+        let mut blobs = Vec::new();
+        if let Some(summary) = summary.filter(|_| !header.is_stub()) {
+            let mut all = summary.items.clone();
+            for body in &summary.body {
+                all.extend(records::load_body(self.store, self.part.database, note, body.ordinal)?);
+            }
+            items = Some(all);
+            blobs.clone_from(&summary.blobs);
+        }
+        Ok(ReplicaNote {
+            unid: header.unid,
+            class: header.class,
+            is_conflict: header.flags.contains(NoteFlags::CONFLICT),
+            revision: header.revision(),
+            sequence_time: header.sequence_time,
+            record,
+            created: header.created,
+            received: header.received,
+            size: Some(header.size),
+            crlf_growth: header.crlf_growth,
+            parent: header.parent,
+            items,
+            blobs,
+            uid_validity: None,
+            state: Vec::new(),
+        })
+    }
+
+    /// Creates a note, or the stub of a deletion, that this replica does not have.
+    fn create_received(&mut self, arriving: &ReplicaNote) -> Result<NoteId> {
+        let note = self.part.counters.next_note;
+        self.part.counters.next_note = note.next();
+        let header = NoteHeader {
+            note,
+            unid: arriving.unid,
+            class: arriving.class,
+            flags: NoteFlags::STUB,
+            sequence: arriving.revision.sequence,
+            sequence_time: arriving.sequence_time,
+            revision_id: arriving.revision.id,
+            created: arriving.created,
+            modified: self.part.now,
+            modseq: self.part.modseq,
+            parent: arriving.parent,
+            received: arriving.received,
+            size: 0,
+            crlf_growth: 0,
+            marks: Marks::NONE,
+            keywords: Vec::new(),
+            folders: Vec::new(),
+            change_times: ChangeTimes::default(),
+        };
+        self.batch.put(Table::Unid, &keys::unid(self.number(), arriving.unid), &note.to_key());
+        self.part.add(header);
+        self.part.counters.stubs += 1;
+        self.replace_received(note, arriving)?;
+        self.join_state(note, &arriving.state)?;
+        Ok(note)
+    }
+
+    /// Replaces the contents and the revision of a note or stub by those of another version.
+    fn replace_received(&mut self, note: NoteId, new: &ReplicaNote) -> Result<()> {
+        let is_stub = self.received_header(note)?.after.is_stub();
+        match (&new.items, is_stub) {
+            (None, true) => {}
+            (None, false) => self.delete_received(note)?,
+            (Some(items), true) => {
+                self.revive_received(note, new)?;
+                self.put_received(note, new, items, &Summary::default())?;
+            }
+            (Some(items), false) => {
+                let summary = self.part.stored_summary(note)?;
+                let summary = summary.ok_or_else(|| records::damaged_note(self.part.database, note, "summary"))?;
+                self.put_received(note, new, items, &summary)?;
+            }
+        }
+        self.set_revision(note, new)
+    }
+
+    /// Deletes a note because another replica has deleted it: softly, if the database keeps deleted documents.
+    fn delete_received(&mut self, note: NoteId) -> Result<()> {
+        let is_document = self.received_header(note)?.after.class.is_document();
+        if is_document && self.part.database.record().options.keep_deleted_hours.is_some() {
+            return self.delete_softly(note);
+        }
+        let summary = self.part.stored_summary(note)?;
+        let summary = summary.ok_or_else(|| records::damaged_note(self.part.database, note, "summary"))?;
+        self.delete_contents(note, &summary)?;
+        if is_folder(self.received_header(note)?.after.class, &summary.items) {
+            let folder = ViewId(note.0);
+            self.part.folders.remove(&folder);
+            folder::collection_id(self.number(), folder).remove_all(self.batch);
+        }
+        Ok(())
+    }
+
+    /// Takes the first notes out of a folder that another replica has deleted. Returns `false` if there were none.
+    fn empty_folder(&mut self, folder: ViewId) -> Result<bool> {
+        let mut notes = Vec::new();
+        FolderReader::open(self.store, self.part.database, folder)?.for_each_entry(Uid(0), &mut |entry| {
+            notes.push(entry.note);
+            Ok(notes.len() < UNFILED_PER_TRANSACTION_MAX)
+        })?;
+        for note in &notes {
+            self.received_header(*note)?.after.folders.retain(|place| place.folder != folder);
+            self.part.received.insert(*note);
+        }
+        Ok(!notes.is_empty())
+    }
+
+    /// Makes a note of a stub, without contents yet.
+    fn revive_received(&mut self, note: NoteId, new: &ReplicaNote) -> Result<()> {
+        let header = self.received_header(note)?.after.clone();
+        if header.is_soft_deleted() {
+            self.note_delete_permanently(note)?;
+        }
+        let pending = self.received_header(note)?;
+        pending.after.flags = NoteFlags::default();
+        pending.after.parent = new.parent;
+        let counters = &mut self.part.counters;
+        counters.notes += 1;
+        counters.stubs = counters.stubs.saturating_sub(1);
+        if let Some(parent) = new.parent {
+            self.batch.put(Table::Children, &keys::child(self.number(), parent, note), &[]);
+        }
+        Ok(())
+    }
+
+    fn put_received(&mut self, note: NoteId, new: &ReplicaNote, items: &[Item], old: &Summary) -> Result<()> {
+        let contents = NewContents::new(items, &new.blobs);
+        self.remove_contents(note, old, contents);
+        let stored = self.put_items(note, contents)?;
+        if is_folder(new.class, items) && !is_folder(new.class, &old.items) {
+            self.create_received_folder(ViewId(note.0), new)?;
+        }
+        let size = new.size.unwrap_or(stored);
+        self.part.rewrites = true;
+        let acl = if new.class == NoteClass::ACL { Some(received_acl(items)?) } else { None };
+        let header = &mut self.received_header(note)?.after;
+        let size_before = header.size;
+        header.flags = writer::flags_of(items);
+        if new.is_conflict {
+            header.flags |= NoteFlags::CONFLICT;
+        }
+        header.received = new.received;
+        header.size = size;
+        header.crlf_growth = new.crlf_growth;
+        let counters = &mut self.part.counters;
+        counters.bytes = (counters.bytes + size).saturating_sub(size_before);
+        self.record_design_change(note, new.class);
+        if acl.is_some() {
+            self.part.acl = acl;
+        }
+        Ok(())
+    }
+
+    /// Creates the index of a folder that is new here. A folder that was deleted here gets a new UIDVALIDITY, because
+    /// its UIDs begin again.
+    fn create_received_folder(&mut self, folder: ViewId, new: &ReplicaNote) -> Result<()> {
+        let is_new = self.received_header(NoteId(folder.0))?.before.is_none();
+        let state = match new.uid_validity.filter(|_| is_new) {
+            Some(uid_validity) => {
+                let counters = &mut self.part.counters;
+                counters.uid_validity = counters.uid_validity.max(uid_validity);
+                FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
+            }
+            None => self.new_folder_state(),
+        };
+        let index = FolderIndexWriter::create(self.part.database, folder, state)?;
+        self.part.folders.insert(folder, index);
+        Ok(())
+    }
+
+    /// Sets the revision of a note to that of a version, with its time and its ancestors.
+    fn set_revision(&mut self, note: NoteId, version: &ReplicaNote) -> Result<()> {
+        self.part.received.insert(note);
+        let header = &mut self.received_header(note)?.after;
+        header.sequence = version.revision.sequence;
+        header.revision_id = version.revision.id;
+        header.sequence_time = version.sequence_time;
+        header.set_created(version.created);
+        let header = header.clone();
+        // An earlier record of this note would otherwise stay.
+        self.batch.delete(Table::Body, &keys::revisions(self.number(), note));
+        version.record.write(self.part.database, &header, self.batch);
+        self.part.revisions.insert(note, version.record.clone());
+        Ok(())
+    }
+
+    /// Keeps the losing version of a conflict as a document that every replica makes alike. Returns `false` if there is
+    /// nothing to keep, or the document exists.
+    fn keep_loser(&mut self, loser: &ReplicaNote, fate: LoserFate) -> Result<bool> {
+        if fate == LoserFate::Dropped || loser.items.is_none() {
+            return Ok(false);
+        }
+        let unid = conflict_document_unid(loser.unid, loser.revision);
+        if records::find(self.store, self.number(), unid)?.is_some() || self.part.created_note(unid).is_some() {
+            return Ok(false);
+        }
+        let document = ReplicaNote {
+            unid,
+            is_conflict: true,
+            revision: Revision::first(loser.sequence_time, unid),
+            record: RevisionRecord::default(),
+            created: loser.sequence_time,
+            parent: Some(loser.unid),
+            uid_validity: None,
+            state: Vec::new(),
+            ..loser.clone()
+        };
+        let note = self.create_received(&document)?;
+        // Without a time for which deleted documents are kept, deleting the document would lose it.
+        if fate == LoserFate::Restorable && self.part.database.record().options.keep_deleted_hours.is_some() {
+            self.delete_softly(note)?;
+            let revision = document.revision.deleted_by_replicas(document.sequence_time);
+            let time = Timestamp(document.sequence_time.0.saturating_add(1));
+            let record = document.record.after_save(document.revision, revision, &BTreeSet::new());
+            self.set_revision(note, &ReplicaNote { revision, sequence_time: time, record, ..document })?;
+        }
+        Ok(true)
+    }
+
+    /// Joins the marks, keywords and folders of a note with those of another replica. Returns `true` if one changed.
+    fn join_state(&mut self, note: NoteId, state: &[(StateName, Register)]) -> Result<bool> {
+        if self.received_header(note)?.after.is_stub() {
+            return Ok(false);
+        }
+        let mut changed = false;
+        for (name, register) in state {
+            let Some(key) = self.state_key(name, register.is_set)? else { continue };
+            let header = &self.received_header(note)?.after;
+            let joined = header.register(key).join(*register);
+            if joined == header.register(key) {
+                continue;
+            }
+            changed = true;
+            self.set_state(note, key, joined)?;
+        }
+        Ok(changed)
+    }
+
+    /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed. A folder that has not
+    /// arrived yet is unknown.
+    fn state_key(&mut self, name: &StateName, is_set: bool) -> Result<Option<StateKey>> {
+        Ok(match name {
+            StateName::Mark(bit) if *bit < 8 => Some(StateKey::Mark(*bit)),
+            StateName::Mark(_) => None,
+            StateName::Keyword(name) if is_set => {
+                // A database with too many keywords keeps those that it has.
+                let defined = self.keywords_define(std::slice::from_ref(name)).ok();
+                defined.and_then(|found| found.first().copied()).map(StateKey::Keyword)
+            }
+            StateName::Keyword(name) => self.part.database.keywords().find(name).map(StateKey::Keyword),
+            StateName::Folder(unid) => {
+                let found = match self.part.created_note(*unid) {
+                    Some(header) => Some(header.note),
+                    None => records::find(self.store, self.number(), *unid)?,
+                };
+                let folders = self.all_folders()?;
+                let is_folder = |note: &NoteId| {
+                    let is_new = self.part.pending.get(note).is_some_and(|pending| !pending.after.is_stub());
+                    is_new || folders.iter().any(|folder| folder.view == ViewId(note.0))
+                };
+                found.filter(is_folder).map(|note| StateKey::Folder(ViewId(note.0)))
+            }
+        })
+    }
+
+    fn set_state(&mut self, note: NoteId, key: StateKey, value: Register) -> Result<()> {
+        let place = match key {
+            StateKey::Folder(folder) if value.is_set => Some(self.allocate_uid(folder)?),
+            _ => None,
+        };
+        let header = &mut self.received_header(note)?.after;
+        match key {
+            StateKey::Mark(bit) => {
+                let mark = Marks(1 << bit);
+                header.marks = if value.is_set { header.marks.union(mark) } else { header.marks.difference(mark) };
+            }
+            StateKey::Keyword(keyword) => {
+                header.keywords.retain(|known| *known != keyword);
+                if value.is_set && header.keywords.len() < KEYWORDS_PER_NOTE_MAX {
+                    header.keywords.push(keyword);
+                    header.keywords.sort_unstable();
+                }
+            }
+            StateKey::Folder(folder) => {
+                let is_in = header.folders.iter().any(|place| place.folder == folder);
+                match place {
+                    Some(place) if !is_in && header.folders.len() < FOLDERS_PER_NOTE_MAX => header.folders.push(place),
+                    Some(_) => {}
+                    None => header.folders.retain(|place| place.folder != folder),
+                }
+            }
+        }
+        header.set_change_time(key, value.time);
+        self.part.received.insert(note);
+        Ok(())
+    }
+
+    /// Returns the header of a note or a stub for modification.
+    fn received_header(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
+        self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
+    }
+}
+
+/// Returns the access control list in the items of its note.
+fn received_acl(items: &[Item]) -> Result<Acl> {
+    let invalid = || Error::invalid("the access control list of another replica", "it cannot be read");
+    let Some(ItemValue::MimePart(bytes)) = item::find_item(items, ACL_ITEM).map(|item| &item.value) else {
+        return Err(invalid());
+    };
+    Acl::decode(bytes).map_err(|_| invalid())
+}
+
+/// Returns the note that a merge makes of two versions.
+fn merged_note(merged: Merged<Item>, one: &ReplicaNote, other: &ReplicaNote) -> ReplicaNote {
+    let greater = if one.revision > other.revision { one } else { other };
+    let used: BTreeSet<[u8; 32]> = item::blobs_of(&merged.items).into_iter().map(|blob| blob.0).collect();
+    let of_items: BTreeSet<[u8; 32]> = [one, other]
+        .iter()
+        .flat_map(|note| item::blobs_of(note.items.as_deref().unwrap_or_default()))
+        .map(|blob| blob.0)
+        .collect();
+    let mut blobs: Vec<BlobId> = Vec::new();
+    for blob in one.blobs.iter().chain(&other.blobs) {
+        // Blobs of other parts of a note, such as a message, stay.
+        if (used.contains(&blob.0) || !of_items.contains(&blob.0)) && !blobs.contains(blob) {
+            blobs.push(*blob);
+        }
+    }
+    ReplicaNote {
+        revision: merged.revision,
+        sequence_time: merged.time,
+        record: RevisionRecord { ancestors: merged.ancestors, changes: merged.changes },
+        size: None,
+        crlf_growth: 0,
+        items: Some(merged.items),
+        blobs,
+        state: Vec::new(),
+        ..greater.clone()
+    }
+}

@@ -1,0 +1,387 @@
+//! Replicas over real databases: servers change documents, marks, keywords and folders, pull from each other in any
+//! order with wrong clocks, and become equal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{NoteId, Unid, ViewId};
+use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
+use notes::{Access, Database, DatabaseOptions, Item, ItemValue, Marks, NewNote, NoteClass, Writer, level};
+use proptest::prelude::*;
+use revision::{DeletionRule, Revision};
+
+use crate::fixture::{TestServer, assert_sound, identity, server};
+
+const ANN: &str = "Ann/Acme";
+const SERVERS: usize = 3;
+const NAMES: [&str; 3] = ["Subject", "Body", "Status"];
+const KEYWORDS: [&str; 2] = ["Work", "Home"];
+
+/// A server with its replica.
+struct Replica {
+    world: TestServer,
+    database: Arc<Database>,
+}
+
+impl Replica {
+    fn new(number: usize, keeps_deleted: bool) -> Self {
+        let world = TestServer::numbered(number as u64);
+        let database = world.database(&[]);
+        if keeps_deleted {
+            let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
+            let options = DatabaseOptions { keep_deleted_hours: Some(48), ..DatabaseOptions::default() };
+            world.databases.database_options_set(&access, "Documents", options).expect("Ann may");
+        }
+        Self { world, database }
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+        self.world.write(&self.database, ANN, change).expect("Ann may")
+    }
+
+    /// Returns all notes, design notes first.
+    fn notes(&self) -> Vec<ReplicaNote> {
+        let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server may");
+        let reading = access.read().expect("a snapshot");
+        let mut found = Vec::new();
+        let last = reading.counters().next_note;
+        for number in 1..last.0 {
+            found.extend(reading.replica_note(NoteId(number)).expect("a sound store"));
+        }
+        found.sort_by_key(|note| (!note.class.is_design(), note.unid));
+        found
+    }
+
+    fn receive(&self, note: &ReplicaNote, rule: DeletionRule) -> ReceiveOutcome {
+        loop {
+            let outcome = self.receive_once(note, rule);
+            if outcome != ReceiveOutcome::Later {
+                return outcome;
+            }
+        }
+    }
+
+    fn receive_once(&self, note: &ReplicaNote, rule: DeletionRule) -> ReceiveOutcome {
+        let access: Access<level::Depositor> = self.database.authorize(&server()).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = self.world.databases.transaction(&accesses).expect("a transaction");
+        let outcome = transaction.writer(0).note_receive(note, rule).expect("a valid note");
+        transaction.commit().expect("a sound store");
+        outcome
+    }
+
+    fn pull(&self, source: &Self, rule: DeletionRule) -> bool {
+        let mut changed = false;
+        for note in source.notes() {
+            changed |= self.receive(&note, rule) != ReceiveOutcome::Known { state_changed: false };
+        }
+        changed
+    }
+
+    /// Returns what all replicas must agree on: of each note its revision, contents and state.
+    fn state(&self) -> BTreeMap<Unid, String> {
+        let visible = |note: &ReplicaNote| {
+            let set: Vec<&StateName> =
+                note.state.iter().filter(|(_, register)| register.is_set).map(|(name, _)| name).collect();
+            format!(
+                "{} {:?} {:?} {:?} {} {:?} {set:?}",
+                note.revision, note.sequence_time, note.created, note.parent, note.is_conflict, note.items
+            )
+        };
+        let acl = notes::acl::ACL_UNID;
+        self.notes().iter().filter(|note| note.unid != acl).map(|note| (note.unid, visible(note))).collect()
+    }
+
+    fn find(&self, unid: Unid) -> Option<NoteId> {
+        let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.find(unid).expect("a sound store")?;
+        let header = reading.header(note).expect("a sound store")?;
+        (!header.is_stub()).then_some(note)
+    }
+
+    fn folders(&self) -> Vec<ViewId> {
+        self.write(|writer| Ok(writer.folders()?.iter().map(|folder| folder.view).collect()))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Save { server: usize, note: u8, item: usize },
+    Delete { server: usize, note: u8 },
+    Restore { server: usize, note: u8 },
+    Mark { server: usize, note: u8, marks: u8, keyword: usize },
+    CreateFolder { server: usize },
+    File { server: usize, note: u8, folder: usize, adds: bool },
+    Pull { from: usize, to: usize },
+    SetBack { server: usize },
+    Wait { server: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let server = || 0..SERVERS;
+    let note = || 0..3u8;
+    prop_oneof![
+        6 => (server(), note(), 0..NAMES.len()).prop_map(|(server, note, item)| Step::Save { server, note, item }),
+        1 => (server(), note()).prop_map(|(server, note)| Step::Delete { server, note }),
+        1 => (server(), note()).prop_map(|(server, note)| Step::Restore { server, note }),
+        2 => (server(), note(), 0..32u8, 0..3usize)
+            .prop_map(|(server, note, marks, keyword)| Step::Mark { server, note, marks, keyword }),
+        1 => server().prop_map(|server| Step::CreateFolder { server }),
+        2 => (server(), note(), 0..4usize, any::<bool>())
+            .prop_map(|(server, note, folder, adds)| Step::File { server, note, folder, adds }),
+        4 => (server(), server()).prop_map(|(from, to)| Step::Pull { from, to }),
+        1 => server().prop_map(|server| Step::SetBack { server }),
+        1 => server().prop_map(|server| Step::Wait { server }),
+    ]
+}
+
+struct Cluster {
+    replicas: Vec<Replica>,
+    rule: DeletionRule,
+    next: u64,
+}
+
+impl Cluster {
+    fn new(rule: DeletionRule, keeps_deleted: bool) -> Self {
+        Self { replicas: (0..SERVERS).map(|number| Replica::new(number, keeps_deleted)).collect(), rule, next: 0 }
+    }
+
+    fn run(&mut self, step: Step) {
+        self.next += 1;
+        let number = self.next;
+        match step {
+            Step::Save { server, note, item } => self.save(server, note, item),
+            Step::Delete { server, note } => {
+                let replica = &self.replicas[server];
+                if let Some(note) = replica.find(Unid([note; 16])) {
+                    replica.write(|writer| writer.note_delete(note));
+                }
+            }
+            Step::Restore { server, note } => self.restore(server, note),
+            Step::Mark { server, note, marks, keyword } => {
+                let replica = &self.replicas[server];
+                let keywords: Vec<String> = KEYWORDS.get(keyword).map(|name| (*name).to_owned()).into_iter().collect();
+                if let Some(note) = replica.find(Unid([note; 16])) {
+                    replica.write(|writer| writer.marks_set(note, Marks(marks), &keywords));
+                }
+            }
+            Step::CreateFolder { server } => {
+                self.replicas[server].write(|writer| writer.folder_create(&format!("Folder {number}"), &[]));
+            }
+            Step::File { server, note, folder, adds } => {
+                let replica = &self.replicas[server];
+                let folder = replica.folders().get(folder).copied();
+                if let (Some(note), Some(folder)) = (replica.find(Unid([note; 16])), folder) {
+                    replica.write(|writer| {
+                        if adds {
+                            writer.folder_add(note, folder).map(drop)
+                        } else {
+                            writer.folder_remove(note, folder).map(drop)
+                        }
+                    });
+                }
+            }
+            Step::Pull { from, to } if from != to => {
+                self.replicas[to].pull(&self.replicas[from], self.rule);
+            }
+            Step::Pull { .. } => {}
+            Step::SetBack { server } => self.replicas[server].world.clock.step_back(Duration::from_secs(3_600)),
+            Step::Wait { server } => self.replicas[server].world.clock.advance(Duration::from_secs(60)),
+        }
+    }
+
+    /// Writes a value that is never used again into an item of a document, which is created if it does not exist.
+    fn save(&self, server: usize, note: u8, item: usize) {
+        let replica = &self.replicas[server];
+        let unid = Unid([note; 16]);
+        let value = format!("{server}/{}", self.next);
+        let new = match NAMES[item] {
+            "Body" => Item::body("Body", ItemValue::RichText(value)),
+            name => Item::text(name, value),
+        };
+        let merges = Item::text("$ConflictAction", if note == 0 { "1" } else { "0" });
+        match replica.find(unid) {
+            None => drop(replica.write(|writer| {
+                writer.note_create(NewNote { unid: Some(unid), ..NewNote::document(vec![merges, new]) })
+            })),
+            Some(note) => replica.write(|writer| {
+                let stored = writer.note(note)?.expect("the note exists");
+                let others = stored.items.into_iter().filter(|item| !item.is_named(&new.name));
+                let items: Vec<Item> = others.chain([new.clone()]).collect();
+                writer.note_update(note, stored.header.sequence, &items, &[]).map(drop)
+            }),
+        }
+    }
+
+    fn restore(&self, server: usize, note: u8) {
+        let replica = &self.replicas[server];
+        let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
+        let deleted = access.read().and_then(|reading| reading.deleted_notes(NoteId(0), 100)).expect("a sound store");
+        let unid = Unid([note; 16]);
+        if let Some(found) = deleted.iter().find(|deleted| deleted.header.unid == unid) {
+            let _ = replica.world.write(&replica.database, ANN, |writer| writer.note_restore(found.header.note));
+        }
+    }
+
+    fn settle(&self) {
+        let mut rounds = 0;
+        loop {
+            let mut changed = false;
+            for from in 0..SERVERS {
+                for to in (0..SERVERS).filter(|to| *to != from) {
+                    changed |= self.replicas[to].pull(&self.replicas[from], self.rule);
+                }
+            }
+            if !changed {
+                break;
+            }
+            rounds += 1;
+            assert!(rounds < 20, "the replicas do not settle");
+        }
+        let expected = self.replicas[0].state();
+        for replica in &self.replicas {
+            assert_sound(&replica.database);
+            assert_eq!(replica.state(), expected, "the replicas are equal");
+        }
+    }
+}
+
+fn check(rule: DeletionRule, keeps_deleted: bool, steps: &[Step]) {
+    let mut cluster = Cluster::new(rule, keeps_deleted);
+    steps.iter().for_each(|step| cluster.run(*step));
+    cluster.settle();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replicas_converge(steps in prop::collection::vec(step(), 1..40)) {
+        check(DeletionRule::EditsCount, false, &steps);
+    }
+
+    #[test]
+    fn replicas_that_keep_deleted_documents_converge(steps in prop::collection::vec(step(), 1..40)) {
+        check(DeletionRule::DeletionsCount, true, &steps);
+    }
+}
+
+#[test]
+fn a_note_arrives_as_it_was_made_elsewhere() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [source, target, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let folder = source.write(|writer| writer.folder_create("Inbox", &[]));
+    let note = source.write(|writer| {
+        writer.note_create(NewNote {
+            parent: Some(Unid([5; 16])),
+            received: Some(base::Timestamp(7)),
+            marks: Marks::FLAGGED,
+            keywords: vec!["Work".into()],
+            folders: vec![folder],
+            ..NewNote::document(vec![Item::text("Subject", "x"), Item::body("Body", ItemValue::RichText("y".into()))])
+        })
+    });
+    target.write(|writer| writer.folder_create("Other", &[]));
+    assert!(target.pull(source, cluster.rule));
+    assert_eq!(target.state().len(), source.state().len() + 1);
+    let access: Access<level::Reader> = source.database.authorize(&identity(ANN)).expect("Ann may");
+    let header = access.read().and_then(|reading| reading.header(note)).expect("a sound store").expect("it exists");
+    let arrived = target.find(header.unid).expect("it has arrived");
+    assert_ne!(arrived, note, "note ids are those of the target");
+    let access: Access<level::Reader> = target.database.authorize(&identity(ANN)).expect("Ann may");
+    let reading = access.read().expect("a snapshot");
+    let copy = reading.header(arrived).expect("a sound store").expect("it exists");
+    assert_eq!((copy.revision(), copy.created, copy.received), (header.revision(), header.created, header.received));
+    assert_eq!((copy.size, copy.marks, copy.parent), (header.size, Marks::FLAGGED, header.parent));
+    assert_eq!(copy.folders.len(), 1);
+    assert_eq!(reading.children(Unid([5; 16])).expect("a sound store"), [arrived]);
+    let before = target.database.modseq();
+    assert!(!target.pull(source, cluster.rule));
+    assert_eq!(target.database.modseq(), before, "what is known changes nothing");
+}
+
+#[test]
+fn two_saves_that_do_not_know_each_other_are_both_kept() {
+    let mut cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let edit = |server| Step::Save { server, note: 1, item: 0 };
+    cluster.run(edit(0));
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    // Server 0 saves twice, server 1 once. By sequence number alone, the edit of server 1 would be overwritten.
+    [edit(0), edit(0), edit(1)].into_iter().for_each(|step| cluster.run(step));
+    cluster.settle();
+    let state = cluster.replicas[2].state();
+    let documents: Vec<&String> = state.values().collect();
+    assert_eq!(documents.len(), 2, "{documents:?}");
+    assert!(documents.iter().any(|text| text.contains("\"1/5\"") && text.contains("true")), "{documents:?}");
+    assert!(documents.iter().any(|text| text.contains("\"0/4\"") && text.contains("false")), "{documents:?}");
+}
+
+#[test]
+fn the_later_change_of_a_mark_counts_whenever_it_arrives() {
+    let mut cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let wait = |cluster: &Cluster, seconds: u64| {
+        cluster.replicas.iter().for_each(|replica| replica.world.clock.advance(Duration::from_secs(seconds)));
+    };
+    cluster.run(Step::Save { server: 0, note: 1, item: 0 });
+    cluster.settle();
+    let mark = |server, marks| Step::Mark { server, note: 1, marks, keyword: 2 };
+    wait(&cluster, 10);
+    cluster.run(mark(0, Marks::SEEN.0));
+    cluster.run(mark(2, Marks::FLAGGED.union(Marks::SEEN).0));
+    wait(&cluster, 10);
+    cluster.run(mark(2, Marks::FLAGGED.0));
+    wait(&cluster, 10);
+    // Server 1 learns of the older change after the newer one was made.
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    cluster.settle();
+    let state = &cluster.replicas[1].state()[&Unid([1; 16])];
+    assert!(state.ends_with("[Mark(2)]"), "both flags were set, and one was taken away last: {state}");
+}
+
+#[test]
+fn the_list_that_was_changed_last_counts_on_all_servers() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let list = |replica: &Replica, name: &str| {
+        let mut acl = notes::Acl::private(&base::Name::new(ANN));
+        acl.entries.push(notes::AclEntry::new(name, notes::AclLevel::Editor));
+        replica.write(|writer| writer.acl_set(acl));
+    };
+    list(one, "Bob/Acme");
+    list(one, "Carl/Acme");
+    list(other, "Dora/Acme");
+    other.pull(one, cluster.rule);
+    one.pull(other, cluster.rule);
+    for replica in [one, other] {
+        let may = |name: &str| {
+            let access: notes::Result<Access<level::Editor>> = replica.database.authorize(&identity(name));
+            access.is_ok()
+        };
+        assert_eq!(["Bob/Acme", "Carl/Acme", "Dora/Acme"].map(may), [false, true, false]);
+    }
+}
+
+#[test]
+fn what_is_not_the_servers_or_does_not_fit_is_refused() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let note = one.write(|writer| writer.note_create(NewNote::document(vec![Item::text("Subject", "x")])));
+    let access: Access<level::Reader> = one.database.authorize(&server()).expect("the server may");
+    let made = access.read().and_then(|reading| reading.replica_note(note)).expect("sound").expect("it exists");
+    let by_ann = other.world.write(&other.database, ANN, |writer| writer.note_receive(&made, cluster.rule));
+    assert!(by_ann.is_err(), "only the server replicates");
+    other.receive(&made, cluster.rule);
+    let other_class = ReplicaNote { class: NoteClass::FORM, ..made.clone() };
+    let refused = |note: &ReplicaNote| {
+        let access: Access<level::Depositor> = other.database.authorize(&server()).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = other.world.databases.transaction(&accesses).expect("a transaction");
+        transaction.writer(0).note_receive(note, cluster.rule).is_err()
+    };
+    assert!(refused(&other_class));
+    let newer = Revision { sequence: 9, ..made.revision };
+    assert!(refused(&ReplicaNote { class: NoteClass::ACL, revision: newer, ..made.clone() }));
+    assert!(refused(&ReplicaNote { items: Some(vec![Item::text("x".repeat(1_000), "")]), revision: newer, ..made }));
+}
