@@ -1,0 +1,480 @@
+//! Servers that are changed, cut off, crashed and restored from backups while they pull from each other. When the
+//! faults end, all replicas become equal, and every acknowledged edit is in a document.
+//!
+//! Everything runs on one thread from one seed: the edits, the order in which messages arrive, their loss and
+//! repetition, the clocks. A failure names its seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, NoteId, Random, Unid};
+use notes::fixup;
+use notes::replica::ReplicaNote;
+use notes::{
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item, ItemValue, Marks, NewDatabase,
+    NewNote, ServerSettings, Writer, level,
+};
+use replica::{Answer, Pull, PullStatistics, Question, answer};
+use revision::DeletionRule;
+use store::memory::MemoryEngine;
+use store::{Store, StoreOptions, SyncMode};
+
+const SERVERS: usize = 3;
+const DOCUMENTS: u64 = 4;
+const PATH: &str = "docs.nsf";
+
+struct Server {
+    number: usize,
+    memory: Arc<MemoryEngine>,
+    clock: Arc<SimClock>,
+    databases: Arc<Databases>,
+    database: Arc<Database>,
+    /// Number of starts. It seeds the randomness, so that a restarted server does not repeat it.
+    starts: u64,
+    /// A backup, and the edits that it contains.
+    backup: Option<(Arc<MemoryEngine>, BTreeSet<u64>)>,
+    pull: Option<(usize, Pull)>,
+    /// The edits of this server that were acknowledged.
+    acknowledged: BTreeSet<u64>,
+}
+
+fn open(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, seed: u64) -> Arc<Databases> {
+    let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+    let engine: Arc<dyn store::Engine> = Arc::clone(memory) as Arc<dyn store::Engine>;
+    let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+    Databases::open_with(store, Arc::clone(clock) as _, Arc::new(SeededRandom::new(seed)), ServerSettings::default())
+}
+
+impl Server {
+    fn new(number: usize, keeps_deleted: bool) -> Self {
+        let memory = Arc::new(MemoryEngine::new(11));
+        let clock = Arc::new(SimClock::new());
+        let databases = open(&memory, &clock, number as u64);
+        let acl = Acl::private(&Name::new("Ann/Acme"));
+        let new = NewDatabase {
+            owner: Name::new("Ann/Acme"),
+            options: DatabaseOptions { keep_deleted_hours: keeps_deleted.then_some(48), ..DatabaseOptions::default() },
+            ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl)
+        };
+        let database = databases.database_create(&new).expect("the database is created");
+        let acknowledged = BTreeSet::new();
+        Self { number, memory, clock, databases, database, starts: 1, backup: None, pull: None, acknowledged }
+    }
+
+    fn name(number: usize) -> String {
+        format!("CN=server{number}/O=Acme")
+    }
+
+    /// Starts the server anew over a store.
+    fn start(&mut self, memory: Arc<MemoryEngine>) {
+        self.pull = None;
+        self.memory = memory;
+        self.starts += 1;
+        self.databases = open(&self.memory, &self.clock, self.number as u64 + 1_000 * self.starts);
+        self.database = self.databases.database_open(PATH).expect("the database exists");
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+        self.try_write(change).expect("Ann may")
+    }
+
+    fn try_write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> notes::Result<T> {
+        let ann = Arc::new(Identity::person("Ann/Acme"));
+        let access: Access<level::Depositor> = self.database.authorize(&ann).expect("Ann may");
+        let accesses = [&access];
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
+        let outcome = change(&mut transaction.writer(0))?;
+        let ticket = transaction.commit()?;
+        self.databases.store().durable(ticket).wait().map_err(notes::Error::from)?;
+        Ok(outcome)
+    }
+
+    fn itself(&self) -> Access<level::Reader> {
+        let itself = Arc::new(Identity::local_server("CN=server/O=Acme"));
+        self.database.authorize(&itself).expect("the server may")
+    }
+
+    fn find(&self, unid: Unid) -> Option<NoteId> {
+        let access = self.itself();
+        let reading = access.read().expect("a snapshot");
+        let note = reading.find(unid).expect("a sound store")?;
+        let header = reading.header(note).expect("a sound store")?;
+        (!header.is_stub()).then_some(note)
+    }
+
+    /// Saves a document with a further item that no other edit has.
+    fn edit(&mut self, document: u64, value: u64) {
+        let unid = Unid([document as u8 + 1; 16]);
+        let item = Item::summary(format!("V{value}"), ItemValue::Number(value as f64));
+        match self.find(unid) {
+            None => {
+                let merges = Item::text("$ConflictAction", if document == 0 { "1" } else { "0" });
+                let new = NewNote { unid: Some(unid), ..NewNote::document(vec![merges, item]) };
+                self.write(|writer| writer.note_create(new));
+            }
+            Some(note) => self.write(|writer| {
+                let stored = writer.note(note)?.expect("the note exists");
+                let items: Vec<Item> = stored.items.into_iter().chain([item]).collect();
+                writer.note_update(note, stored.header.sequence, &items, &[]).map(drop)
+            }),
+        }
+        self.acknowledged.insert(value);
+    }
+
+    /// Deletes a document or, if it is deleted and can be restored, restores it.
+    fn delete(&self, document: u64) {
+        let unid = Unid([document as u8 + 1; 16]);
+        if let Some(note) = self.find(unid) {
+            self.write(|writer| writer.note_delete(note));
+            return;
+        }
+        let access = self.itself();
+        let deleted = access.read().and_then(|reading| reading.deleted_notes(NoteId(0), 100)).expect("a sound store");
+        if let Some(found) = deleted.iter().find(|deleted| deleted.header.unid == unid) {
+            // It is refused if another note has taken the UNID since.
+            let _ = self.try_write(|writer| writer.note_restore(found.header.note));
+        }
+    }
+
+    fn change_state(&self, document: u64, random: &SeededRandom) {
+        let Some(note) = self.find(Unid([document as u8 + 1; 16])) else { return };
+        let keywords: Vec<String> = (0..random.below(3)).map(|number| format!("K{number}")).collect();
+        self.write(|writer| writer.marks_set(note, Marks(random.below(32) as u8), &keywords));
+        let folders = self.write(|writer| Ok(writer.folders()?.iter().map(|folder| folder.view).collect::<Vec<_>>()));
+        if folders.is_empty() {
+            return;
+        }
+        let folder = folders[random.below(folders.len() as u64) as usize];
+        if random.below(3) > 0 {
+            self.write(|writer| writer.folder_add(note, folder));
+        } else {
+            self.write(|writer| writer.folder_remove(note, folder));
+        }
+    }
+
+    fn notes(&self) -> Vec<ReplicaNote> {
+        let access = self.itself();
+        let reading = access.read().expect("a snapshot");
+        let last = reading.counters().next_note;
+        let read = |number| reading.replica_note(NoteId(number)).expect("a sound store");
+        (1..last.0).filter_map(read).collect()
+    }
+
+    /// Returns what all replicas must agree on.
+    fn state(&self) -> BTreeMap<Unid, String> {
+        let acl = notes::acl::ACL_UNID;
+        let text = |note: &ReplicaNote| {
+            let set: Vec<_> = note.state.iter().filter(|(_, value)| value.is_set).map(|(name, _)| name).collect();
+            format!("{} {:?} {:?} {:?} {set:?}", note.revision, note.created, note.parent, note.items)
+        };
+        self.notes().iter().filter(|note| note.unid != acl).map(|note| (note.unid, text(note))).collect()
+    }
+
+    /// Returns the values in all documents.
+    fn values(&self) -> BTreeSet<u64> {
+        let notes = self.notes();
+        let items = notes.iter().filter_map(|note| note.items.as_ref()).flatten();
+        items.filter_map(|item| item.name.strip_prefix('V')?.parse().ok()).collect()
+    }
+}
+
+/// A message between two servers. The pull that it belongs to is that of the target's start and time.
+#[derive(Clone)]
+struct Message {
+    source: usize,
+    target: usize,
+    pull: u64,
+    number: u64,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Question(Question),
+    Answer(Answer),
+}
+
+/// Whether documents are deleted, and which deletions count against edits that they do not know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deletions {
+    None,
+    /// Edits count.
+    GiveWay,
+    /// Deletions count, and deleted documents can be restored.
+    Count,
+}
+
+struct Network {
+    servers: Vec<Server>,
+    messages: Vec<Message>,
+    /// The links that are down: from a server to another one.
+    cut: BTreeSet<(usize, usize)>,
+    /// The number of each server's current pull.
+    pulls: Vec<u64>,
+    random: SeededRandom,
+    next_value: u64,
+    deletions: Deletions,
+    trace: String,
+    statistics: Vec<PullStatistics>,
+}
+
+impl Network {
+    fn new(seed: u64, deletions: Deletions) -> Self {
+        Self {
+            servers: (0..SERVERS).map(|number| Server::new(number, deletions == Deletions::Count)).collect(),
+            messages: Vec::new(),
+            cut: BTreeSet::new(),
+            pulls: vec![0; SERVERS],
+            random: SeededRandom::new(seed ^ 0x5EED),
+            next_value: 0,
+            deletions,
+            trace: String::new(),
+            statistics: Vec::new(),
+        }
+    }
+
+    fn pick(&self, count: usize) -> usize {
+        self.random.below(count as u64) as usize
+    }
+
+    fn note(&mut self, text: &str) {
+        self.trace.push_str(text);
+        self.trace.push('\n');
+    }
+
+    /// Lets one thing happen.
+    fn step(&mut self) {
+        let server = self.pick(SERVERS);
+        let document = self.random.below(DOCUMENTS);
+        match self.random.below(100) {
+            0..20 => {
+                self.next_value += 1;
+                self.note(&format!("edit {server} {document} {}", self.next_value));
+                self.servers[server].edit(document, self.next_value);
+            }
+            20..23 if self.deletions != Deletions::None => {
+                self.note(&format!("delete {server} {document}"));
+                self.servers[server].delete(document);
+            }
+            23..30 => self.servers[server].change_state(document, &self.random),
+            30..33 => {
+                self.next_value += 1;
+                let title = format!("Folder {}", self.next_value);
+                self.servers[server].write(|writer| writer.folder_create(&title, &[]));
+            }
+            33..45 => self.begin_pull(server, (server + 1 + self.pick(SERVERS - 1)) % SERVERS),
+            45..48 => self.fail(server),
+            48..52 => {
+                let link = (server, (server + 1 + self.pick(SERVERS - 1)) % SERVERS);
+                if !self.cut.remove(&link) {
+                    self.cut.insert(link);
+                }
+            }
+            52..56 => self.servers[server].clock.advance(Duration::from_secs(self.random.below(7_200))),
+            56..58 => self.servers[server].clock.step_back(Duration::from_secs(self.random.below(7_200))),
+            _ => self.deliver(),
+        }
+    }
+
+    fn fail(&mut self, number: usize) {
+        let server = &mut self.servers[number];
+        match self.random.below(4) {
+            0 => server.backup = Some((Arc::new(server.memory.crash_losing_all()), server.acknowledged.clone())),
+            1 => {
+                if let Some((backup, acknowledged)) = server.backup.take() {
+                    // Edits that are in no backup and reached no other server are lost with the disk.
+                    server.acknowledged = acknowledged;
+                    server.start(backup);
+                }
+            }
+            _ => {
+                let memory = Arc::new(server.memory.crash_losing_all());
+                server.start(memory);
+            }
+        }
+        self.note(&format!("fail {number}"));
+    }
+
+    fn begin_pull(&mut self, target: usize, source: usize) {
+        if self.servers[target].pull.is_some() && self.random.below(4) > 0 {
+            return;
+        }
+        let server = &mut self.servers[target];
+        let rule = match self.deletions {
+            Deletions::Count => DeletionRule::DeletionsCount,
+            Deletions::None | Deletions::GiveWay => DeletionRule::EditsCount,
+        };
+        let begun = Pull::begin(&server.databases, server.itself(), &Server::name(source), rule);
+        server.pull = Some((source, begun.expect("a sound store")));
+        self.pulls[target] += 1;
+        self.ask(target);
+    }
+
+    /// Sends the question of a server's pull.
+    fn ask(&mut self, target: usize) {
+        let Some((source, pull)) = &self.servers[target].pull else { return };
+        match pull.question() {
+            Some((number, question)) => {
+                let content = Content::Question(question);
+                self.messages.push(Message { source: *source, target, pull: self.pulls[target], number, content });
+            }
+            None => {
+                self.statistics.push(pull.statistics());
+                self.servers[target].pull = None;
+            }
+        }
+    }
+
+    /// Lets one of the messages arrive, in any order. It may be lost or arrive twice.
+    fn deliver(&mut self) {
+        if self.messages.is_empty() {
+            return;
+        }
+        let index = self.pick(self.messages.len());
+        let message = match self.random.below(10) {
+            0 => {
+                self.messages.swap_remove(index);
+                return;
+            }
+            1 => self.messages[index].clone(),
+            _ => self.messages.swap_remove(index),
+        };
+        let is_question = matches!(message.content, Content::Question(_));
+        let link = if is_question { (message.target, message.source) } else { (message.source, message.target) };
+        if self.cut.contains(&link) {
+            return;
+        }
+        self.arrive(message);
+    }
+
+    fn arrive(&mut self, message: Message) {
+        let Message { source, target, pull, number, content } = message;
+        match content {
+            Content::Question(question) => {
+                let access = self.servers[source].itself();
+                let reading = access.read().expect("a snapshot");
+                // No answer leaves a server before the data in it is durable.
+                let content = Content::Answer(answer(&reading, &question).expect("a sound store"));
+                drop(reading);
+                self.messages.push(Message { source, target, pull, number, content });
+            }
+            Content::Answer(answer) => {
+                if self.pulls[target] != pull {
+                    return;
+                }
+                if let Some((_, running)) = &mut self.servers[target].pull {
+                    running.take(number, answer).expect("a sound store");
+                    self.ask(target);
+                }
+            }
+        }
+    }
+
+    /// Ends all faults, and lets all servers pull from all others until nothing changes.
+    fn settle(&mut self) {
+        self.messages.clear();
+        self.cut.clear();
+        self.servers.iter_mut().for_each(|server| server.pull = None);
+        for round in 0.. {
+            let before: Vec<_> = self.servers.iter().map(|server| server.database.modseq()).collect();
+            for target in 0..SERVERS {
+                for source in (0..SERVERS).filter(|source| *source != target) {
+                    self.servers[target].pull = None;
+                    self.begin_pull(target, source);
+                    while let Some(message) = self.messages.pop() {
+                        self.arrive(message);
+                    }
+                }
+            }
+            if before == self.servers.iter().map(|server| server.database.modseq()).collect::<Vec<_>>() {
+                break;
+            }
+            assert!(round < 20, "the replicas do not settle");
+        }
+    }
+}
+
+fn run(seed: u64, deletions: Deletions) -> Network {
+    let mut network = Network::new(seed, deletions);
+    for _ in 0..150 {
+        network.step();
+    }
+    network.settle();
+    let expected = network.servers[0].state();
+    for server in &network.servers {
+        let report = fixup::check(&server.database).expect("a sound store");
+        assert_eq!(report.findings, [], "seed {seed}");
+        let found = server.state();
+        let differing = expected.keys().chain(found.keys()).find(|unid| expected.get(*unid) != found.get(*unid));
+        if let Some(unid) = differing {
+            let first = expected.get(unid);
+            panic!("seed {seed}: {unid} is {first:?} and, on server {}, {:?}", server.number, found.get(unid));
+        }
+    }
+    if deletions == Deletions::None {
+        let found = network.servers[0].values();
+        for server in &network.servers {
+            let lost: Vec<_> = server.acknowledged.difference(&found).collect();
+            assert!(lost.is_empty(), "seed {seed}: the edits {lost:?} of server {} are lost", server.number);
+        }
+    }
+    network
+}
+
+/// Returns the number of seeds: more if `DOUBLET_SOAK` is set.
+fn seeds() -> u64 {
+    if std::env::var_os("DOUBLET_SOAK").is_some() { 10_000 } else { 150 }
+}
+
+#[test]
+fn replicas_become_equal_and_lose_no_edit() {
+    let mut conflicts = 0;
+    let mut merged = 0;
+    for seed in 0..seeds() {
+        let network = run(seed, Deletions::None);
+        conflicts += network.statistics.iter().map(|statistics| statistics.conflicts).sum::<u64>();
+        merged += network.statistics.iter().map(|statistics| statistics.merged).sum::<u64>();
+    }
+    assert!(conflicts > 10 && merged > 10, "the seeds have {conflicts} conflicts and {merged} merges");
+}
+
+#[test]
+fn replicas_with_deletions_become_equal() {
+    // An edit loses to another one, which is deleted: the deletion must not lose to the first.
+    for seed in (0..seeds()).chain([1_407]) {
+        run(seed, Deletions::GiveWay);
+        run(seed, Deletions::Count);
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_history() {
+    for seed in 0..5 {
+        let first = run(seed, Deletions::Count);
+        let again = run(seed, Deletions::Count);
+        assert_eq!(first.trace, again.trace);
+        assert_eq!(first.servers[1].state(), again.servers[1].state());
+    }
+}
+
+#[test]
+fn a_pull_asks_only_for_what_changed() {
+    let mut network = Network::new(1, Deletions::None);
+    for value in 0..200 {
+        network.next_value = value;
+        network.servers[0].edit(value % DOCUMENTS, value);
+    }
+    network.settle();
+    let listed =
+        |network: &Network| network.statistics.iter().map(|pull| (pull.listed, pull.received)).collect::<Vec<_>>();
+    network.statistics.clear();
+    network.settle();
+    assert!(listed(&network).iter().all(|pull| *pull == (0, 0)), "{:?}", listed(&network));
+    network.servers[0].edit(1, 1_000);
+    network.statistics.clear();
+    network.settle();
+    let received: u64 = network.statistics.iter().map(|pull| pull.received).sum();
+    assert_eq!(received, 2, "each of the other servers gets the document once: {:?}", listed(&network));
+}
