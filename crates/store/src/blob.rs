@@ -35,6 +35,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::DbNumber;
 use base::sync::RwLock;
 use quick_cache::sync::Cache;
 
@@ -49,7 +50,7 @@ pub use prepared::PreparedBlob;
 pub use writer::BlobWriter;
 
 use crate::batch::Batch;
-use crate::engine::{Engine, Table, TableReader};
+use crate::engine::{Direction, Engine, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
 use chunk::Codec;
@@ -142,6 +143,12 @@ impl Blobs {
     /// Returns `true` if a note is a user of an attachment.
     pub fn has_user(&self, reader: &dyn TableReader, id: &BlobId, owner: BlobOwner) -> Result<bool> {
         Ok(reader.get(Table::BlobRef, &head::user_key(id, owner))?.is_some())
+    }
+
+    /// Returns `true` if a note of a database is a user of an attachment.
+    pub fn has_user_in(&self, reader: &dyn TableReader, id: &BlobId, database: DbNumber) -> Result<bool> {
+        let range = KeyRange::prefix(&head::users_prefix(id, database));
+        Ok(reader.scan(Table::BlobRef, &range, Direction::Forward)?.next()?.is_some())
     }
 
     /// Computes the ID of a content.

@@ -127,6 +127,13 @@ pub(super) fn user_key(id: &BlobId, owner: BlobOwner) -> [u8; 40] {
     owner_key(id, owner.database.0, owner.note.0)
 }
 
+/// Returns the beginning of the keys of a blob's users in one database.
+pub(super) fn users_prefix(id: &BlobId, database: DbNumber) -> [u8; 36] {
+    let mut prefix = [0; 36];
+    prefix.copy_from_slice(&owner_key(id, database.0, 0)[..36]);
+    prefix
+}
+
 /// Parses a key. Returns `None` if it is not a key of the reference table.
 pub(super) fn decode_key(key: &[u8]) -> Option<RefKey> {
     let mut decoder = Decoder::new(key);

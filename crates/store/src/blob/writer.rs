@@ -9,7 +9,8 @@
 //! content is its hash, and a hash may be known to those who do not know the content.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use base::Timestamp;
 use base::sync::RwLockReadGuard;
@@ -32,11 +33,20 @@ pub struct BlobWriter<'blobs> {
     used: RefCell<HashSet<(BlobId, BlobOwner)>>,
     /// IDs of the content that was put, and of the content to which a readable note refers.
     permitted: RefCell<HashSet<BlobId>>,
+    /// Content that is added as soon as it gets its first user.
+    offered: RefCell<HashMap<BlobId, Arc<PreparedBlob<'static>>>>,
 }
 
 impl<'blobs> BlobWriter<'blobs> {
     pub(super) fn new(blobs: &'blobs Blobs, gate: RwLockReadGuard<'blobs, ()>) -> Self {
-        Self { blobs, _gate: gate, added: RefCell::default(), used: RefCell::default(), permitted: RefCell::default() }
+        Self {
+            blobs,
+            _gate: gate,
+            added: RefCell::default(),
+            used: RefCell::default(),
+            permitted: RefCell::default(),
+            offered: RefCell::default(),
+        }
     }
 
     /// Adds a user of a content. Adds the content itself if it does not exist yet.
@@ -63,14 +73,20 @@ impl<'blobs> BlobWriter<'blobs> {
         Ok(id)
     }
 
-    /// Adds another user of existing content, for example when a note is copied. Returns an error if the content does
-    /// not exist.
+    /// Adds another user of existing or offered content, for example when a note is copied. Returns an error if there
+    /// is no such content.
     pub fn add_user(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId) -> Result<()> {
         if !self.is_present(id)? {
-            return Err(missing(id));
+            let offered = self.offered.borrow_mut().remove(id).ok_or_else(|| missing(id))?;
+            return self.put_prepared(batch, owner, &offered).map(drop);
         }
         self.refer(batch, owner, id);
         Ok(())
+    }
+
+    /// Accepts content for the notes of this batch. It is added with its first user, or not at all.
+    pub fn offer(&self, prepared: Arc<PreparedBlob<'static>>) {
+        self.offered.borrow_mut().insert(prepared.id(), prepared);
     }
 
     /// Allows references to the content of a note that the author of the batch may read.
