@@ -364,6 +364,9 @@ const INTERNET_MAX: AclLevel = AclLevel::Editor;
 /// Name of the entry for every identity that no other entry matches.
 pub const DEFAULT_ENTRY: &str = "-Default-";
 
+/// Name of the group of all servers of the domain, which replicate its databases.
+pub const LOCAL_DOMAIN_SERVERS: &str = "LocalDomainServers";
+
 /// Name of the entry for identities that did not log in.
 pub const ANONYMOUS_ENTRY: &str = "Anonymous";
 
@@ -375,6 +378,14 @@ impl Acl {
         acl.entries.push(AclEntry::new(DEFAULT_ENTRY, AclLevel::NoAccess));
         acl.entries.push(AclEntry { kind: AclKind::Person, ..AclEntry::new(owner.canonical(), AclLevel::Manager) });
         acl
+    }
+
+    /// Adds the entry that lets the servers of the domain replicate the database.
+    #[must_use]
+    pub fn with_domain_servers(mut self) -> Self {
+        let entry = AclEntry::new(LOCAL_DOMAIN_SERVERS, AclLevel::Manager);
+        self.entries.push(AclEntry { kind: AclKind::ServerGroup, ..entry });
+        self
     }
 
     /// Creates an ACL with only a default level.

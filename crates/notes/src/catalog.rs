@@ -34,7 +34,8 @@ pub enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    const ALL: [Self; 4] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory];
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory];
 
     /// Returns the name of the kind that users and scripts see.
     #[must_use]
@@ -273,7 +274,8 @@ pub struct NewDatabase {
     pub owner: Name,
     /// The access control list.
     pub acl: crate::acl::Acl,
-    /// Replica id, if the new database is a replica of an existing one.
+    /// Replica id, if the new database is a replica of an existing one. Its access control list, settings and documents
+    /// are then those that the first replication brings.
     pub replica_id: Option<ReplicaId>,
     /// Options of the database.
     pub options: DatabaseOptions,

@@ -135,7 +135,8 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns the position after a change of this database, for peers that have received everything up to it. Returns
     /// `None` if the change was made before the database got instances.
     pub fn position(&self, modseq: Modseq) -> Result<Option<Position>> {
-        Ok(records::load_instances(&self.snapshot, self.database.number)?.position(modseq))
+        let instances = records::load_instances(&self.snapshot, self.database.number)?;
+        Ok(instances.position(modseq, self.grant.names_digest()))
     }
 
     /// Returns the position in another replica up to which this one has received everything, or `None` if they have
@@ -146,8 +147,11 @@ impl<'d> DatabaseSnapshot<'d> {
         Ok(stored.and_then(|value| Position::decode(&value).ok()))
     }
 
-    /// Returns where a peer continues that has received everything up to a position.
+    /// Returns where the reader continues, a peer that has received everything up to a position.
     pub fn continuation(&self, position: Position) -> Result<Continuation> {
+        if position.names != self.grant.names_digest() {
+            return Ok(Continuation::CompareAll);
+        }
         let instances = records::load_instances(&self.snapshot, self.database.number)?;
         Ok(instances.continuation(position, self.modseq()))
     }
@@ -256,9 +260,9 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns about `limit` changes after `since`, in order.
     ///
     /// A transaction is included completely or not at all. There are fewer than `limit` changes only if no more exist.
-    /// Fails unless the reader is the server itself.
+    /// Changes of hidden notes are included. Fails unless the reader is a server.
     pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
-        records::require_server_itself(self.database, &self.grant)?;
+        records::require_server(self.database, &self.grant)?;
         change_log::take_transactions(limit, |each| {
             self.scan_changes(ChangeCursor::after(since), &mut |entry| {
                 self.spend(STEPS_PER_RECORD)?;
@@ -331,6 +335,21 @@ impl<'d> DatabaseSnapshot<'d> {
         let reader = reader.hide_unreadable(&self.snapshot, &self.grant, self.pacer())?;
         *self.opened.lock() = Some((folder, reader.opening()));
         Ok(reader)
+    }
+
+    /// Returns `true` if a note of this database refers to a blob. Fails unless the reader is the server itself.
+    pub fn has_blob(&self, id: &BlobId) -> Result<bool> {
+        records::require_server_itself(self.database, &self.grant)?;
+        Ok(self.database.store.blobs().has_user_in(&self.snapshot, id, self.database.number)?)
+    }
+
+    /// Returns the length of a blob that a note uses.
+    pub fn blob_length(&self, note: NoteId, id: &BlobId) -> Result<u64> {
+        let missing = || Error::not_found(format!("attachment {id} of note {note}"));
+        if !self.is_contents_visible(note)? || !self.uses_blob(note, id)? {
+            return Err(missing());
+        }
+        self.database.store.blobs().length(&self.snapshot, id)?.ok_or_else(missing)
     }
 
     /// Returns the content of a blob that a note uses.

@@ -22,6 +22,7 @@ pub struct Grant {
     /// The name, followed by the aliases. Empty for an anonymous identity.
     own_names: Vec<Name>,
     bypasses_acl: bool,
+    is_server: bool,
     who: String,
 }
 
@@ -84,6 +85,7 @@ impl Grant {
             names,
             own_names: own,
             bypasses_acl: acl.is_bypassed_by(identity),
+            is_server: identity.server,
             who: identity.name.abbreviated(),
         }
     }
@@ -126,6 +128,12 @@ impl Grant {
     #[must_use]
     pub fn is_server_itself(&self) -> bool {
         self.bypasses_acl
+    }
+
+    /// Returns `true` if the identity is a server, this one or another.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.is_server
     }
 
     /// Returns the name under which personal data such as unread marks is stored, or `None` for an anonymous identity.

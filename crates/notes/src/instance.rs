@@ -28,14 +28,17 @@ pub struct Position {
     pub instance: InstanceId,
     /// The modseq of the change.
     pub modseq: Modseq,
+    /// The digest of the names, groups and roles under which the peer reads ([`crate::Grant::names_digest`]). A peer
+    /// that gets others may read notes that were hidden from it, and compares everything.
+    pub names: [u8; 16],
 }
 
 impl Position {
     /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(17);
-        out.u8(1).u64(self.instance.0).u64(self.modseq.0);
+        let mut out = Encoder::with_capacity(33);
+        out.u8(1).u64(self.instance.0).u64(self.modseq.0).raw(&self.names);
         out.finish()
     }
 
@@ -45,7 +48,8 @@ impl Position {
         if input.u8()? != 1 {
             return Err(InvalidRecord);
         }
-        Ok(Self { instance: InstanceId(input.u64()?), modseq: Modseq(input.u64()?) })
+        let instance = InstanceId(input.u64()?);
+        Ok(Self { instance, modseq: Modseq(input.u64()?), names: input.array()? })
     }
 }
 
@@ -85,12 +89,12 @@ impl Instances {
         self.list.drain(..excess);
     }
 
-    /// Returns the position after the change with this modseq, or `None` if it was made before the first instance that
-    /// is known.
+    /// Returns the position after the change with this modseq for a peer that reads under these names, or `None` if it
+    /// was made before the first instance that is known.
     #[must_use]
-    pub fn position(&self, modseq: Modseq) -> Option<Position> {
+    pub fn position(&self, modseq: Modseq, names: [u8; 16]) -> Option<Position> {
         let made_by = self.list.iter().rfind(|start| start.first <= modseq)?;
-        Some(Position { instance: made_by.instance, modseq })
+        Some(Position { instance: made_by.instance, modseq, names })
     }
 
     /// Returns where a peer continues that has received everything up to a position. `current` is the modseq of the
@@ -149,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_position_reads_back() {
-        let position = Position { instance: InstanceId(u64::MAX - 1), modseq: Modseq(77) };
+        let position = Position { instance: InstanceId(u64::MAX - 1), modseq: Modseq(77), names: [3; 16] };
         let bytes = position.encode();
         assert_eq!(Position::decode(&bytes), Ok(position));
         assert!((0..bytes.len()).all(|length| Position::decode(&bytes[..length]).is_err()));
@@ -159,7 +163,7 @@ mod tests {
     fn positions_are_valid_within_their_instance() {
         let known = instances(&[(7, 10), (8, 25), (9, 40)]);
         let check = |instance, modseq, expected| {
-            let position = Position { instance: InstanceId(instance), modseq: Modseq(modseq) };
+            let position = Position { instance: InstanceId(instance), modseq: Modseq(modseq), names: [0; 16] };
             assert_eq!(known.continuation(position, Modseq(50)), expected, "{position:?}");
         };
         check(7, 12, Continuation::After(Modseq(12)));
@@ -170,15 +174,15 @@ mod tests {
         check(9, 77, Continuation::After(Modseq(50)));
         check(6, 12, Continuation::CompareAll);
         check(9, 39, Continuation::CompareAll);
-        assert_eq!(known.position(Modseq(50)), Some(Position { instance: InstanceId(9), modseq: Modseq(50) }));
-        assert_eq!(known.position(Modseq(39)), Some(Position { instance: InstanceId(8), modseq: Modseq(39) }));
-        assert_eq!((known.position(Modseq(9)), Instances::default().position(Modseq(50))), (None, None));
+        let after = |modseq| known.position(Modseq(modseq), [0; 16]).map(|position| position.instance);
+        assert_eq!((after(50), after(39), after(9)), (Some(InstanceId(9)), Some(InstanceId(8)), None));
+        assert_eq!(Instances::default().position(Modseq(50), [0; 16]), None);
     }
 
     #[test]
     fn a_replica_that_was_set_back_tells_its_peers_of_every_change() {
         let before = instances(&[(7, 10)]);
-        let position = before.position(Modseq(30)).expect("an instance");
+        let position = before.position(Modseq(30), [0; 16]).expect("an instance");
         // A backup of modseq 20 is restored, and the next run changes the database.
         let mut restored = before.clone();
         assert_eq!(restored.continuation(position, Modseq(20)), Continuation::After(Modseq(20)));
@@ -190,7 +194,7 @@ mod tests {
     fn the_oldest_instance_is_forgotten_and_the_list_reads_back() {
         let starts: Vec<(u64, u64)> = (1..=INSTANCES_MAX as u64 + 1).map(|number| (number, number * 10)).collect();
         let many = instances(&starts);
-        let at = |instance, modseq| Position { instance: InstanceId(instance), modseq: Modseq(modseq) };
+        let at = |instance, modseq| Position { instance: InstanceId(instance), modseq: Modseq(modseq), names: [0; 16] };
         assert_eq!(many.continuation(at(1, 11), Modseq(9_999)), Continuation::CompareAll);
         assert_eq!(many.continuation(at(2, 25), Modseq(9_999)), Continuation::After(Modseq(25)));
         let bytes = many.encode();

@@ -231,6 +231,13 @@ impl NoteHeader {
         self.revision_id = RevisionId::new(self.sequence_time, tail);
     }
 
+    /// Makes the revision older than that of any save.
+    pub(crate) fn set_oldest(&mut self) {
+        self.sequence = 1;
+        self.sequence_time = Timestamp(0);
+        self.revision_id = RevisionId::first(self.sequence_time, self.unid);
+    }
+
     /// Returns the UID of the note in a folder.
     #[must_use]
     pub fn uid_in(&self, folder: ViewId) -> Option<Uid> {

@@ -5,6 +5,7 @@
 //! ([`Writer::blob_put_prepared`], [`Writer::blob_put_prepared_for`]). The preparation may pause.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base::{NoteId, Pacer};
 use store::blob::{BlobId, BlobOwner, PreparedBlob};
@@ -31,5 +32,11 @@ impl Writer<'_, '_> {
     pub fn blob_put_prepared_for(&mut self, note: NoteId, prepared: &PreparedBlob<'_>) -> Result<BlobId> {
         let owner = BlobOwner { database: self.part.database.number, note };
         Ok(self.gate.put_prepared(self.batch, owner, prepared)?)
+    }
+
+    /// Adds content that notes from another replica bring. It is stored with the first of them that refers to it, or
+    /// not at all.
+    pub fn blob_offer(&mut self, prepared: Arc<PreparedBlob<'static>>) {
+        self.gate.offer(prepared);
     }
 }

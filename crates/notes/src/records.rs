@@ -48,6 +48,14 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
     Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
 }
 
+/// Fails unless the reader is a server, this one or another.
+pub(crate) fn require_server(database: &Database, grant: &Grant) -> Result<()> {
+    if grant.is_server() {
+        return Ok(());
+    }
+    Err(Error::ServerOnly { database: database.path(), who: grant.display_name().to_owned() })
+}
+
 pub(crate) fn load_counters(reader: &dyn TableReader, database: DbNumber) -> Result<Counters> {
     let key = keys::counters(database);
     let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;

@@ -118,7 +118,7 @@ impl Databases {
         batch.put(Table::Meta, &keys::counters(number), &Counters::START.encode());
         let replica_id = record.replica_id;
         let database = Arc::new(Database::new(&self.services, record, Counters::START, new.acl.clone()));
-        self.create_acl_note(&database, &new.acl, batch)?;
+        self.create_acl_note(&database, new, batch)?;
         open.insert(new.path.to_lowercase(), Arc::clone(&database));
         self.replica_change(replica_id, None, Some(&new.path));
         Ok(database)
@@ -352,13 +352,19 @@ impl Databases {
         self.lock_open().len()
     }
 
-    fn create_acl_note(&self, database: &Arc<Database>, acl: &Acl, batch: Batch) -> Result<()> {
+    /// Creates the note with the access control list. That of a replica is older than any other, so the one that the
+    /// first replication brings replaces it.
+    fn create_acl_note(&self, database: &Arc<Database>, new: &NewDatabase, batch: Batch) -> Result<()> {
         let itself = Identity::local_server("");
         let access: Access<level::Depositor> = Access::new(Arc::clone(database), Arc::new(itself))?;
         let accesses = [&access];
         let mut transaction = Transaction::begin_with(self.store(), &accesses, batch)?;
-        let note = NewNote { unid: Some(ACL_UNID), ..NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]) };
-        let created = transaction.writer(0).note_create(note)?;
+        let note = NewNote { unid: Some(ACL_UNID), ..NewNote::of_class(NoteClass::ACL, vec![acl_item(&new.acl)]) };
+        let mut writer = transaction.writer(0);
+        let created = writer.note_create(note)?;
+        if new.replica_id.is_some() {
+            writer.pending_header(created)?.after.set_oldest();
+        }
         assert_eq!(created, ACL_NOTE_ID, "the ACL is the first note of a database");
         let ticket = transaction.commit()?;
         Ok(self.store().durable(ticket).wait()?)

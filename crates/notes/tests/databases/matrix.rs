@@ -420,6 +420,8 @@ const READING: &[Row] = &[
     }),
     ("DatabaseSnapshot::blob", Note(Reader), |c| c.read(|r| Ok(r.blob(c.note, &c.blob)?.len() == 10_000))),
     ("DatabaseSnapshot::blob_range", Note(Reader), |c| c.read(|r| Ok(r.blob_range(c.note, &c.blob, 1..3)?.len() == 2))),
+    ("DatabaseSnapshot::blob_length", Note(Reader), |c| c.read(|r| Ok(r.blob_length(c.note, &c.blob)? == 10_000))),
+    ("DatabaseSnapshot::has_blob", Server, |c| c.read(|r| r.has_blob(&c.blob))),
     ("DatabaseSnapshot::folders", From(Reader), |c| c.read(|r| Ok(r.folders()?.len() == 2))),
     ("DatabaseSnapshot::folder", From(Reader), |c| c.read(|r| r.folder(c.folder).map(|_| true))),
     ("DatabaseSnapshot::views", From(Reader), |c| c.read(|r| Ok(r.views()?.len() == 1))),
@@ -521,6 +523,13 @@ const WRITING: &[Row] = &[
             w.blob_put_prepared(&prepared).map(|_| true)
         })
     }),
+    ("Writer::blob_offer", Enter, |c| {
+        c.write(|w| {
+            let prepared = c.world.databases.blob_prepare(b"content", &base::Unpaced)?;
+            w.blob_offer(Arc::new(prepared.into_owned()));
+            Ok(true)
+        })
+    }),
     ("Writer::blob_put_prepared_for", Enter, |c| {
         c.write(|w| {
             let prepared = c.world.databases.blob_prepare(b"content", &base::Unpaced)?;
@@ -531,7 +540,7 @@ const WRITING: &[Row] = &[
     ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
     ("Writer::state_receive", Server, |c| c.write(|w| w.state_receive(UNID, &[]).map(|_| true))),
     ("Writer::replication_position_set", Server, |c| {
-        let position = Position { instance: InstanceId(1), modseq: Modseq(1) };
+        let position = Position { instance: InstanceId(1), modseq: Modseq(1), names: [0; 16] };
         c.write(|w| w.replication_position_set("CN=other/O=Acme", position).map(|()| true))
     }),
     ("Writer::note_receive", Server, |c| {
