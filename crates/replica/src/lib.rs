@@ -13,6 +13,8 @@
 pub mod limits;
 mod pull;
 mod source;
+mod target;
 
 pub use pull::{Pull, PullStatistics};
 pub use source::{Answer, ListPage, Question, answer};
+pub use target::Target;

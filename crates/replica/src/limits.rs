@@ -1,10 +1,10 @@
 //! The limits of this crate.
 
 /// Number of changes of a page of the list. A page has more if its last transaction has.
-pub const CHANGES_PER_PAGE: usize = 500;
+pub const CHANGES_PER_PAGE: usize = 2_000;
 
 /// Maximum number of notes that one question asks for.
-pub const NOTES_PER_QUESTION_MAX: usize = 100;
+pub const NOTES_PER_QUESTION_MAX: usize = 250;
 
 /// Size in bytes at which the notes that one question asks for end.
 pub const BYTES_PER_QUESTION: u64 = 4 << 20;

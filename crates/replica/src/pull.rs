@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Modseq, Unid};
+use base::Modseq;
+use notes::Result;
 use notes::instance::Position;
-use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
-use notes::{Access, Databases, Result, level};
-use revision::DeletionRule;
+use notes::replica::{ListedNote, ReplicaNote};
+use store::blob::PreparedBlob;
 
 use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX};
 use crate::source::{Answer, ListPage, Question};
+use crate::target::Target;
 
 /// What a pull has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,24 +20,23 @@ pub struct PullStatistics {
     pub listed: u64,
     /// Number of notes that were asked for and arrived.
     pub received: u64,
+    /// Number of notes that are deleted now because the source has deleted them.
+    pub deleted: u64,
     /// Number of notes that were merged.
     pub merged: u64,
     /// Number of conflicts.
     pub conflicts: u64,
     /// Number of notes of which only marks, keywords or folders were taken over.
     pub state_only: u64,
-    /// Number of notes that were refused because they are not valid, and skipped.
+    /// Number of notes that the source may not bring by the access control list.
+    pub refused: u64,
+    /// Number of notes that are not valid, and were skipped.
     pub skipped: u64,
 }
 
 /// A pull from one source.
 pub struct Pull {
-    databases: Arc<Databases>,
-    /// The target, as the server itself.
-    reader: Access<level::Reader>,
-    depositor: Access<level::Depositor>,
-    source: String,
-    rule: DeletionRule,
+    target: Target,
     state: State,
     /// The number of the question that waits for its answer.
     number: u64,
@@ -56,7 +56,7 @@ enum State {
 
 /// A page of which notes are missing.
 struct Page {
-    missing: VecDeque<(Unid, u64)>,
+    missing: VecDeque<ListedNote>,
     /// The notes whose contents are known.
     known: Vec<ListedNote>,
     end: PageEnd,
@@ -70,20 +70,16 @@ struct PageEnd {
 }
 
 impl Pull {
-    /// Begins a pull from a server, after the position that is recorded for it. The access must be that of the server
-    /// itself.
-    pub fn begin(
-        databases: &Arc<Databases>,
-        reader: Access<level::Reader>,
-        source: &str,
-        rule: DeletionRule,
-    ) -> Result<Self> {
-        let after = reader.read()?.replication_position(source)?;
-        let depositor = reader.downgrade();
-        let state = State::Listing { after, compared: Modseq(0) };
-        let databases = Arc::clone(databases);
-        let source = source.to_owned();
-        Ok(Self { databases, reader, depositor, source, rule, state, number: 1, statistics: PullStatistics::default() })
+    /// Begins a pull, after the position that the target has recorded for the source.
+    pub fn begin(target: Target) -> Result<Self> {
+        let state = State::Listing { after: target.position()?, compared: Modseq(0) };
+        Ok(Self { target, state, number: 1, statistics: PullStatistics::default() })
+    }
+
+    /// Returns the target.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Returns what has been done so far.
@@ -99,11 +95,27 @@ impl Pull {
         let question = match &self.state {
             State::Done => return None,
             State::Listing { after, compared } => Question::Changes { after: *after, compared: *compared },
-            State::Fetching(page) => Question::Notes {
-                unids: page.missing.iter().take(page.question_size()).map(|(unid, _)| *unid).collect(),
-            },
+            State::Fetching(page) => {
+                Question::Notes { unids: page.missing.iter().take(page.batch_size(0)).map(|note| note.unid).collect() }
+            }
         };
         Some((self.number, question))
+    }
+
+    /// Returns the question that will follow the answer to the current one if this can be known already, so that a
+    /// caller can ask it meanwhile.
+    #[must_use]
+    pub fn upcoming_question(&self) -> Option<Question> {
+        let State::Fetching(page) = &self.state else { return None };
+        let first = page.batch_size(0);
+        if first == page.missing.len() {
+            return match page.end.next() {
+                State::Listing { after, compared } => Some(Question::Changes { after, compared }),
+                State::Fetching(_) | State::Done => None,
+            };
+        }
+        let batch = page.missing.iter().skip(first).take(page.batch_size(first));
+        Some(Question::Notes { unids: batch.map(|note| note.unid).collect() })
     }
 
     /// Takes the answer to the question with a number over. An answer to another question is ignored: it came late, or
@@ -114,7 +126,7 @@ impl Pull {
         }
         match (std::mem::replace(&mut self.state, State::Done), answer) {
             (State::Listing { .. }, Answer::Changes(page)) => self.take_list(page)?,
-            (State::Fetching(page), Answer::Notes(notes)) => self.take_notes(page, &notes)?,
+            (State::Fetching(page), Answer::Notes { notes, contents }) => self.take_notes(page, &notes, &contents)?,
             // A source that answers another question than the one that it was asked cannot be understood.
             (state, _) => {
                 self.state = state;
@@ -128,37 +140,20 @@ impl Pull {
     /// Takes a page of the list over: finds out which notes are missing.
     fn take_list(&mut self, page: ListPage) -> Result<()> {
         self.statistics.listed += page.notes.len() as u64;
-        let reading = self.reader.read()?;
-        let mut known = Vec::new();
-        let mut missing = VecDeque::new();
-        for note in page.notes {
-            if reading.knows_revision(note.unid, note.revision)? {
-                known.push(note);
-            } else {
-                missing.push_back((note.unid, note.size));
-            }
-        }
-        drop(reading);
+        let compared = self.target.compare(page.notes, &mut self.statistics)?;
         let end = PageEnd { position: page.position, modseq: page.modseq, is_last: page.is_last };
-        self.proceed(Page { missing, known, end })
+        self.proceed(Page { missing: compared.missing.into(), known: compared.known, end })
     }
 
     /// Takes notes over that a page lacked.
-    fn take_notes(&mut self, mut page: Page, notes: &[ReplicaNote]) -> Result<()> {
-        page.missing.drain(..page.question_size());
-        let before = self.statistics;
-        if self.receive(notes).is_err() {
-            // One of the notes is refused. The others are taken over one by one.
-            self.statistics = before;
-            for note in notes {
-                if let Err(error) = self.receive(std::slice::from_ref(note)) {
-                    if !matches!(error, notes::Error::Invalid { .. } | notes::Error::Limit { .. }) {
-                        return Err(error);
-                    }
-                    self.statistics.skipped += 1;
-                }
-            }
-        }
+    fn take_notes(
+        &mut self,
+        mut page: Page,
+        notes: &[ReplicaNote],
+        contents: &[Arc<PreparedBlob<'static>>],
+    ) -> Result<()> {
+        page.missing.drain(..page.batch_size(0));
+        self.target.receive(notes, contents, &mut self.statistics)?;
         self.proceed(page)
     }
 
@@ -169,61 +164,22 @@ impl Pull {
             self.state = State::Fetching(page);
             return Ok(());
         }
-        let accesses = [&self.depositor];
-        let mut transaction = self.databases.transaction(&accesses)?;
-        let mut writer = transaction.writer(0);
-        for note in &page.known {
-            self.statistics.state_only += u64::from(writer.state_receive(note.unid, &note.state)?);
-        }
-        if let Some(position) = page.end.position {
-            writer.replication_position_set(&self.source, position)?;
-        }
-        let ticket = transaction.commit()?;
-        self.databases.store().durable(ticket).wait().map_err(notes::Error::from)?;
+        self.target.finish_page(&page.known, page.end.position, &mut self.statistics)?;
         self.state = page.end.next();
         Ok(())
-    }
-
-    /// Takes notes over in one transaction, or more if some need others before them.
-    fn receive(&mut self, notes: &[ReplicaNote]) -> Result<()> {
-        let accesses = [&self.depositor];
-        let mut rest = notes;
-        loop {
-            let mut transaction = self.databases.transaction(&accesses)?;
-            let mut writer = transaction.writer(0);
-            let mut is_interrupted = false;
-            while let Some((note, behind)) = rest.split_first() {
-                match writer.note_receive(note, self.rule)? {
-                    ReceiveOutcome::Later => {
-                        is_interrupted = true;
-                        break;
-                    }
-                    ReceiveOutcome::Merged => self.statistics.merged += 1,
-                    ReceiveOutcome::Conflict => self.statistics.conflicts += 1,
-                    ReceiveOutcome::Taken | ReceiveOutcome::Known { .. } => {}
-                }
-                self.statistics.received += 1;
-                rest = behind;
-            }
-            let ticket = transaction.commit()?;
-            self.databases.store().durable(ticket).wait().map_err(notes::Error::from)?;
-            if !is_interrupted {
-                return Ok(());
-            }
-        }
     }
 }
 
 impl Page {
-    /// Returns the number of missing notes that the next question asks for.
-    fn question_size(&self) -> usize {
+    /// Returns the number of missing notes that one question asks for, after the first `skipped` ones.
+    fn batch_size(&self, skipped: usize) -> usize {
         let mut bytes = 0_u64;
-        let within = |(_, size): &&(Unid, u64)| {
+        let within = |note: &&ListedNote| {
             let fits = bytes < BYTES_PER_QUESTION;
-            bytes = bytes.saturating_add(*size);
+            bytes = bytes.saturating_add(note.size);
             fits
         };
-        self.missing.iter().take(NOTES_PER_QUESTION_MAX).take_while(within).count()
+        self.missing.iter().skip(skipped).take(NOTES_PER_QUESTION_MAX).take_while(within).count()
     }
 }
 

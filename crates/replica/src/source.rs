@@ -1,9 +1,12 @@
 //! The side of the replica that is asked.
 
+use std::sync::Arc;
+
 use base::{Modseq, Unid};
 use notes::instance::{Continuation, Position};
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseSnapshot, Result};
+use store::blob::PreparedBlob;
 
 use crate::limits::CHANGES_PER_PAGE;
 
@@ -38,15 +41,20 @@ pub struct ListPage {
 }
 
 /// An answer of the source.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone)]
 pub enum Answer {
     /// A page of the list of changes.
     Changes(ListPage),
-    /// The notes that still exist, in the order of the question.
-    Notes(Vec<ReplicaNote>),
+    /// The notes that still exist.
+    Notes {
+        /// The notes, in the order of the question.
+        notes: Vec<ReplicaNote>,
+        /// The contents of their attachments, as far as the target lacks them.
+        contents: Vec<Arc<PreparedBlob<'static>>>,
+    },
 }
 
-/// Answers a question from a snapshot of the source. The reader must be the server itself.
+/// Answers a question from a snapshot of the source, without contents of attachments. The reader must be a server.
 pub fn answer(snapshot: &DatabaseSnapshot<'_>, question: &Question) -> Result<Answer> {
     match question {
         Question::Changes { after, compared } => {
@@ -64,7 +72,7 @@ pub fn answer(snapshot: &DatabaseSnapshot<'_>, question: &Question) -> Result<An
                 let note = snapshot.find(*unid)?.map(|note| snapshot.replica_note(note)).transpose()?;
                 found.extend(note.flatten());
             }
-            Ok(Answer::Notes(found))
+            Ok(Answer::Notes { notes: found, contents: Vec::new() })
         }
     }
 }

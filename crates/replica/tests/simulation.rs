@@ -13,10 +13,10 @@ use base::{Name, NoteId, Random, Unid};
 use notes::fixup;
 use notes::replica::ReplicaNote;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item, ItemValue, Marks, NewDatabase,
-    NewNote, ServerSettings, Writer, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item,
+    ItemValue, Marks, NewDatabase, NewNote, ServerSettings, Writer, level,
 };
-use replica::{Answer, Pull, PullStatistics, Question, answer};
+use replica::{Answer, Pull, PullStatistics, Question, Target, answer};
 use revision::DeletionRule;
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
@@ -52,7 +52,8 @@ impl Server {
         let memory = Arc::new(MemoryEngine::new(11));
         let clock = Arc::new(SimClock::new());
         let databases = open(&memory, &clock, number as u64);
-        let acl = Acl::private(&Name::new("Ann/Acme"));
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", AclLevel::Manager) });
         let new = NewDatabase {
             owner: Name::new("Ann/Acme"),
             options: DatabaseOptions { keep_deleted_hours: keeps_deleted.then_some(48), ..DatabaseOptions::default() },
@@ -306,7 +307,10 @@ impl Network {
             Deletions::Count => DeletionRule::DeletionsCount,
             Deletions::None | Deletions::GiveWay => DeletionRule::EditsCount,
         };
-        let begun = Pull::begin(&server.databases, server.itself(), &Server::name(source), rule);
+        let itself = Arc::new(Identity::local_server(Server::name(target).as_str()));
+        let other = Arc::new(Identity { server: true, ..Identity::person(Server::name(source).as_str()) });
+        let made = Target::new(&server.databases, &server.database, &itself, &other, rule);
+        let begun = Pull::begin(made.expect("the list names the other servers"));
         server.pull = Some((source, begun.expect("a sound store")));
         self.pulls[target] += 1;
         self.ask(target);
