@@ -386,7 +386,7 @@ impl Directory {
             return Ok(());
         }
         let mut edit = self.edit()?;
-        let server = ServerDocument { note: base::NoteId(0), name: self.options.server.clone() };
+        let server = ServerDocument { note: base::NoteId(0), name: self.options.server.clone(), address: None };
         edit.save(&Record::Server(Arc::new(server)))?;
         self.commit_durable(edit)
     }
@@ -422,6 +422,7 @@ fn open_database(databases: &Databases, server: &Name) -> Result<Arc<Database>> 
     if !server.is_empty() {
         acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     }
+    let acl = acl.with_domain_servers();
     let new = NewDatabase::new(DATABASE_PATH, "Directory", DatabaseKind::Directory, acl);
     Ok(databases.database_create(&new)?)
 }

@@ -38,6 +38,15 @@ impl Directory {
         }
     }
 
+    /// Returns the identity of another server, including all groups that name it.
+    pub fn server_identity(&self, name: &Name) -> Result<Arc<Identity>> {
+        let load = || self.with_current_index(|lookup| load_server_identity(lookup, name)).map(CachedLookup::Identity);
+        match self.cached_or_load(&format!("s{}", name.canonical().to_lowercase()), load)? {
+            CachedLookup::Identity(identity) => Ok(identity),
+            _ => Err(Error::not_found(name.abbreviated())),
+        }
+    }
+
     /// Returns the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
@@ -97,6 +106,14 @@ pub fn digest(identity: &Identity) -> [u8; 16] {
     let mut digest = [0; 16];
     hasher.finalize_xof().fill(&mut digest);
     digest
+}
+
+fn load_server_identity(lookup: &IndexReader<'_>, name: &Name) -> Result<Arc<Identity>> {
+    let mut keys = vec![LookupKey::name(name.canonical())];
+    keys.extend(wildcards(name).iter().map(|wildcard| LookupKey::name(wildcard)));
+    let groups = containing_groups(lookup, keys, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+    let groups = groups.into_iter().map(|group| group.name.clone()).collect();
+    Ok(Arc::new(Identity { name: name.clone(), groups, server: true, ..Identity::default() }))
 }
 
 fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Name>> {

@@ -33,6 +33,7 @@ pub(crate) const CATCH_ALL: &str = "CatchAll";
 pub(crate) const POSTMASTER: &str = "Postmaster";
 
 pub(crate) const SERVER_NAME: &str = "ServerName";
+pub(crate) const NET_ADDRESSES: &str = "NetAddresses";
 pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.

@@ -43,7 +43,8 @@ pub mod person;
 pub mod person_edit;
 pub mod resolve;
 pub mod scram;
-pub mod settings;
+pub mod server_edit;
+mod settings;
 pub mod throttle;
 
 mod index;

@@ -24,17 +24,21 @@ pub struct ServerDocument {
     pub note: NoteId,
     /// Hierarchical name of the server.
     pub name: Name,
+    /// Host and port of the native protocol, or `None` if they are unknown.
+    pub address: Option<String>,
 }
 
 impl ServerDocument {
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
-        Some(Self { note, name: Name::new(items::text(items, items::SERVER_NAME)?) })
+        let name = Name::new(items::text(items, items::SERVER_NAME)?);
+        Some(Self { note, name, address: items::text(items, items::NET_ADDRESSES).map(str::to_owned) })
     }
 
     pub(crate) fn write(&self, items: &mut Vec<Item>) {
         items::set_text(items, items::FORM, Some(SERVER_FORM));
         items::set_text(items, items::TYPE, Some(SERVER_FORM));
         items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
+        items::set_text(items, items::NET_ADDRESSES, self.address.as_deref());
     }
 
     pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
@@ -121,9 +125,11 @@ mod tests {
 
     #[test]
     fn a_server_reads_back_from_its_items() {
-        let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme") };
-        let mut items = Vec::new();
-        server.write(&mut items);
-        assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));
+        for address in [None, Some("hub.acme.test:1352".to_owned())] {
+            let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme"), address };
+            let mut items = Vec::new();
+            server.write(&mut items);
+            assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));
+        }
     }
 }

@@ -1,0 +1,84 @@
+//! Registering and removing the servers of the domain.
+//!
+//! A registered server has a document with its address, and is a member of the group `LocalDomainServers`, to which the
+//! access control lists of databases refer.
+
+use std::sync::Arc;
+
+use base::{Name, NoteId};
+use notes::acl::LOCAL_DOMAIN_SERVERS;
+
+use crate::directory::Directory;
+use crate::error::{Error, Result};
+use crate::group::{Group, GroupKind};
+use crate::key::LookupKey;
+use crate::record::Record;
+use crate::settings::ServerDocument;
+use crate::transaction::DirectoryTransaction;
+
+impl Directory {
+    /// Returns the server with a name, or `None` if it is not registered.
+    pub fn server(&self, name: &Name) -> Result<Option<Arc<ServerDocument>>> {
+        Ok(match self.find(&LookupKey::name(name.canonical()))? {
+            Some(Record::Server(server)) => Some(server),
+            _ => None,
+        })
+    }
+
+    /// Registers servers with the addresses of their native protocol, or changes the addresses of registered ones.
+    pub fn servers_register(&self, servers: &[(Name, Option<String>)]) -> Result<()> {
+        let mut edit = self.edit()?;
+        let group_key = LookupKey::name(LOCAL_DOMAIN_SERVERS);
+        let mut group = match edit.find(&group_key)? {
+            Some(Record::Group(group)) => group.as_ref().clone(),
+            _ => new_group(),
+        };
+        for (name, address) in servers {
+            let mut server = match edit.find(&LookupKey::name(name.canonical()))? {
+                Some(Record::Server(server)) => server.as_ref().clone(),
+                _ => ServerDocument { note: NoteId(0), name: name.clone(), address: None },
+            };
+            if address.is_some() {
+                server.address.clone_from(address);
+            }
+            edit.save(&Record::Server(Arc::new(server)))?;
+            if !group.has_member(name.canonical()) {
+                group.members.push(name.canonical().to_owned());
+            }
+        }
+        edit.save(&Record::Group(Arc::new(group)))?;
+        self.commit_durable(edit)
+    }
+
+    /// Removes a server and its membership in `LocalDomainServers`. Returns [`Error::NotFound`] if it is not
+    /// registered.
+    pub fn server_remove(&self, name: &Name) -> Result<()> {
+        let mut edit = self.edit()?;
+        let server = match edit.find(&LookupKey::name(name.canonical()))? {
+            Some(Record::Server(server)) => server,
+            _ => return Err(Error::not_found(format!("server {}", name.abbreviated()))),
+        };
+        leave_group(&mut edit, name)?;
+        edit.remove(server.note)?;
+        self.commit_durable(edit)
+    }
+}
+
+fn leave_group(edit: &mut DirectoryTransaction<'_>, name: &Name) -> Result<()> {
+    let Some(Record::Group(group)) = edit.find(&LookupKey::name(LOCAL_DOMAIN_SERVERS))? else { return Ok(()) };
+    let mut group = group.as_ref().clone();
+    let key = LookupKey::address_or_name(name.canonical());
+    group.members.retain(|member| LookupKey::address_or_name(member) != key);
+    edit.save(&Record::Group(Arc::new(group))).map(drop)
+}
+
+fn new_group() -> Group {
+    Group {
+        note: NoteId(0),
+        name: Name::new(LOCAL_DOMAIN_SERVERS),
+        description: "The servers of this domain".to_owned(),
+        kind: GroupKind::ServersOnly,
+        addresses: Vec::new(),
+        members: Vec::new(),
+    }
+}
