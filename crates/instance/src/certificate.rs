@@ -25,8 +25,27 @@ pub struct CertificateFiles {
     /// Server name for which a certificate is created if the files are missing, or `None` if the configuration names
     /// the files.
     self_signed_name: Option<String>,
-    /// File with the root certificates that sign the certificates of other servers.
-    peers: Option<PathBuf>,
+    /// File with the root certificates that sign the certificates of other servers. If it is not configured, it is that
+    /// of the certifier, which may not exist.
+    peers: PeerRoots,
+}
+
+/// The file with the root certificates that sign the certificates of other servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PeerRoots {
+    path: PathBuf,
+    /// `true` if the configuration names the file, which then has to exist.
+    is_configured: bool,
+}
+
+impl PeerRoots {
+    /// Reads the certificates. Returns `None` if there are none.
+    fn read(&self) -> Result<Option<Vec<u8>>, DataError> {
+        if !self.is_configured && !self.path.exists() {
+            return Ok(None);
+        }
+        read_limited(&self.path, PEM_BYTES_MAX as u64).map(Some)
+    }
 }
 
 /// Reason why the certificate cannot be used, written for the operator.
@@ -65,7 +84,10 @@ impl CertificateFiles {
     /// Returns the paths from the configuration, or those in the data folder if none are configured.
     #[must_use]
     pub fn from_config(config: &Config, data: &DataFolder, server_name: &str) -> Self {
-        let peers = config.tls.peers.0.as_ref().map(|path| data.resolve(path));
+        let peers = match &config.tls.peers.0 {
+            Some(path) => PeerRoots { path: data.resolve(path), is_configured: true },
+            None => PeerRoots { path: data.certifier_file(), is_configured: false },
+        };
         match (&config.tls.certificate.0, &config.tls.key.0) {
             (Some(chain), Some(key)) => {
                 Self { chain: data.resolve(chain), key: data.resolve(key), self_signed_name: None, peers }
@@ -85,17 +107,26 @@ impl CertificateFiles {
             self.create(name)?;
         }
         let (chain, key) = self.read_files()?;
-        let roots = self.peers.as_ref().map(|path| read_limited(path, PEM_BYTES_MAX as u64)).transpose()?;
+        let roots = self.peers.read()?;
         let tls = Tls::new(&chain, &key).map_err(|source| self.tls_error(source))?;
         let Some(roots) = roots else { return Ok(tls) };
-        let refuse = |source| CertificateError::Peers { path: self.peers.clone().unwrap_or_default(), source };
-        Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(refuse)
+        Tls::with_client_roots(&chain, &key, Some(&roots)).map_err(|source| self.peers_error(source))
     }
 
     /// Reads the files again for a running server. On error the old certificate stays in use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
         let (chain, key) = self.read_files()?;
-        tls.replace(&chain, &key).map_err(|source| self.tls_error(source))
+        let roots = self.peers.read()?;
+        Tls::new(&chain, &key).map_err(|source| self.tls_error(source))?;
+        tls.replace(&chain, &key, roots.as_deref()).map_err(|source| self.peers_error(source))
+    }
+
+    /// Reads what connections to other servers of the domain need. Returns `None` if no authority for their
+    /// certificates is configured.
+    pub fn for_servers(&self) -> Result<Option<ServerCredentials>, CertificateError> {
+        let Some(roots) = self.peers.read()? else { return Ok(None) };
+        let (chain, key) = self.read_files()?;
+        Ok(Some(ServerCredentials { roots, chain, key }))
     }
 
     /// Reads the description of the certificate from its file.
@@ -130,9 +161,23 @@ impl CertificateFiles {
         Ok(())
     }
 
+    fn peers_error(&self, source: wire::TlsError) -> CertificateError {
+        CertificateError::Peers { path: self.peers.path.clone(), source }
+    }
+
     fn tls_error(&self, source: wire::TlsError) -> CertificateError {
         CertificateError::Tls { chain: self.chain.clone(), key: self.key.clone(), source }
     }
+}
+
+/// What a connection to another server of the domain needs, in PEM form.
+pub struct ServerCredentials {
+    /// The authorities that sign the certificates of servers.
+    pub roots: Vec<u8>,
+    /// The certificate of this server.
+    pub chain: Vec<u8>,
+    /// The key of this server.
+    pub key: Vec<u8>,
 }
 
 /// Description of a certificate.

@@ -219,6 +219,12 @@ impl DataFolder {
         (self.path.join("tls/certificate.pem"), self.path.join("tls/key.pem"))
     }
 
+    /// Returns the path of the certificate of the authority that signs the certificates of the domain's servers.
+    #[must_use]
+    pub fn certifier_file(&self) -> PathBuf {
+        self.path.join("tls/certifier.pem")
+    }
+
     /// Returns the path of the key of encrypted attachments.
     #[must_use]
     pub fn blob_key_file(&self) -> PathBuf {

@@ -7,6 +7,7 @@
 //! Only this crate, `server` and `cli` get the time and random bytes from the system ([`system`]).
 
 pub mod certificate;
+pub mod certifier;
 pub mod data_folder;
 pub mod full_text;
 pub mod limits;

@@ -157,6 +157,13 @@ impl Instance {
 }
 
 impl StoreServices {
+    /// Opens the store of a data folder, but no database in it. Creates the folder if it does not exist.
+    pub fn open(config: Arc<Config>) -> Result<Self, InstanceError> {
+        let data = DataFolder::new(&config.server.data);
+        let lock = data.lock_wait(&mut sleep)?;
+        Self::open_locked(config, data, lock)
+    }
+
     /// Opens the store of a data folder that is locked already, but no database in it.
     fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, InstanceError> {
         let plan = MemoryPlan::compute(&config, Machine::current())?;

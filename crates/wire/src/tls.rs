@@ -45,8 +45,6 @@ pub enum TlsError {
 /// The server side of TLS. All listeners share it.
 pub struct Tls {
     settings: ArcSwap<ServerSettings>,
-    /// Root certificates that sign the client certificates of other servers.
-    client_roots: Option<Arc<RootCertStore>>,
 }
 
 /// The settings of the server with one certificate, which a reload replaces together.
@@ -66,14 +64,14 @@ impl Tls {
     /// Creates the settings with the root certificates, in PEM form, that sign the client certificates of other
     /// servers.
     pub fn with_client_roots(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
-        let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
-        let settings = ServerSettings::new(chain_pem, key_pem, peers.as_ref())?;
-        Ok(Self { settings: ArcSwap::from_pointee(settings), client_roots: peers })
+        let settings = ServerSettings::new(chain_pem, key_pem, peers_pem)?;
+        Ok(Self { settings: ArcSwap::from_pointee(settings) })
     }
 
-    /// Replaces the certificate for all future handshakes. On error the old one stays.
-    pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
-        let settings = ServerSettings::new(chain_pem, key_pem, self.client_roots.as_ref())?;
+    /// Replaces the certificate, and the root certificates of other servers, for all future handshakes. On error the
+    /// old ones stay.
+    pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<(), TlsError> {
+        let settings = ServerSettings::new(chain_pem, key_pem, peers_pem)?;
         self.settings.store(Arc::new(settings));
         Ok(())
     }
@@ -97,11 +95,12 @@ impl Tls {
 }
 
 impl ServerSettings {
-    fn new(chain_pem: &[u8], key_pem: &[u8], peers: Option<&Arc<RootCertStore>>) -> Result<Self, TlsError> {
+    fn new(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
+        let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
         let hash = certificates(chain_pem)?.first().and_then(|certificate| certificate_hash(certificate));
         Ok(Self {
             config: server_config(chain_pem, key_pem)?,
-            config_h2: server_config_h2(chain_pem, key_pem, peers)?,
+            config_h2: server_config_h2(chain_pem, key_pem, peers.as_ref())?,
             certificate_hash: hash.map(Arc::from),
         })
     }

@@ -56,7 +56,7 @@ async fn end_point_is_the_certificate_of_the_handshake() {
     let (second, second_key) = certificate("mail.test");
     let tls = Tls::new(first.as_bytes(), first_key.as_bytes()).expect("the pair is valid");
     let (_first_client, before) = handshake(&tls).await;
-    tls.replace(second.as_bytes(), second_key.as_bytes()).expect("the pair is valid");
+    tls.replace(second.as_bytes(), second_key.as_bytes(), None).expect("the pair is valid");
     let (_second_client, after) = handshake(&tls).await;
     assert_eq!(before.channel_bindings()[1], end_point(&first));
     assert_eq!(after.channel_bindings()[1], end_point(&second));

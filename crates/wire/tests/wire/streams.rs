@@ -132,9 +132,9 @@ async fn replaced_certificate_is_used_by_the_next_handshake() {
         ends.0.is_ok() && ends.1.is_ok()
     };
     assert!(!attempt().await, "the first certificate is not trusted");
-    let mismatch = tls.replace(second_chain.as_bytes(), first_key.as_bytes());
+    let mismatch = tls.replace(second_chain.as_bytes(), first_key.as_bytes(), None);
     assert!(matches!(mismatch, Err(TlsError::Refused(_))), "{mismatch:?}");
-    tls.replace(second_chain.as_bytes(), second_key.as_bytes()).expect("the pair is valid");
+    tls.replace(second_chain.as_bytes(), second_key.as_bytes(), None).expect("the pair is valid");
     assert!(attempt().await, "the second certificate is served");
 }
 

@@ -1,0 +1,294 @@
+//! The certifier: the authority of a domain that signs the certificates of its servers.
+//!
+//! The first server of a domain creates it (`doublet server register`). Its key stays in the data folder of that
+//! server. Another server gets a *server file*: its certificate, its key and the certificate of the certifier in one
+//! PEM file, which `doublet server join` reads. `docs/replication.md` ("Servers") describes the steps.
+
+use std::path::PathBuf;
+
+use base::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use wire::limits::PEM_BYTES_MAX;
+use x509_parser::pem::Pem;
+
+use crate::certificate::{CertificateError, CertificateFiles};
+use crate::data_folder::{DataFolder, read_limited, write_private};
+
+/// Common name of the certifier.
+const NAME: &str = "Doublet certifier";
+
+/// Number of years for which the certifier is valid.
+const CERTIFIER_YEARS: i16 = 20;
+
+/// Number of years for which the certificate of a server is valid.
+const SERVER_YEARS: i16 = 5;
+
+/// Beginning of the line with the address of the server that has written a server file.
+const PARTNER_PREFIX: &str = "Address: ";
+
+/// Beginning of the line with the name in the certificate of that server.
+const PARTNER_NAME_PREFIX: &str = "Name: ";
+
+const CERTIFICATE_LABEL: &str = "CERTIFICATE";
+const KEY_LABEL: &str = "PRIVATE KEY";
+
+/// The authority that signs the certificates of the servers of a domain.
+pub struct Certifier {
+    issuer: Issuer<'static, KeyPair>,
+    /// Its certificate, in PEM form.
+    pub certificate: String,
+}
+
+/// The certificate of a server, with its key and that of the certifier, in PEM form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFile {
+    /// The certificate of the server.
+    pub certificate: String,
+    /// The key of the server.
+    pub key: String,
+    /// The certificate of the certifier.
+    pub certifier: String,
+    /// Host and port of the server that has written the file.
+    pub partner: Option<String>,
+    /// The name in the certificate of that server.
+    pub partner_name: Option<String>,
+}
+
+impl Certifier {
+    /// Opens the certifier of a data folder. Creates it if there is none.
+    pub fn open_or_create(data: &DataFolder, organization: &str, now: Timestamp) -> Result<Self, CertificateError> {
+        let (certificate, key) = files(data);
+        if !(certificate.exists() && key.exists()) {
+            let created = create(organization, now).map_err(|error| generate_error(NAME, &error))?;
+            write_private(&key, created.1.as_bytes())?;
+            write_private(&certificate, created.0.as_bytes())?;
+            tracing::info!(file = %certificate.display(), "created the certifier of this domain");
+        }
+        let unreadable = || CertificateError::Unreadable(certificate.clone());
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| unreadable());
+        let pem = text(read_limited(&certificate, PEM_BYTES_MAX as u64)?)?;
+        let key_pem = text(read_limited(&key, PEM_BYTES_MAX as u64)?)?;
+        let key_pair = KeyPair::from_pem(&key_pem).map_err(|error| generate_error(NAME, &error))?;
+        let params = certifier_params(&organization_in(&pem).ok_or_else(unreadable)?);
+        Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem })
+    }
+
+    /// Returns `true` if this certifier has issued the certificate in the files.
+    pub fn has_issued(&self, files: &CertificateFiles) -> Result<bool, CertificateError> {
+        if !files.chain_file().exists() {
+            return Ok(false);
+        }
+        let chain = read_limited(files.chain_file(), PEM_BYTES_MAX as u64)?;
+        let issuer = Pem::iter_from_buffer(&chain).next().and_then(Result::ok);
+        let issuer = issuer.and_then(|pem| Some(pem.parse_x509().ok()?.issuer().to_string()));
+        let own = Pem::iter_from_buffer(self.certificate.as_bytes()).next().and_then(Result::ok);
+        let own = own.and_then(|pem| Some(pem.parse_x509().ok()?.subject().to_string()));
+        Ok(issuer.is_some() && issuer == own)
+    }
+
+    /// Issues the certificate of a server with this host name, as clients and other servers verify it.
+    pub fn issue(&self, host: &str, organization: &str, now: Timestamp) -> Result<ServerFile, CertificateError> {
+        let issue = || -> Result<ServerFile, rcgen::Error> {
+            let mut names = vec![host.to_owned(), "localhost".to_owned()];
+            names.dedup();
+            let mut params = CertificateParams::new(names)?;
+            params.distinguished_name = distinguished_name(host, organization);
+            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+            params.use_authority_key_identifier_extension = true;
+            set_validity(&mut params, now, SERVER_YEARS);
+            let key = KeyPair::generate()?;
+            let certificate = params.signed_by(&key, &self.issuer)?.pem();
+            let certifier = self.certificate.clone();
+            Ok(ServerFile { certificate, key: key.serialize_pem(), certifier, partner: None, partner_name: None })
+        };
+        issue().map_err(|error| generate_error(host, &error))
+    }
+}
+
+impl ServerFile {
+    /// Returns the text of the file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let line = |prefix: &str, value: &Option<String>| {
+            value.as_ref().map(|value| format!("{prefix}{value}\n")).unwrap_or_default()
+        };
+        let partner = line(PARTNER_PREFIX, &self.partner);
+        let name = line(PARTNER_NAME_PREFIX, &self.partner_name);
+        format!("{partner}{name}{}{}{}", self.certificate, self.key, self.certifier)
+    }
+
+    /// Parses the text of a file. Returns `None` if it lacks one of its parts.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut certificates = Vec::new();
+        let mut key = None;
+        for pem in Pem::iter_from_buffer(text.as_bytes()) {
+            let pem = pem.ok()?;
+            match pem.label.as_str() {
+                CERTIFICATE_LABEL => certificates.push(section(text, CERTIFICATE_LABEL, certificates.len())?),
+                KEY_LABEL => key = Some(section(text, KEY_LABEL, 0)?),
+                _ => {}
+            }
+        }
+        let [certificate, certifier] = <[String; 2]>::try_from(certificates).ok()?;
+        let line = |prefix: &str| text.lines().find_map(|line| line.strip_prefix(prefix)).map(str::to_owned);
+        let partner = line(PARTNER_PREFIX);
+        Some(Self { certificate, key: key?, certifier, partner, partner_name: line(PARTNER_NAME_PREFIX) })
+    }
+
+    /// Writes the certificate of this server, with its key, to the data folder.
+    pub fn install(&self, data: &DataFolder) -> Result<(), CertificateError> {
+        let (chain, key) = data.self_signed_files();
+        write_private(&files(data).0, self.certifier.as_bytes())?;
+        write_private(&key, self.key.as_bytes())?;
+        write_private(&chain, format!("{}{}", self.certificate, self.certifier).as_bytes())?;
+        Ok(())
+    }
+
+    /// Returns the host name of the server.
+    #[must_use]
+    pub fn host(&self) -> Option<String> {
+        let pem = Pem::iter_from_buffer(self.certificate.as_bytes()).next()?.ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let common = certificate.subject().iter_common_name().next()?;
+        common.as_str().ok().map(str::to_owned)
+    }
+}
+
+/// Returns the files of the certificate and the key of the certifier.
+fn files(data: &DataFolder) -> (PathBuf, PathBuf) {
+    (data.certifier_file(), data.resolve("tls/certifier.key".as_ref()))
+}
+
+/// Returns the section with a label in a PEM file, with its lines.
+fn section(text: &str, label: &str, index: usize) -> Option<String> {
+    let begin = format!("-----BEGIN {label}-----");
+    let end = format!("-----END {label}-----");
+    let start = text.match_indices(&begin).nth(index)?.0;
+    let length = text[start..].find(&end)? + end.len();
+    Some(format!("{}\n", &text[start..start + length]))
+}
+
+fn create(organization: &str, now: Timestamp) -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = certifier_params(organization);
+    set_validity(&mut params, now, CERTIFIER_YEARS);
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+fn certifier_params(organization: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name = distinguished_name(NAME, organization);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn distinguished_name(common_name: &str, organization: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name.push(DnType::OrganizationName, organization);
+    name
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, years: i16) {
+    let today = now.to_utc().date();
+    let month = u8::try_from(today.month()).unwrap_or(1);
+    // The first of the month: it exists in every year, and a clock that is days behind accepts the certificate.
+    params.not_before = date_time_ymd(i32::from(today.year()) - 1, month, 1);
+    params.not_after = date_time_ymd(i32::from(today.year() + years), month, 1);
+}
+
+/// Returns the organization in the subject of a certificate.
+fn organization_in(pem: &str) -> Option<String> {
+    let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let organization = certificate.subject().iter_organization().next()?;
+    organization.as_str().ok().map(str::to_owned)
+}
+
+fn generate_error(name: &str, error: &rcgen::Error) -> CertificateError {
+    CertificateError::Generate(name.to_owned(), error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::certificate::server_name_in;
+
+    const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
+
+    fn certifier(folder: &tempfile::TempDir) -> Certifier {
+        Certifier::open_or_create(&DataFolder::new(folder.path()), "Acme", NOW).expect("it can be created")
+    }
+
+    fn der(pem: &str) -> Vec<u8> {
+        Pem::iter_from_buffer(pem.as_bytes()).next().expect("one").expect("valid").contents
+    }
+
+    #[test]
+    fn certifier_is_created_once_and_its_key_is_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = certifier(&folder);
+        assert_eq!(certifier(&folder).certificate, first.certificate);
+        let key = files(&DataFolder::new(folder.path())).1;
+        assert_eq!(std::fs::metadata(key).expect("it exists").permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn certificates_name_the_server_and_are_signed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let issued = certifier(&folder).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        let name = server_name_in(&der(&issued.certificate), "Other").expect("a name");
+        assert_eq!(name.canonical(), "CN=hub.acme.test/O=Acme");
+        assert_eq!(issued.host().as_deref(), Some("hub.acme.test"));
+        // Another start of the program signs with the same name and key.
+        let again = certifier(&folder).issue("spoke.acme.test", "Acme", NOW).expect("it can be issued");
+        let authority = der(&issued.certifier);
+        let (_, authority) = x509_parser::parse_x509_certificate(&authority).expect("valid");
+        for file in [&issued, &again] {
+            let der = der(&file.certificate);
+            let (_, certificate) = x509_parser::parse_x509_certificate(&der).expect("valid");
+            assert_eq!(certificate.issuer(), authority.subject());
+        }
+        wire::Tls::with_client_roots(
+            format!("{}{}", again.certificate, again.certifier).as_bytes(),
+            again.key.as_bytes(),
+            Some(again.certifier.as_bytes()),
+        )
+        .expect("the certificate and the key belong together");
+    }
+
+    #[test]
+    fn server_file_reads_back_and_is_installed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let issued = certifier(&folder).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        let with_partner = ServerFile {
+            partner: Some("hub.acme.test:1352".to_owned()),
+            partner_name: Some("hub.acme.test".to_owned()),
+            ..issued.clone()
+        };
+        for file in [&issued, &with_partner] {
+            assert_eq!(ServerFile::parse(&file.to_text()).as_ref(), Some(file));
+        }
+        for broken in ["", &issued.certificate, &format!("{}{}", issued.certificate, issued.key)] {
+            assert_eq!(ServerFile::parse(broken), None);
+        }
+        let other = tempfile::tempdir().expect("a folder");
+        let data = DataFolder::new(other.path());
+        issued.install(&data).expect("it can be written");
+        assert!(data.certifier_file().exists() && data.self_signed_files().1.exists());
+        let sources = config::ConfigSources { data: Some(other.path().to_owned()), ..config::ConfigSources::default() };
+        let config = config::load(&sources).expect("a valid configuration");
+        let files = |data| CertificateFiles::from_config(&config, data, "hub.acme.test");
+        assert!(certifier(&folder).has_issued(&files(&data)).expect("it can be read"));
+        let has_issued = certifier(&folder).has_issued(&files(&DataFolder::new(folder.path())));
+        assert!(has_issued.is_ok_and(|is_own| !is_own), "there is no certificate");
+    }
+}
