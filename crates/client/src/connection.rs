@@ -140,6 +140,12 @@ impl Client {
         Ok(())
     }
 
+    /// Returns the certificate that the server has presented, in DER form.
+    #[must_use]
+    pub fn server_certificate(&self) -> &[u8] {
+        &self.channel.shared.certificate
+    }
+
     /// Returns `true` if the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -159,6 +165,8 @@ impl Client {
         changes: changes_client::ChangesClient;
         /// Returns the stub for full-text search.
         search: search_client::SearchClient;
+        /// Returns the stub for replication.
+        replication: replication_client::ReplicationClient;
         /// Returns the stub for names in the directory.
         directory: directory_client::DirectoryClient;
         /// Returns the stub for sending mail.
@@ -221,6 +229,7 @@ struct Shared {
     authority: Authority,
     token: RwLock<Option<HeaderValue>>,
     timeout: Option<HeaderValue>,
+    certificate: Vec<u8>,
     /// The task that moves the bytes. It ends with the last channel.
     driver: AbortHandle,
 }
@@ -243,6 +252,8 @@ impl Channel {
         let name = ServerName::try_from(options.host().to_owned()).map_err(|error| distrusted(error.to_string()))?;
         let connector = TlsConnector::from(options.trust.config());
         let stream = connector.connect(name, socket).await.map_err(|error| distrusted(error.to_string()))?;
+        let certificates = stream.get_ref().1.peer_certificates();
+        let certificate = certificates.and_then(<[_]>::first).map(|first| first.to_vec()).unwrap_or_default();
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
         builder.keep_alive_interval(Duration::from_secs(60)).keep_alive_timeout(Duration::from_secs(20));
@@ -253,7 +264,7 @@ impl Channel {
         let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));
         let timeout = options.call_time_max.map(|time| format!("{}m", time.as_millis().min(99_999_999)));
         let timeout = timeout.and_then(|text| HeaderValue::from_str(&text).ok());
-        let shared = Shared { authority, token: RwLock::default(), timeout, driver };
+        let shared = Shared { authority, token: RwLock::default(), timeout, certificate, driver };
         Ok(Self { sender, shared: Arc::new(shared) })
     }
 

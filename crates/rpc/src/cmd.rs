@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Name, NoteId, Pacer, ReplicaId, Unpaced};
+use base::{NoteId, Pacer, ReplicaId, Unpaced};
 use directory::Person;
 use notes::{Access, AtLeast, Database, DatabaseKind, DatabaseSnapshot, Identity, Level, NoteHeader, Writer, level};
 use proto::v1;
@@ -29,6 +29,7 @@ pub(crate) mod names;
 pub(crate) mod note;
 pub(crate) mod note_change;
 pub(crate) mod profile;
+pub(crate) mod replication;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod unread;
@@ -82,7 +83,7 @@ impl CallContext {
             return Ok(self.services.directory.identity(&person)?);
         }
         match &self.caller.session()?.owner {
-            SessionOwner::Server(name) => Ok(Arc::new(server_identity(name))),
+            SessionOwner::Server(name) => Ok(self.services.directory.server_identity(name)?),
             SessionOwner::Person(_) => Err(Error::NoSession),
         }
     }
@@ -159,10 +160,6 @@ fn no_database(key: &Key) -> Error {
         Key::Path(path) => format!("database {path}"),
         Key::ReplicaId(id) => format!("the database with the replica id {id:?}"),
     })
-}
-
-fn server_identity(name: &Name) -> Identity {
-    Identity { name: name.clone(), server: true, ..Identity::default() }
 }
 
 /// Finds the note named in a request. Returns an error if it does not exist or the caller may not read it.

@@ -11,6 +11,8 @@ use store::blob::BlobId;
 
 use crate::error::{Error, Result, access_level};
 
+pub mod replication;
+
 /// Converts an item to the protocol's type.
 #[must_use]
 pub fn item_to_proto(item: &Item) -> v1::Item {
@@ -109,7 +111,7 @@ pub fn optional_unid_from_proto(bytes: &[u8]) -> Result<Option<Unid>> {
     if bytes.is_empty() { Ok(None) } else { unid_from_proto(bytes).map(Some) }
 }
 
-fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
+pub(crate) fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::invalid(format!("{what} has {N} bytes, not {}", bytes.len())))
 }
 

@@ -93,6 +93,12 @@ pub const LARGE_BODY_BYTES_MIN: u64 = 64 << 10;
 /// Maximum length of a formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 
+/// Maximum size in bytes of a note's items outside the summary in an exchange of replicas. Larger notes are skipped.
+pub const REPLICA_NOTE_BYTES_MAX: u64 = 48 << 20;
+
+/// Maximum size of one message with notes of replicas, in bytes.
+pub const REPLICA_MESSAGE_BYTES_MAX: usize = 64 << 20;
+
 /// Number of changes that one step of a search or of a change stream examines.
 pub const STEP_CHANGES: usize = 500;
 

@@ -28,7 +28,7 @@ use crate::admission::Caller;
 use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
-use crate::limits::MESSAGE_BYTES_MAX;
+use crate::limits::{MESSAGE_BYTES_MAX, REPLICA_MESSAGE_BYTES_MAX};
 use crate::request_body::RequestBody;
 use crate::session::{SessionLimits, Sessions};
 
@@ -273,12 +273,12 @@ pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
 pub(crate) async fn route(service: &Arc<Service>, request: Request<RequestBody>) -> Response<tonic::body::Body> {
     let name = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     macro_rules! on {
-        ($($module:ident::$Server:ident),+) => {
+        ($($module:ident::$Server:ident up to $bytes_max:expr),+) => {
             $(
                 if name == <v1::$module::$Server<Service> as tonic::server::NamedService>::NAME {
                     let mut server = v1::$module::$Server::from_arc(Arc::clone(service))
                         .max_decoding_message_size(MESSAGE_BYTES_MAX)
-                        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+                        .max_encoding_message_size($bytes_max)
                         .accept_compressed(CompressionEncoding::Gzip);
                     if service.options.compression {
                         server = server.send_compressed(CompressionEncoding::Gzip);
@@ -289,14 +289,15 @@ pub(crate) async fn route(service: &Arc<Service>, request: Request<RequestBody>)
         };
     }
     on!(
-        notes_server::NotesServer,
-        views_server::ViewsServer,
-        changes_server::ChangesServer,
-        databases_server::DatabasesServer,
-        sessions_server::SessionsServer,
-        mail_server::MailServer,
-        directory_server::DirectoryServer,
-        search_server::SearchServer
+        notes_server::NotesServer up to MESSAGE_BYTES_MAX,
+        views_server::ViewsServer up to MESSAGE_BYTES_MAX,
+        changes_server::ChangesServer up to MESSAGE_BYTES_MAX,
+        databases_server::DatabasesServer up to MESSAGE_BYTES_MAX,
+        sessions_server::SessionsServer up to MESSAGE_BYTES_MAX,
+        mail_server::MailServer up to MESSAGE_BYTES_MAX,
+        directory_server::DirectoryServer up to MESSAGE_BYTES_MAX,
+        search_server::SearchServer up to MESSAGE_BYTES_MAX,
+        replication_server::ReplicationServer up to REPLICA_MESSAGE_BYTES_MAX
     );
     Status::unimplemented("unknown service").into_http()
 }

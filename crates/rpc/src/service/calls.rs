@@ -6,6 +6,7 @@ use proto::v1::databases_server::Databases;
 use proto::v1::directory_server::Directory;
 use proto::v1::mail_server::Mail;
 use proto::v1::notes_server::Notes;
+use proto::v1::replication_server::Replication;
 use proto::v1::search_server::Search;
 use proto::v1::sessions_server::Sessions;
 use proto::v1::views_server::Views;
@@ -13,7 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, split_request, streams, table, waiting};
 use crate::cmd::{
-    acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, session, unread, view,
+    acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, replication, session,
+    unread, view,
 };
 
 type Outcome<R> = Result<Response<R>, Status>;
@@ -153,6 +155,34 @@ table! { Changes {}
 
     async fn poll_new_mail(&self, request: Request<v1::PollNewMailRequest>) -> Outcome<v1::PollNewMailReply> {
         waiting::poll_new_mail(self, request).await
+    }
+}
+
+table! { Replication {
+    get_replica: GetReplicaRequest => Replica = replication::describe;
+}
+    type ReadReplicaNotesStream = Replies<v1::ReplicaNotes>;
+    type ReadContentsStream = Replies<v1::ContentPiece>;
+
+    async fn list_changed_notes(
+        &self,
+        request: Request<v1::ListChangedNotesRequest>,
+    ) -> Outcome<v1::ChangedNotes> {
+        self.divided_unary(request, replication::list).await
+    }
+
+    async fn read_replica_notes(
+        &self,
+        request: Request<v1::ReadReplicaNotesRequest>,
+    ) -> Outcome<Self::ReadReplicaNotesStream> {
+        streams::read_replica_notes(self, request)
+    }
+
+    async fn read_contents(
+        &self,
+        request: Request<v1::ReadContentsRequest>,
+    ) -> Outcome<Self::ReadContentsStream> {
+        streams::read_contents(self, request)
     }
 }
 

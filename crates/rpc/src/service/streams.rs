@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{Replies, Service, replies, split_request};
 use crate::cmd::attachment::{self, ContentStream, Upload};
 use crate::cmd::deposit;
+use crate::cmd::replication::{ReplicaContentStream, ReplicaNoteStream};
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
@@ -68,6 +69,34 @@ pub(super) fn search_notes(
             }
         }
         Ok(None)
+    })))
+}
+
+/// Serves `ReadReplicaNotes`.
+pub(super) fn read_replica_notes(
+    service: &Service,
+    request: Request<v1::ReadReplicaNotesRequest>,
+) -> Outcome<Replies<v1::ReplicaNotes>> {
+    let (caller, message) = split_request(request)?;
+    let start = ReplicaNoteStream::begin(&message)?;
+    Ok(Response::new(replies(service.clone(), caller, start, |service, caller, stream| async move {
+        if stream.is_over() {
+            return Ok(None);
+        }
+        let step = service.run_on_worker(&caller, move |context| ReplicaNoteStream::step(context, &stream)).await?;
+        Ok(Some(step))
+    })))
+}
+
+/// Serves `ReadContents`.
+pub(super) fn read_contents(
+    service: &Service,
+    request: Request<v1::ReadContentsRequest>,
+) -> Outcome<Replies<v1::ContentPiece>> {
+    let (caller, message) = split_request(request)?;
+    let start = ReplicaContentStream::begin(&message)?;
+    Ok(Response::new(replies(service.clone(), caller, start, |service, caller, stream| async move {
+        service.run_on_worker(&caller, move |context| ReplicaContentStream::step(context, &stream)).await
     })))
 }
 

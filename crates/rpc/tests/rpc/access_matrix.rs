@@ -25,6 +25,8 @@ enum PermittedCallers {
     Levels(&'static [usize]),
 }
 
+/// Calls of servers. The callers here are people.
+const SERVERS: PermittedCallers = PermittedCallers::Levels(&[]);
 const FROM_READER: PermittedCallers = PermittedCallers::Levels(&[2, 3, 4, 5, 6]);
 const FROM_AUTHOR: PermittedCallers = PermittedCallers::Levels(&[3, 4, 5, 6]);
 const FROM_EDITOR: PermittedCallers = PermittedCallers::Levels(&[4, 5, 6]);
@@ -93,6 +95,8 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Changes/PollNewMail" PermittedCallers::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
         "Directory/LookupNames" PermittedCallers::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: plan(), query: "a".into(), ..Default::default() };
+        "Replication/GetReplica" SERVERS, replication.get_replica |_n| p::GetReplicaRequest { database: plan() };
+        "Replication/ListChangedNotes" SERVERS, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
         "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
     };
     rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {
@@ -106,6 +110,15 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
     rows.push(("/doublet.v1.Notes/ReadAttachment", FROM_READER, |client, n| Box::pin(async move {
         let request = p::ReadAttachmentRequest { database: plan(), note: note(n), file_name: "a".into(), offset_bytes: 0 };
         client.notes().read_attachment(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Replication/ReadReplicaNotes", SERVERS, |client, _| Box::pin(async move {
+        let request = p::ReadReplicaNotesRequest { database: plan(), unids: vec![vec![1; 16]] };
+        client.replication().read_replica_notes(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Replication/ReadContents", SERVERS, |client, _| Box::pin(async move {
+        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
+        let request = p::ReadContentsRequest { database: plan(), contents: vec![content] };
+        client.replication().read_contents(request).await?.into_inner().message().await.map(drop)
     })));
     rows.push(("/doublet.v1.Changes/WatchChanges", FROM_READER, |client, _| Box::pin(async move {
         let request = p::WatchChangesRequest { database: plan(), once: true, ..Default::default() };

@@ -443,6 +443,7 @@ impl Client {
         views: views_client::ViewsClient;
         changes: changes_client::ChangesClient;
         search: search_client::SearchClient;
+        replication: replication_client::ReplicationClient;
         directory: directory_client::DirectoryClient;
         mail: mail_client::MailClient;
     }

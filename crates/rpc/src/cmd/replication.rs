@@ -1,0 +1,178 @@
+//! What other servers need for their replicas: descriptions of databases, lists of changes, notes and contents.
+
+use base::Unid;
+use notes::{Access, DatabaseKind, DatabaseSnapshot, level};
+use proto::v1;
+use replica::{Answer, Question, answer};
+use store::blob::BlobId;
+
+use super::{CallContext, check_count};
+use crate::convert::replication::{note_to_proto, page_to_proto, position_from_proto};
+use crate::convert::{bytes_of, unid_from_proto};
+use crate::error::{Error, Result};
+use crate::limits::{CHUNK_BYTES, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
+use crate::service::CallOutcome;
+
+/// Describes a database for the creation of a replica.
+pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) -> Result<CallOutcome<v1::Replica>> {
+    let access = open(context, request.database)?;
+    let record = access.database().record();
+    let reply = v1::Replica {
+        replica_id: record.replica_id.to_text(),
+        path: record.path.clone(),
+        title: record.title.clone(),
+        kind: record.kind.name().to_owned(),
+        owner: record.owner.canonical().to_owned(),
+        purge_interval_days: u32::from(record.options.purge_interval_days),
+        keep_deleted_hours: record.options.keep_deleted_hours.map_or(0, u32::from),
+        clock_us: context.services.databases.clock().now().0,
+        content_key: content_key(context),
+    };
+    Ok(CallOutcome::immediate(reply))
+}
+
+/// Returns the fingerprint of the key with which this server names contents, or nothing if it uses no key.
+fn content_key(context: &CallContext) -> Vec<u8> {
+    let fingerprint = context.services.databases.store().blobs().key_fingerprint();
+    fingerprint.map(|fingerprint| fingerprint.to_vec()).unwrap_or_default()
+}
+
+/// Opens a database for a server. The databases of the router do not replicate.
+fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
+    let access = context.access::<level::Reader>(key)?;
+    let database = access.database().path();
+    if !access.grant()?.is_server() {
+        let who = access.grant()?.display_name().to_owned();
+        return Err(notes::Error::ServerOnly { database, who }.into());
+    }
+    if access.database().record().kind == DatabaseKind::MailBox {
+        return Err(Error::State(format!("{database} is a queue of the router, which does not replicate")));
+    }
+    Ok(access)
+}
+
+/// Lists the notes that changed after a position.
+pub(crate) fn list(
+    context: &CallContext,
+    request: &v1::ListChangedNotesRequest,
+) -> Result<CallOutcome<v1::ChangedNotes>> {
+    let access = open(context, request.database.clone())?;
+    let after = request.after.as_ref().map(position_from_proto).transpose()?;
+    let question = Question::Changes { after, compared: base::Modseq(request.compared_modseq) };
+    let reading = context.read(&access)?;
+    match answer(&reading, &question)? {
+        Answer::Changes(page) => Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket())),
+        Answer::Notes { .. } => Err(Error::Unavailable),
+    }
+}
+
+/// Notes that are being streamed to another server.
+#[derive(Clone)]
+pub(crate) struct ReplicaNoteStream {
+    database: Option<v1::DatabaseKey>,
+    unids: Vec<Unid>,
+    /// The number of notes that were read.
+    done: usize,
+}
+
+impl ReplicaNoteStream {
+    /// Begins a stream.
+    pub(crate) fn begin(request: &v1::ReadReplicaNotesRequest) -> Result<Self> {
+        check_count(request.unids.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+        let unids = request.unids.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?;
+        Ok(Self { database: request.database.clone(), unids, done: 0 })
+    }
+
+    /// Returns `true` if all notes were read.
+    pub(crate) fn is_over(&self) -> bool {
+        self.done == self.unids.len()
+    }
+
+    /// Reads the next notes, about a MiB. Returns them with the stream at its new place.
+    pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<(v1::ReplicaNotes, Self)>> {
+        let mut stream = stream.clone();
+        let access = open(context, stream.database.clone())?;
+        let reading = access.read()?;
+        let began = context.services.clock.monotonic();
+        let until = began.saturating_add(context.services.pool.job_time_max() / 2);
+        let mut bytes = 0;
+        let mut notes = Vec::new();
+        while let Some(unid) = stream.unids.get(stream.done) {
+            let is_late = context.services.clock.monotonic() > until;
+            if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
+                break;
+            }
+            if let Some((note, size)) = read_note(&reading, *unid)? {
+                bytes += size;
+                notes.push(note);
+            }
+            stream.done += 1;
+        }
+        let ticket = reading.ticket();
+        Ok(CallOutcome::when_durable((v1::ReplicaNotes { notes }, stream), ticket))
+    }
+}
+
+/// Reads a note. Returns it with its approximate size in bytes.
+fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<(v1::ReplicaNote, u64)>> {
+    let Some(note) = reading.find(unid)? else { return Ok(None) };
+    let stored = reading.summary(note)?.map_or(0, |summary| summary.body.iter().map(|body| body.length).sum::<u64>());
+    if stored > REPLICA_NOTE_BYTES_MAX {
+        let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), too_large: true, ..v1::ReplicaNote::default() };
+        return Ok(Some((placeholder, 1_024)));
+    }
+    Ok(reading.replica_note(note)?.map(|note| (note_to_proto(note), stored + 1_024)))
+}
+
+/// Contents of attachments that are being streamed to another server.
+#[derive(Clone)]
+pub(crate) struct ReplicaContentStream {
+    database: Option<v1::DatabaseKey>,
+    contents: Vec<(Unid, BlobId)>,
+    /// The number of contents that were sent.
+    done: usize,
+    /// The bytes of the next content that were sent.
+    offset: u64,
+}
+
+impl ReplicaContentStream {
+    /// Begins a stream.
+    pub(crate) fn begin(request: &v1::ReadContentsRequest) -> Result<Self> {
+        check_count(request.contents.len(), "contents of a call", NOTES_PER_CALL_MAX)?;
+        let content = |content: &v1::ContentOfNote| {
+            Ok((unid_from_proto(&content.unid)?, BlobId(bytes_of(&content.content_id, "the id of a content")?)))
+        };
+        let contents = request.contents.iter().map(content).collect::<Result<_>>()?;
+        Ok(Self { database: request.database.clone(), contents, done: 0, offset: 0 })
+    }
+
+    /// Reads the next piece. Returns it with the stream at its new place, or `None` at the end. A content that the note
+    /// no longer has is left out.
+    pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<Option<(v1::ContentPiece, Self)>>> {
+        let mut stream = stream.clone();
+        let access = open(context, stream.database.clone())?;
+        let reading = access.read()?;
+        while let Some((unid, blob)) = stream.contents.get(stream.done).copied() {
+            let index = u32::try_from(stream.done).unwrap_or(u32::MAX);
+            let found = match reading.find(unid)? {
+                Some(note) => match reading.blob_length(note, &blob) {
+                    Ok(length) => Some((note, length)),
+                    Err(notes::Error::NotFound { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                },
+                None => None,
+            };
+            let Some((note, length)) = found else {
+                (stream.done, stream.offset) = (stream.done + 1, 0);
+                continue;
+            };
+            let end = length.min(stream.offset.saturating_add(CHUNK_BYTES as u64));
+            let content = if end == 0 { Vec::new() } else { reading.blob_range(note, &blob, stream.offset..end)? };
+            let last = end == length;
+            (stream.done, stream.offset) = if last { (stream.done + 1, 0) } else { (stream.done, end) };
+            let piece = v1::ContentPiece { index, content, last };
+            return Ok(CallOutcome::when_durable(Some((piece, stream)), reading.ticket()));
+        }
+        Ok(CallOutcome::immediate(None))
+    }
+}

@@ -1,0 +1,228 @@
+//! Conversion between the protocol and what replicas exchange. All functions are pure.
+
+use base::{Modseq, Timestamp, Unid};
+use notes::NoteClass;
+use notes::instance::Position;
+use notes::replica::{ListedNote, ReplicaNote, StateName};
+use notes::revision_record::RevisionRecord;
+use proto::v1;
+use proto::v1::state_value::Name;
+use replica::ListPage;
+use revision::{Register, Revision, RevisionId};
+use store::blob::BlobId;
+
+use super::{bytes_of, item_from_proto, item_to_proto, optional_unid_from_proto, unid_from_proto};
+use crate::error::{Error, Result};
+
+/// Converts a page of a list of changes to the protocol's type.
+#[must_use]
+pub fn page_to_proto(page: ListPage) -> v1::ChangedNotes {
+    v1::ChangedNotes {
+        notes: page.notes.into_iter().map(listed_to_proto).collect(),
+        position: page.position.map(position_to_proto),
+        modseq: page.modseq.0,
+        last: page.is_last,
+    }
+}
+
+/// Converts a page of a list of changes from another server.
+pub fn page_from_proto(page: v1::ChangedNotes) -> Result<ListPage> {
+    Ok(ListPage {
+        notes: page.notes.into_iter().map(listed_from_proto).collect::<Result<_>>()?,
+        position: page.position.as_ref().map(position_from_proto).transpose()?,
+        modseq: Modseq(page.modseq),
+        is_last: page.last,
+    })
+}
+
+/// Converts a position to the protocol's type.
+#[must_use]
+pub fn position_to_proto(position: Position) -> v1::ReplicaPosition {
+    v1::ReplicaPosition { state: position.encode() }
+}
+
+/// Converts a position from another server.
+pub fn position_from_proto(position: &v1::ReplicaPosition) -> Result<Position> {
+    Position::decode(&position.state).map_err(|_| Error::invalid("the position cannot be read"))
+}
+
+fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
+    v1::ListedNote {
+        unid: note.unid.0.to_vec(),
+        note_class: i32::from(note.class.0),
+        revision: Some(revision_to_proto(note.revision)),
+        size_bytes: note.size,
+        states: note.state.into_iter().map(state_to_proto).collect(),
+    }
+}
+
+fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
+    Ok(ListedNote {
+        unid: unid_from_proto(&note.unid)?,
+        class: class_from_proto(note.note_class)?,
+        revision: revision_from_proto(note.revision)?,
+        size: note.size_bytes,
+        state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
+    })
+}
+
+/// Converts a note to the protocol's type.
+#[must_use]
+pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
+    let history = note.record.encode(note.revision);
+    v1::ReplicaNote {
+        unid: note.unid.0.to_vec(),
+        note_class: i32::from(note.class.0),
+        conflict: note.is_conflict,
+        revision: Some(revision_to_proto(note.revision)),
+        sequence_time_us: note.sequence_time.0,
+        history,
+        created_us: note.created.0,
+        received_us: note.received.0,
+        size_bytes: note.size,
+        crlf_growth_bytes: note.crlf_growth,
+        parent_unid: note.parent.map(|parent| parent.0.to_vec()).unwrap_or_default(),
+        deleted: note.items.is_none(),
+        items: note.items.iter().flatten().map(item_to_proto).collect(),
+        content_ids: note.blobs.iter().map(|blob| blob.0.to_vec()).collect(),
+        uid_validity: note.uid_validity.unwrap_or(0),
+        states: note.state.into_iter().map(state_to_proto).collect(),
+        too_large: false,
+    }
+}
+
+/// Converts a note from another server.
+pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
+    let unid = unid_from_proto(&note.unid)?;
+    if note.too_large {
+        return Err(Error::invalid(format!("the note {unid} is too large for the protocol")));
+    }
+    let revision = revision_from_proto(note.revision)?;
+    let record = RevisionRecord::decode(&note.history, revision)
+        .map_err(|_| Error::invalid(format!("the history of the note {unid} cannot be read")))?;
+    let items = match note.deleted {
+        true => None,
+        false => Some(note.items.into_iter().map(item_from_proto).collect::<Result<_>>()?),
+    };
+    let blob = |id: &Vec<u8>| bytes_of(id, "the id of a content").map(BlobId);
+    Ok(ReplicaNote {
+        unid,
+        class: class_from_proto(note.note_class)?,
+        is_conflict: note.conflict,
+        revision,
+        sequence_time: Timestamp(note.sequence_time_us),
+        record,
+        created: Timestamp(note.created_us),
+        received: Timestamp(note.received_us),
+        size: note.size_bytes,
+        crlf_growth: note.crlf_growth_bytes,
+        parent: optional_unid_from_proto(&note.parent_unid)?,
+        items,
+        blobs: note.content_ids.iter().map(blob).collect::<Result<_>>()?,
+        uid_validity: Some(note.uid_validity).filter(|value| *value > 0),
+        state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
+    })
+}
+
+fn class_from_proto(class: i32) -> Result<NoteClass> {
+    let class = u16::try_from(class).ok().filter(|class| class.is_power_of_two());
+    class.map(NoteClass).ok_or_else(|| Error::invalid("a note has an unknown class"))
+}
+
+fn revision_to_proto(revision: Revision) -> v1::Revision {
+    v1::Revision { sequence: revision.sequence, id: revision.id.0.to_vec() }
+}
+
+fn revision_from_proto(revision: Option<v1::Revision>) -> Result<Revision> {
+    let revision = revision.ok_or_else(|| Error::invalid("a note has no revision"))?;
+    Ok(Revision { sequence: revision.sequence, id: RevisionId(bytes_of(&revision.id, "the id of a revision")?) })
+}
+
+fn state_to_proto((name, value): (StateName, Register)) -> v1::StateValue {
+    let name = match name {
+        StateName::Mark(bit) => Name::Mark(u32::from(bit)),
+        StateName::Keyword(keyword) => Name::Keyword(keyword),
+        StateName::Folder(unid) => Name::FolderUnid(unid.0.to_vec()),
+    };
+    v1::StateValue { name: Some(name), set: value.is_set, time_us: value.time.0 }
+}
+
+fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
+    let name = match state.name {
+        Some(Name::Mark(bit)) => {
+            StateName::Mark(u8::try_from(bit).map_err(|_| Error::invalid("a mark has no such number"))?)
+        }
+        Some(Name::Keyword(keyword)) => StateName::Keyword(keyword),
+        Some(Name::FolderUnid(unid)) => StateName::Folder(bytes_of(&unid, "the UNID of a folder").map(Unid)?),
+        None => return Err(Error::invalid("a state has no name")),
+    };
+    Ok((name, Register { is_set: state.set, time: Timestamp(state.time_us) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::{Item, ItemValue};
+
+    use super::*;
+
+    fn note() -> ReplicaNote {
+        let first = Revision::first(Timestamp(1), Unid([1; 16]));
+        let revision = first.child(RevisionId::new(Timestamp(2), [7; 8]));
+        let ancestors = revision::Ancestors::of_child(first, &revision::Ancestors::default());
+        ReplicaNote {
+            unid: Unid([1; 16]),
+            class: NoteClass::DOCUMENT,
+            is_conflict: true,
+            revision,
+            sequence_time: Timestamp(2),
+            record: RevisionRecord { ancestors, ..RevisionRecord::default() },
+            created: Timestamp(1),
+            received: Timestamp(-3),
+            size: Some(77),
+            crlf_growth: 5,
+            parent: Some(Unid([2; 16])),
+            items: Some(vec![Item::summary("A", ItemValue::Number(1.0))]),
+            blobs: vec![BlobId([9; 32])],
+            uid_validity: Some(12),
+            state: vec![
+                (StateName::Mark(2), Register { is_set: true, time: Timestamp(4) }),
+                (StateName::Keyword("Work".to_owned()), Register { is_set: false, time: Timestamp(5) }),
+                (StateName::Folder(Unid([3; 16])), Register { is_set: true, time: Timestamp(6) }),
+            ],
+        }
+    }
+
+    #[test]
+    fn notes_and_lists_read_back() {
+        let stub = ReplicaNote { items: None, parent: None, size: None, uid_validity: None, ..note() };
+        for note in [note(), stub] {
+            assert_eq!(note_from_proto(note_to_proto(note.clone())).expect("a written note is valid"), note);
+        }
+        let position = Position { instance: notes::instance::InstanceId(5), modseq: Modseq(6), names: [7; 16] };
+        let ReplicaNote { unid, class, revision, state, .. } = note();
+        let listed = ListedNote { unid, class, revision, size: 9, state };
+        for position in [Some(position), None] {
+            let page = ListPage { notes: vec![listed.clone()], position, modseq: Modseq(6), is_last: true };
+            assert_eq!(page_from_proto(page_to_proto(page.clone())).expect("a written page is valid"), page);
+        }
+    }
+
+    #[test]
+    fn what_is_not_valid_is_refused_with_a_reason() {
+        let check = |change: &dyn Fn(&mut v1::ReplicaNote), expected: &str| {
+            let mut sent = note_to_proto(note());
+            change(&mut sent);
+            let error = note_from_proto(sent).expect_err("the note is not valid").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(&|note| note.unid.truncate(15), "16 bytes, not 15");
+        check(&|note| note.revision = None, "no revision");
+        check(&|note| note.history.truncate(3), "history of the note");
+        check(&|note| note.note_class = 3, "unknown class");
+        check(&|note| note.content_ids.push(vec![1]), "32 bytes, not 1");
+        check(&|note| note.too_large = true, "too large");
+        check(&|note| note.states.push(v1::StateValue::default()), "no name");
+        let mark = v1::StateValue { name: Some(Name::Mark(256)), ..v1::StateValue::default() };
+        check(&|note| note.states.push(mark.clone()), "no such number");
+    }
+}
