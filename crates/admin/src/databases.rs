@@ -71,12 +71,12 @@ fn create(instance: &Instance, path: &str, title: Option<&str>, template: Option
         .with_message(format!("`doublet db acl {path} set WHO --level LEVEL` gives access to others.")))
 }
 
-/// Returns the ACL of a new database: only this server has access.
+/// Returns the ACL of a new database: only this server and the others of its domain have access.
 pub fn server_only_acl(instance: &Instance) -> Acl {
     let server = &instance.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
-    acl
+    acl.with_domain_servers()
 }
 
 fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {

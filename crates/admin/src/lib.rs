@@ -40,6 +40,7 @@ pub mod maintenance;
 pub mod people;
 pub mod queue;
 pub mod request;
+pub mod servers;
 mod soft_deletion;
 pub mod status;
 pub mod table;

@@ -7,6 +7,8 @@
 
 mod acl;
 mod backup;
+mod replicate;
+mod server;
 
 use std::path::PathBuf;
 
@@ -15,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings};
 pub use backup::BackupRequest;
+pub use replicate::ReplicateRequest;
+pub use server::{JoinRequest, ServerRequest};
 
 /// A request to the administration.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
@@ -29,6 +33,9 @@ pub enum Request {
     /// Adds, shows, changes and removes mail domains.
     #[command(subcommand)]
     Domain(DomainRequest),
+    /// Registers, joins, lists and removes the servers of the domain.
+    #[command(subcommand)]
+    Server(ServerRequest),
     /// Lists, creates, changes, renames, deletes and compacts databases, and manages their access control lists.
     #[command(subcommand)]
     Db(DbRequest),
@@ -44,6 +51,8 @@ pub enum Request {
     Backup(BackupRequest),
     /// Shows the number and size of stored attachments, removes unused ones, or rebuilds the references to them.
     Blobs(BlobRequest),
+    /// Takes over the changes that another server has in its replicas of databases, or compares the replicas.
+    Replicate(ReplicateRequest),
     /// Lists, shows, retries, holds, releases and removes queued mail.
     #[command(subcommand)]
     Queue(QueueRequest),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use admin::control::client;
 use admin::request::{
     BackupRequest, DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordOptions, SecretText,
-    UserRequest,
+    ServerRequest, UserRequest,
 };
 use admin::{self, Answer, ProgressCallback, Request};
 use config::Config;
@@ -162,6 +162,7 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), CommandError> {
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
         Request::Design(DesignRequest::Add { file }) => vec![file],
+        Request::Server(ServerRequest::Register { output, .. }) => vec![output],
         Request::Db(DbRequest::Import(import)) if import.file != std::path::Path::new("-") => vec![&mut import.file],
         Request::Db(DbRequest::Export(export)) if !export_command::is_stdout(export) => vec![&mut export.file],
         _ => Vec::new(),

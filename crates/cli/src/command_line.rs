@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 
 use admin::Request;
-use admin::request::DbRequest;
+use admin::request::{DbRequest, ServerRequest};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use instance::pdf;
@@ -20,8 +20,8 @@ use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
 use crate::server_functions::ServerFunctions;
 use crate::{
-    admin_command, config_command, demo_command, export_command, formula_command, remote, restore_command,
-    serve_command, terminal_text,
+    admin_command, config_command, demo_command, export_command, formula_command, join_command, remote,
+    restore_command, serve_command, terminal_text,
 };
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
@@ -175,6 +175,7 @@ fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) 
         Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if global.remote.is_given() => {
             return remote::create_database(global, path, title, template);
         }
+        Command::Admin(Request::Server(ServerRequest::Join(request))) => join_command::run(server, global, &request)?,
         Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(global, &path),
         Command::Admin(request) => admin_command::run(global, request)?,
     }

@@ -16,6 +16,7 @@ pub mod error;
 mod export_command;
 mod formula_command;
 pub mod global_options;
+mod join_command;
 pub mod limits;
 mod log;
 mod progress_line;

@@ -1,5 +1,7 @@
 //! The functions of the server that the command line calls.
 
+use admin::request::JoinRequest;
+use admin::{Answer, ProgressCallback};
 use config::Config;
 use instance::Instance;
 use instance::data_folder::ListenerAddress;
@@ -7,6 +9,9 @@ use instance::data_folder::ListenerAddress;
 /// Runs a server on an open data folder until a signal ends it. The second parameter is called with the listeners when
 /// they are bound. The error is a text for the operator.
 pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<(), String>;
+
+/// Makes the server of a data folder a member of the domain of another one. The error is a text for the operator.
+pub type JoinDomain = fn(Config, &JoinRequest, &mut ProgressCallback<'_>) -> Result<Answer, String>;
 
 /// The functions of the server, which the program passes. The command line does not depend on it, so that an edit of a
 /// protocol does not recompile the command line.
@@ -20,4 +25,6 @@ pub struct ServerFunctions {
     /// Checks whether a server could start with a configuration on this machine: its memory, and the files that it
     /// names, as far as this is possible without starting a server. Returns the problems found.
     pub check_files: fn(&Config) -> Vec<String>,
+    /// Joins the domain of another server.
+    pub join: JoinDomain,
 }

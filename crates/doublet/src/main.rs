@@ -16,6 +16,9 @@ const SERVER: ServerFunctions = ServerFunctions {
     prepare: |config| server::descriptors::prepare(config).map_err(|error| error.to_string()),
     run: |instance, started| server::serve::run(instance, started).map_err(|error| error.to_string()),
     check_files: server::serve::check_files,
+    join: |config, request, report| {
+        server::replication::join(config, request, report).map_err(|error| error.to_string())
+    },
 };
 
 fn main() -> ExitCode {

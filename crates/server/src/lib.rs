@@ -13,6 +13,7 @@ pub mod listeners;
 pub mod logins;
 pub mod metrics;
 pub mod periodic_tasks;
+pub mod replication;
 pub mod serve;
 pub mod session_registry;
 pub mod statistics;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use admin::control;
-use admin::request::TlsRequest;
+use admin::request::{ServerRequest, TlsRequest};
 use admin::{self, Answer, ProgressCallback, Request};
 use base::memory::{MemoryShares, ShareSizes};
 use config::Config;
@@ -35,6 +35,7 @@ use crate::listeners::{
 use crate::logins::{self, Logins};
 use crate::metrics;
 use crate::periodic_tasks;
+use crate::replication::Replication;
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::view_updater::{self, ViewUpdater};
@@ -159,6 +160,7 @@ struct Server {
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
+    replication: Replication,
 }
 
 impl Server {
@@ -199,6 +201,7 @@ impl Server {
         let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
+        let replication = Replication::new(&instance, files.clone());
         Ok(Arc::new(Self {
             instance,
             pool,
@@ -214,6 +217,7 @@ impl Server {
             mail_counters: Arc::default(),
             queued,
             updater,
+            replication,
         }))
     }
 
@@ -400,6 +404,13 @@ impl control::server::Execute for Server {
                 Err(error) => return Err(format!("{error}; the old certificate stays in use")),
             },
             Request::Tls(TlsRequest::Show) => return admin::tls::show(&self.files).map_err(|error| error.to_string()),
+            Request::Server(request @ ServerRequest::Register { .. }) => {
+                let answer = admin::execute(&self.instance, Request::Server(request), report);
+                if let Err(error) = self.files.reload(&self.tls) {
+                    return Err(format!("{error}; the old certificate stays in use"));
+                }
+                answer
+            }
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }
@@ -407,6 +418,7 @@ impl control::server::Execute for Server {
                 return Err(reason);
             }
             Request::Status { .. } => self.status(report),
+            Request::Replicate(request) => self.replication.execute(&request, report),
             request => admin::execute(&self.instance, request, report),
         };
         if changes_queue {

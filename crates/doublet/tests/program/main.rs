@@ -23,6 +23,7 @@ mod native_notes;
 mod native_views;
 mod pdf;
 mod permissions;
+mod replication;
 mod searching;
 mod server_lifecycle;
 mod tables;

@@ -8,13 +8,13 @@ use crate::native::{database, reason_of};
 use crate::{Server, TestFolder};
 
 /// A certificate authority that signs the certificates of servers.
-struct CertificateAuthority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub pem: String,
 }
 
 impl CertificateAuthority {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("a name makes a certificate");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -24,7 +24,7 @@ impl CertificateAuthority {
     }
 
     /// Returns a certificate for a server, and its key.
-    fn sign(&self, dns: &str, name: &[(DnType, &str)]) -> (String, String) {
+    pub fn sign(&self, dns: &str, name: &[(DnType, &str)]) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![dns.to_owned()]).expect("a name makes a certificate");
         params.distinguished_name = named(name);

@@ -119,7 +119,7 @@ impl MailStore {
         let new = NewDatabase {
             owner: owner.clone(),
             options: DatabaseOptions { quota_bytes, full_text: self.options.full_text, ..DatabaseOptions::default() },
-            ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner))
+            ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner).with_domain_servers())
         };
         let database = self.databases.database_create(&new)?;
         self.create_missing_parts(&database)

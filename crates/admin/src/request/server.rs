@@ -1,0 +1,56 @@
+//! The requests of `doublet server`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+
+/// Requests about the servers of the domain.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerRequest {
+    /// Registers another server of this domain, and writes the file with which it joins.
+    ///
+    /// The first use creates the certifier of the domain, which signs the certificates of its servers, and gives this
+    /// server a certificate of it, unless the configuration names one. Repeat it to renew a certificate.
+    #[command(after_help = "Example: doublet server register spoke.acme.example --output spoke.pem\n\
+                            Then, on the other server: doublet server join spoke.pem")]
+    Register {
+        /// Host name of the other server (its `server.name`), and the port of its native protocol. Default: 1352.
+        #[arg(value_name = "HOST[:PORT]")]
+        host: String,
+        /// File for the other server. It contains a private key: copy it there safely, and delete it afterwards.
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+        /// Host and port by which the other server reaches this one. Default: the name of this server, and 1352.
+        #[arg(long, value_name = "HOST[:PORT]")]
+        #[serde(default)]
+        own_address: Option<String>,
+    },
+    /// Makes the server of this data folder a member of the domain of another one. Works before its first start.
+    ///
+    /// The directory of the other server replicates to this one, and the certificate is installed. On a server that has
+    /// joined already, only the certificate is replaced.
+    Join(JoinRequest),
+    /// Lists the servers of the domain.
+    List,
+    /// Removes a server from the directory and from the group of the domain's servers. Its certificate stays valid
+    /// until it expires; access control lists that name the server itself are not changed.
+    Remove {
+        /// Name of the server, such as spoke.acme.example/Acme, or its host name.
+        #[arg(value_name = "SERVER")]
+        name: String,
+    },
+}
+
+/// Joins the domain of another server.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct JoinRequest {
+    /// File that `doublet server register` has written on the other server.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Host and port of the other server, if they differ from those in the file.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    #[serde(default)]
+    pub from: Option<String>,
+}

@@ -1,0 +1,223 @@
+//! `doublet server`: the servers of the domain and their certificates.
+
+use base::Name;
+use instance::Instance;
+use instance::certificate::CertificateFiles;
+use instance::certifier::Certifier;
+use instance::data_folder::write_private;
+use notes::acl::LOCAL_DOMAIN_SERVERS;
+use notes::{Access, AclEntry, AclKind, AclLevel, Identity, level};
+use serde_json::json;
+
+use super::answer::record;
+use super::request::ServerRequest;
+use super::{AdminError, AdminResult, Answer};
+use crate::limits::DIRECTORY_PAGE_SIZE;
+
+/// Default port of the native protocol.
+const PORT: u16 = 1_352;
+
+pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResult {
+    match request {
+        ServerRequest::Register { host, output, own_address } => {
+            register(instance, &Registration { host, output, own_address: own_address.as_deref() })
+        }
+        ServerRequest::Join(_) => Err(AdminError::Refused(
+            "this data folder is in use; stop the server, and join before its first start".to_owned(),
+        )),
+        ServerRequest::List => list(instance),
+        ServerRequest::Remove { name } => remove(instance, name),
+    }
+}
+
+/// The parameters of a registration.
+struct Registration<'r> {
+    host: &'r str,
+    output: &'r std::path::Path,
+    own_address: Option<&'r str>,
+}
+
+fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult {
+    let organization = &instance.config.server.organization;
+    let address = with_port(registration.host)?;
+    let host = host_of(&address).to_ascii_lowercase();
+    let name = Name::new(&format!("CN={host}/O={organization}"));
+    let itself = &instance.directory.options().server;
+    if name == *itself {
+        return Err(AdminError::Refused(format!("{host} is the name of this server (`server.name`)")));
+    }
+    if registration.output.exists() {
+        let file = registration.output.display();
+        return Err(AdminError::Refused(format!("{file} exists already; choose another file")));
+    }
+    let refused = |error: instance::certificate::CertificateError| AdminError::Refused(error.to_string());
+    let now = instance.clock.now();
+    let certifier = Certifier::open_or_create(&instance.data, organization, now).map_err(refused)?;
+    let own_host = &instance.hostname;
+    let files = CertificateFiles::from_config(&instance.config, &instance.data, own_host);
+    let mut answer = Answer::message(format!("{} is registered.", name.abbreviated()));
+    if !files.is_self_signed() {
+        answer = answer.with_message(
+            "The configuration names the certificate of this server (`tls.certificate`); other servers must trust its authority (`tls.peers`)."
+                .to_owned(),
+        );
+    } else if !certifier.has_issued(&files).map_err(refused)? {
+        certifier.issue(own_host, organization, now).and_then(|own| own.install(&instance.data)).map_err(refused)?;
+        answer = answer.with_message(format!("This server has a new certificate, for {own_host}."));
+    }
+    let own_address = with_port(registration.own_address.unwrap_or(own_host))?;
+    let mut issued = certifier.issue(&host, organization, now).map_err(refused)?;
+    issued.partner = Some(own_address.clone());
+    issued.partner_name = Some(own_host.clone());
+    instance.directory.servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address))])?;
+    admit_domain_servers(instance)?;
+    write_private(registration.output, issued.to_text().as_bytes())
+        .map_err(|error| AdminError::Refused(error.to_string()))?;
+    let file = registration.output.display();
+    Ok(answer.with_message(format!(
+        "Copy {file} to that server and run `doublet server join {}` there, before its first start. The file contains a private key.",
+        registration.output.file_name().unwrap_or_default().display()
+    )))
+}
+
+/// Lets the servers of the domain replicate the directory. Databases that are created by this version let them in;
+/// those of others are the choice of their managers.
+fn admit_domain_servers(instance: &Instance) -> Result<(), AdminError> {
+    let itself = std::sync::Arc::new(Identity::local_server(instance.directory.options().server.clone()));
+    let access: Access<level::Manager> = instance.directory.database().authorize(&itself)?;
+    let writer: Access<level::Depositor> = access.downgrade();
+    let reader: Access<level::Reader> = access.downgrade();
+    let accesses = [&writer];
+    let mut transaction = instance.databases.transaction(&accesses)?;
+    let mut acl = reader.read()?.acl().as_ref().clone();
+    let group = Name::new(LOCAL_DOMAIN_SERVERS);
+    if acl.entries.iter().any(|entry| entry.name == group) {
+        return Ok(());
+    }
+    let entry = AclEntry::new(LOCAL_DOMAIN_SERVERS, AclLevel::Manager);
+    acl.entries.push(AclEntry { kind: AclKind::ServerGroup, ..entry });
+    transaction.writer(0).acl_set(acl)?;
+    let ticket = transaction.commit()?;
+    instance.store.durable(ticket).wait()?;
+    Ok(())
+}
+
+fn list(instance: &Instance) -> AdminResult {
+    let own = &instance.directory.options().server;
+    let mut rows = Vec::new();
+    let mut position = 0;
+    loop {
+        let page = instance.directory.servers(position, DIRECTORY_PAGE_SIZE)?;
+        for server in &page.entries {
+            rows.push(record(vec![
+                ("server", json!(server.name.abbreviated())),
+                ("address", json!(server.address)),
+                ("this_server", json!(server.name == *own)),
+            ]));
+        }
+        position += page.entries.len() as u64;
+        if page.entries.is_empty() || position >= page.total {
+            return Ok(Answer::list(rows));
+        }
+    }
+}
+
+fn remove(instance: &Instance, name: &str) -> AdminResult {
+    let full = server_name(instance, name);
+    if full == instance.directory.options().server {
+        return Err(AdminError::Refused(format!("{name} is this server")));
+    }
+    if instance.directory.server(&full)?.is_none() {
+        return Err(AdminError::no_such("server", name));
+    }
+    instance.directory.server_remove(&full)?;
+    Ok(Answer::message(format!("{} was removed.", full.abbreviated())))
+}
+
+/// Returns the full name of a server that is given by its name or its host name.
+#[must_use]
+pub fn server_name(instance: &Instance, text: &str) -> Name {
+    if text.contains('/') {
+        return Name::new(text);
+    }
+    Name::new(&format!("CN={}/O={}", text.to_ascii_lowercase(), instance.config.server.organization))
+}
+
+/// Adds the default port of the native protocol to an address without one. Returns an error if the address is not
+/// valid.
+pub fn with_port(address: &str) -> Result<String, AdminError> {
+    let is_bare_ipv6 = address.matches(':').count() > 1 && !address.starts_with('[');
+    let complete = match address.rsplit_once(':') {
+        Some((host, port)) if !is_bare_ipv6 && !port.ends_with(']') => {
+            let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+            (is_port && !host.is_empty()).then(|| address.to_owned())
+        }
+        _ if is_bare_ipv6 => Some(format!("[{address}]:{PORT}")),
+        _ => (!address.is_empty()).then(|| format!("{address}:{PORT}")),
+    };
+    let is_plain = |text: &String| !text.contains(['/', '=', '*', '@', ' ']) && text.len() < 300;
+    complete
+        .filter(is_plain)
+        .ok_or_else(|| AdminError::Refused(format!("{address:?} is not a host with an optional port")))
+}
+
+/// Returns the host of an address with a port.
+#[must_use]
+pub fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use sample::Sample;
+
+    use super::*;
+
+    #[test]
+    fn addresses_get_the_default_port() {
+        let check = |address: &str, expected: &str| assert_eq!(with_port(address).expect(address), expected);
+        check("hub.acme.test", "hub.acme.test:1352");
+        check("hub.acme.test:99", "hub.acme.test:99");
+        check("127.0.0.1", "127.0.0.1:1352");
+        check("[::1]", "[::1]:1352");
+        check("[::1]:99", "[::1]:99");
+        check("::1", "[::1]:1352");
+        for address in ["", ":99", "hub:0", "hub:x", "a b", "CN=hub/O=Acme"] {
+            assert!(with_port(address).is_err(), "{address}");
+        }
+        assert_eq!((host_of("hub:99"), host_of("[::1]:99")), ("hub", "::1"));
+    }
+
+    #[test]
+    fn a_registered_server_is_listed_and_removed() {
+        let sample = Sample::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join("spoke.pem");
+        let request =
+            ServerRequest::Register { host: "Spoke.acme.test".to_owned(), output: output.clone(), own_address: None };
+        execute(&sample.instance, &request).expect("it can be registered");
+        let text = std::fs::read_to_string(&output).expect("it was written");
+        let file = instance::certifier::ServerFile::parse(&text).expect("it is complete");
+        assert_eq!(file.host().as_deref(), Some("spoke.acme.test"));
+        assert_eq!(file.partner, Some(format!("{}:1352", sample.instance.hostname)));
+        let again = execute(&sample.instance, &request).expect_err("the file exists").to_string();
+        assert!(again.contains("exists already"), "{again}");
+        let rows = execute(&sample.instance, &ServerRequest::List).expect("they are listed").data;
+        let names: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["address"].clone()).collect();
+        assert!(names.contains(&json!("Spoke.acme.test:1352")), "{rows}");
+        let spoke = server_name(&sample.instance, "spoke.acme.test");
+        let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
+        assert_eq!(identity.groups, [Name::new(LOCAL_DOMAIN_SERVERS)]);
+        let database = sample.instance.directory.database();
+        let access: Access<level::Manager> = database.authorize(&identity).expect("the servers are managers");
+        drop(access);
+        let remove = ServerRequest::Remove { name: "spoke.acme.test".to_owned() };
+        execute(&sample.instance, &remove).expect("it is registered");
+        assert!(execute(&sample.instance, &remove).is_err(), "it is gone");
+        let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
+        assert!(identity.groups.is_empty());
+        let itself = ServerRequest::Remove { name: sample.instance.hostname.clone() };
+        assert!(execute(&sample.instance, &itself).is_err(), "this server cannot be removed");
+    }
+}

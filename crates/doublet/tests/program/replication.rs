@@ -1,0 +1,162 @@
+//! Tests of servers that replicate: two programs, each with its certificate, and databases that are changed on both.
+
+use rcgen::DnType;
+use serde_json::{Value, json};
+
+use crate::native_mutual_tls::CertificateAuthority;
+use crate::{Server, TestFolder};
+
+/// Two servers of one organization.
+struct Pair {
+    hub: TestFolder,
+    spoke: TestFolder,
+}
+
+impl Pair {
+    /// Creates the data folders. Both servers have Ann, and certificates of one authority.
+    fn new() -> Self {
+        let authority = CertificateAuthority::new("Acme servers");
+        Self { hub: Self::folder(&authority, "hub"), spoke: Self::folder(&authority, "spoke") }
+    }
+
+    fn folder(authority: &CertificateAuthority, name: &str) -> TestFolder {
+        let mut folder = TestFolder::with_people(&["ann@acme.test"]);
+        let host = format!("{name}.acme.test");
+        let (chain, key) = authority.sign(&host, &[(DnType::CommonName, &host), (DnType::OrganizationName, "Acme")]);
+        for (file, text) in [("peers.pem", &authority.pem), ("chain.pem", &chain), ("key.pem", &key)] {
+            std::fs::write(folder.path(file), text).expect("writes a test file");
+        }
+        let settings = [
+            ("server.name", host),
+            ("server.organization", "Acme".to_owned()),
+            ("tls.peers", folder.path("peers.pem").display().to_string()),
+            ("tls.certificate", folder.path("chain.pem").display().to_string()),
+            ("tls.key", folder.path("key.pem").display().to_string()),
+        ];
+        for (key, value) in settings {
+            folder.options.extend(["--set".to_owned(), format!("{key}={value}")]);
+        }
+        folder
+    }
+
+    /// Creates the database on the hub, open to Ann and to the servers.
+    fn create_database(&self) {
+        self.hub.check(&["db", "create", "talk.nsf"], "was created");
+        for (name, kind, level) in [("ann@acme.test", "person", "editor"), ("*/Acme", "server", "manager")] {
+            self.hub.check(&["db", "acl", "talk.nsf", "set", name, "--kind", kind, "--level", level], "");
+        }
+    }
+}
+
+/// Lets the server of a folder replicate with another one, and returns the row of the database.
+fn replicate(folder: &TestFolder, other: &Server, name: &str, options: &[&str]) -> Value {
+    let address = other.listeners.get("native").expect("it listens");
+    let server_name = format!("{name}.acme.test");
+    let words = [&["replicate", address, "talk.nsf", "--server-name", &server_name], options].concat();
+    let rows = folder.json(&words);
+    rows.as_array().and_then(|rows| rows.first()).cloned().expect("one row")
+}
+
+fn subjects(folder: &TestFolder) -> Vec<String> {
+    let listed = folder.as_user("ann", &["note", "list", "talk.nsf", "--item", "Subject", "--limit", "0"]);
+    let rows = listed.as_array().expect("a list").iter();
+    let mut subjects: Vec<String> = rows.filter_map(|row| row["Subject"].as_str().map(str::to_owned)).collect();
+    subjects.sort();
+    subjects
+}
+
+#[test]
+fn two_servers_replicate_a_discussion() {
+    let pair = Pair::new();
+    pair.create_database();
+    let hub = pair.hub.serve();
+    let spoke = pair.spoke.serve();
+    let ann = |folder: &TestFolder, words: &[&str]| folder.as_user("ann", words);
+    let made = ann(&pair.hub, &["note", "create", "talk.nsf", "Subject=Welcome", "Color=red", "$ConflictAction=1"]);
+    let unid = made["unid"].as_str().expect("it has one").to_owned();
+    std::fs::write(pair.hub.path("plan.txt"), "the plan\n".repeat(50_000)).expect("writes a test file");
+    let file = pair.hub.path("plan.txt").display().to_string();
+    ann(&pair.hub, &["note", "attach", "talk.nsf", &unid, &file]);
+    let row = replicate(&pair.spoke, &hub, "hub", &[]);
+    assert_eq!((&row["received"], &row["refused"], &row["skipped"]), (&json!(2), &json!(0), &json!(0)), "{row}");
+    assert_eq!(subjects(&pair.spoke), ["Welcome"]);
+    // What has come is not fetched again.
+    assert_eq!(replicate(&pair.spoke, &hub, "hub", &[])["listed"], json!(0));
+    // Both change different items, and one of them makes a further document.
+    ann(&pair.hub, &["note", "set", "talk.nsf", &unid, "Subject=Welcome all"]);
+    ann(&pair.spoke, &["note", "set", "talk.nsf", &unid, "Color=green"]);
+    ann(&pair.spoke, &["note", "create", "talk.nsf", "Subject=From the spoke"]);
+    let row = replicate(&pair.hub, &spoke, "spoke", &[]);
+    assert_eq!((&row["received"], &row["merged"], &row["conflicts"]), (&json!(2), &json!(1), &json!(0)), "{row}");
+    replicate(&pair.spoke, &hub, "hub", &[]);
+    for folder in [&pair.hub, &pair.spoke] {
+        assert_eq!(subjects(folder), ["From the spoke", "Welcome all"]);
+    }
+    let compared = replicate(&pair.spoke, &hub, "hub", &["--compare"]);
+    assert_eq!((&compared["different"], &compared["notes_here"]), (&json!(0), &json!(3)), "{compared}");
+    // The attachment has come with its note.
+    let out = pair.spoke.path("out.txt").display().to_string();
+    ann(&pair.spoke, &["note", "fetch", "talk.nsf", &unid, "plan.txt", "--to", &out]);
+    assert_eq!(std::fs::read(&out).expect("it was written").len(), 9 * 50_000);
+    // A deletion replicates.
+    ann(&pair.spoke, &["note", "delete", "talk.nsf", &unid]);
+    assert_eq!(replicate(&pair.hub, &spoke, "spoke", &[])["deleted"], json!(1));
+    assert_eq!(subjects(&pair.hub), ["From the spoke"]);
+    hub.stop();
+    spoke.stop();
+    for folder in [&pair.hub, &pair.spoke] {
+        folder.check(&["fixup"], "No damage was found.");
+    }
+}
+
+/// Returns a folder of a server of the domain, without data.
+fn server_folder(host: &str, mut folder: TestFolder) -> TestFolder {
+    for assignment in [format!("server.name={host}"), "server.organization=Acme".to_owned()] {
+        folder.options.extend(["--set".to_owned(), assignment]);
+    }
+    folder
+}
+
+#[test]
+fn a_server_joins_the_domain_of_another_one() {
+    let hub = server_folder("hub.acme.test", TestFolder::new());
+    hub.check(&["domain", "add", "acme.test"], "was added");
+    hub.check_input(&["user", "add", "ann@acme.test", "--password-stdin"], "sesame street\n", "was added");
+    let spoke = server_folder("spoke.acme.test", TestFolder::new());
+    let running = hub.serve();
+    let address = running.listeners.get("native").expect("it listens").clone();
+    let file = hub.path("spoke.pem").display().to_string();
+    let register = ["server", "register", "spoke.acme.test", "--output", &file, "--own-address", &address];
+    hub.check(&register, "is registered");
+    hub.check_fails(&register, "exists already");
+    hub.check_fails(&["server", "join", &file], "the name of this server is hub.acme.test");
+    spoke.check_fails(&["server", "join", &hub.path("key.pem").display().to_string()], "key.pem");
+    spoke.check(&["server", "join", &file], "has joined the domain of hub.acme.test/Acme");
+    let joined = spoke.serve();
+    // The person and the password have come with the directory.
+    let databases = spoke.as_user("ann", &["db", "list"]);
+    assert!(databases.is_array(), "{databases}");
+    // Another person, and a database.
+    hub.check_input(&["user", "add", "bob@acme.test", "--password-stdin"], "sesame street\n", "was added");
+    hub.check(&["db", "create", "talk.nsf"], "was created");
+    hub.check(&["db", "acl", "talk.nsf", "set", "bob@acme.test", "--level", "editor"], "");
+    hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=Hello"]);
+    let rows = spoke.json(&["replicate", "hub.acme.test", "names.nsf", "talk.nsf"]);
+    let refused: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["refused"].clone()).collect();
+    assert_eq!(refused, [json!(0), json!(0)], "{rows}");
+    let listed = spoke.as_user("bob", &["note", "list", "talk.nsf", "--item", "Subject"]);
+    assert_eq!(listed[0]["Subject"], json!("Hello"));
+    // Without a list of databases, those that both servers have are replicated.
+    let rows = spoke.json(&["replicate", "hub.acme.test", "--compare"]);
+    let different: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["different"].clone()).collect();
+    assert_eq!(different, [json!(0), json!(0)], "{rows}");
+    // A joined server that joins again gets its certificate anew.
+    joined.stop();
+    spoke.check(&["server", "join", &file], "has joined");
+    hub.check(&["server", "list"], "spoke.acme.test/Acme");
+    hub.check(&["server", "remove", "spoke.acme.test"], "was removed");
+    let joined = spoke.serve();
+    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf"], "does not exist, or you have no access to it");
+    joined.stop();
+    running.stop();
+}

@@ -1,0 +1,323 @@
+//! Replication with other servers: the connection to the other server, the databases, and the pull of each.
+//!
+//! A pull is a [`replica::Pull`] whose questions go to the other server over the native protocol (`source`). It runs on
+//! a thread that may block, one database after the other. The answer to the next question is fetched while the last one
+//! is taken over. A pull that fails continues at its place the next time.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::answer::record;
+use admin::request::ReplicateRequest;
+use admin::servers::server_name;
+use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
+use base::{Name, ReplicaId, Unid};
+use instance::Instance;
+use instance::certificate::CertificateFiles;
+use notes::replica::ListedNote;
+use notes::{
+    Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, NewDatabase, level,
+};
+use replica::{Pull, PullStatistics, Target};
+use revision::DeletionRule;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+mod join;
+mod source;
+
+pub use join::join;
+use source::{Partner, RemoteDatabase, RemoteServer};
+
+/// Maximum number of differing notes that a comparison lists for one database.
+const DIFFERENCES_SHOWN: usize = 100;
+
+/// Replicates databases of this server with those of others.
+pub struct Replication {
+    instance: Arc<Instance>,
+    files: CertificateFiles,
+    runtime: Handle,
+}
+
+impl Replication {
+    /// Creates the service. Must be called on the runtime that moves the bytes of connections.
+    #[must_use]
+    pub fn new(instance: &Arc<Instance>, files: CertificateFiles) -> Self {
+        Self { instance: Arc::clone(instance), files, runtime: Handle::current() }
+    }
+
+    /// Executes `doublet replicate`.
+    pub fn execute(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
+        let server = self.connect(request)?;
+        let databases = if request.databases.is_empty() {
+            let common = self.common_databases(&server)?;
+            if common.is_empty() {
+                let text = format!("{} and this server have no database in common", server.label());
+                return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
+            }
+            common
+        } else {
+            request.databases.clone()
+        };
+        let mut rows = Vec::new();
+        let mut failures = Vec::new();
+        let is_single = databases.len() == 1;
+        for path in databases {
+            let outcome = match request.compare {
+                true => self.compare(&server, &path, report),
+                false => self.pull(&server, &path, report),
+            };
+            match outcome {
+                Ok(row) => rows.push(row),
+                Err(AdminError::Cancelled) => return Err(AdminError::Cancelled),
+                Err(error) if is_single => return Err(error),
+                // A failure in one database does not stop the others.
+                Err(error) => failures.push(format!("{path}: {error}")),
+            }
+        }
+        let failure = (!failures.is_empty()).then(|| failures.join("\n"));
+        Ok(Answer { failure, ..Answer::list(rows) })
+    }
+
+    /// Connects to another server, with the certificate of this one.
+    fn connect(&self, request: &ReplicateRequest) -> Result<RemoteServer, AdminError> {
+        let credentials = self.files.for_servers().map_err(|error| AdminError::Refused(error.to_string()))?;
+        let credentials = credentials.ok_or_else(|| {
+            AdminError::Refused(
+                "no authority for the certificates of servers is configured (`tls.peers`); docs/replication.md \
+                 (\"Servers\") says how to set it up"
+                    .to_owned(),
+            )
+        })?;
+        let organization = &self.instance.config.server.organization;
+        let directory = &self.instance.directory;
+        let find_identity = |name: &Name| Ok(directory.server_identity(name)?);
+        // A registered server is found by its name.
+        let registered = directory.server(&server_name(&self.instance, &request.partner))?;
+        let known = registered.as_ref().and_then(|server| server.address.as_deref());
+        let address = known.unwrap_or(&request.partner);
+        let registered_name = registered.as_ref().map(|server| server.name.common());
+        let partner = Partner { address, server_name: request.server_name.as_deref().or(registered_name) };
+        RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)
+    }
+
+    /// Returns the paths, on the other server, of the databases of which this server has replicas.
+    fn common_databases(&self, server: &RemoteServer) -> Result<Vec<String>, AdminError> {
+        let mut common = Vec::new();
+        for (path, replica_id) in server.databases()? {
+            if self.instance.databases.database_open_replica(replica_id)?.is_some() {
+                common.push(path);
+            }
+        }
+        Ok(common)
+    }
+
+    /// Takes over the changes of one database. The replica is created if it does not exist.
+    fn pull(&self, server: &RemoteServer, path: &str, report: &mut ProgressCallback<'_>) -> Result<Value, AdminError> {
+        let started = self.instance.clock.monotonic();
+        let mut source = server.open(path)?;
+        self.check_contents(&source)?;
+        let database = match self.instance.databases.database_open_replica(source.replica_id)? {
+            Some(database) => database,
+            None => self.create(server, &source)?,
+        };
+        let target = TargetDatabase { databases: &self.instance.databases, database: &database, itself: self.itself() };
+        let statistics = pull_changes(&target, server, &mut source, report)?;
+        let elapsed = self.instance.clock.monotonic().saturating_sub(started);
+        Ok(pull_row(&database.path(), &statistics, source.invalid_notes(), elapsed))
+    }
+
+    /// Fails if the contents of attachments have other names on the other server.
+    fn check_contents(&self, source: &RemoteDatabase<'_>) -> Result<(), AdminError> {
+        let own = self.instance.store.blobs().key_fingerprint().map(|key| key.to_vec()).unwrap_or_default();
+        if own == source.content_key {
+            return Ok(());
+        }
+        Err(AdminError::Refused(
+            "one of the servers encrypts attachments with a key that the other does not have (`blobs.encryption`); \
+             replication between them is not supported yet. Servers with the same key file replicate"
+                .to_owned(),
+        ))
+    }
+
+    /// Creates an empty replica of a database.
+    fn create(&self, server: &RemoteServer, source: &RemoteDatabase<'_>) -> Result<Arc<Database>, AdminError> {
+        let path = &source.path;
+        if !matches!(source.kind, DatabaseKind::Standard | DatabaseKind::Mail) {
+            let kind = source.kind.name();
+            return Err(AdminError::Refused(format!(
+                "{path} is a {kind} database, of which no replica can be created"
+            )));
+        }
+        if self.instance.databases.database_exists(path)? {
+            return Err(AdminError::Refused(format!(
+                "{path} on this server is not a replica of {path} on {}; rename it (`doublet db rename`)",
+                server.label()
+            )));
+        }
+        let new = new_replica(source, &self.instance.directory.options().server, &server.identity.name);
+        Ok(self.instance.directory.database_create(&new)?)
+    }
+
+    fn itself(&self) -> Arc<Identity> {
+        Arc::new(Identity::local_server(self.instance.directory.options().server.clone()))
+    }
+
+    /// Compares all notes of a database with those of its replica here.
+    fn compare(
+        &self,
+        server: &RemoteServer,
+        path: &str,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<Value, AdminError> {
+        let source = server.open(path)?;
+        let found = self.instance.databases.database_open_replica(source.replica_id)?;
+        let database = found.ok_or_else(|| {
+            AdminError::Refused(format!("this server has no replica of {path}; `doublet replicate` creates it"))
+        })?;
+        let mut theirs = BTreeMap::new();
+        source.list_all(&mut |page| {
+            theirs.extend(page.into_iter().map(|note| (note.unid, comparable(note))));
+            let step = format!("{path}: listing the notes of {}", server.label());
+            report(Progress { step, done: theirs.len() as u64, total: None, unit: Unit::Notes })
+        })?;
+        let ours = self.own_notes(&database, server)?;
+        let mut differences = Vec::new();
+        let mut count = 0_usize;
+        let unids = ours.keys().chain(theirs.keys().filter(|unid| !ours.contains_key(*unid)));
+        for unid in unids {
+            let difference = match (ours.get(unid), theirs.get(unid)) {
+                (Some(ours), Some(theirs)) if ours == theirs => continue,
+                (Some(_), None) => "only here",
+                (None, _) => "only there",
+                (Some(ours), Some(theirs)) if ours.0 == theirs.0 => "other marks, keywords or folders",
+                (Some(_), Some(_)) => "another version",
+            };
+            count += 1;
+            if differences.len() < DIFFERENCES_SHOWN {
+                differences.push(record(vec![("unid", json!(unid.to_string())), ("difference", json!(difference))]));
+            }
+        }
+        Ok(record(vec![
+            ("database", json!(database.path())),
+            ("notes_here", json!(ours.len())),
+            ("notes_there", json!(theirs.len())),
+            ("different", json!(count)),
+            ("differences", Value::Array(differences)),
+        ]))
+    }
+
+    /// Returns the notes of this server that the other one may read.
+    fn own_notes(
+        &self,
+        database: &Arc<Database>,
+        server: &RemoteServer,
+    ) -> Result<BTreeMap<Unid, Comparable>, AdminError> {
+        let access = database.authorize::<level::Reader>(&server.identity)?;
+        let reading = access.read()?;
+        let mut found = BTreeMap::new();
+        let mut compared = base::Modseq(0);
+        loop {
+            let question = replica::Question::Changes { after: None, compared };
+            let replica::Answer::Changes(page) = replica::answer(&reading, &question)? else { return Ok(found) };
+            found.extend(page.notes.into_iter().map(|note| (note.unid, comparable(note))));
+            if page.is_last {
+                return Ok(found);
+            }
+            compared = page.modseq;
+        }
+    }
+}
+
+/// Returns the parameters of an empty replica of a database of another server.
+fn new_replica(source: &RemoteDatabase<'_>, itself: &Name, other: &Name) -> NewDatabase {
+    let manager =
+        |name: &Name| AclEntry { kind: AclKind::Server, ..AclEntry::new(name.canonical(), AclLevel::Manager) };
+    // The first replication brings the access control list of the other server, which replaces this one.
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    acl.entries.push(manager(itself));
+    acl.entries.push(manager(other));
+    let options = DatabaseOptions {
+        purge_interval_days: source.purge_interval_days,
+        keep_deleted_hours: source.keep_deleted_hours,
+        ..DatabaseOptions::default()
+    };
+    NewDatabase {
+        owner: source.owner.clone(),
+        replica_id: Some(source.replica_id),
+        options,
+        ..NewDatabase::new(&source.path, &source.title, source.kind, acl)
+    }
+}
+
+/// The replica of this server.
+struct TargetDatabase<'t> {
+    databases: &'t Arc<Databases>,
+    database: &'t Arc<Database>,
+    itself: Arc<Identity>,
+}
+
+/// Takes over the changes of a database of another server.
+fn pull_changes(
+    target: &TargetDatabase<'_>,
+    server: &RemoteServer,
+    source: &mut RemoteDatabase<'_>,
+    report: &mut ProgressCallback<'_>,
+) -> Result<PullStatistics, AdminError> {
+    let rule = deletion_rule(target.database.record().kind);
+    let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
+    let mut pull = Pull::begin(receiver)?;
+    while let Some((number, question)) = pull.question() {
+        let progress = Progress {
+            step: format!("{}: receiving from {}", source.path, server.label()),
+            done: pull.statistics().received,
+            total: None,
+            unit: Unit::Notes,
+        };
+        if report(progress) == ControlFlow::Break(()) {
+            return Err(AdminError::Cancelled);
+        }
+        let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
+        pull.take(number, answer)?;
+    }
+    Ok(pull.statistics())
+}
+
+/// What two replicas must agree on: the revision, and the marks, keywords and folders that are set.
+type Comparable = (revision::Revision, Vec<notes::replica::StateName>);
+
+fn comparable(note: ListedNote) -> Comparable {
+    let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(name, _)| name).collect();
+    (note.revision, set)
+}
+
+/// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").
+fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
+    match kind {
+        DatabaseKind::Mail => DeletionRule::DeletionsCount,
+        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox => DeletionRule::EditsCount,
+    }
+}
+
+fn pull_row(path: &str, statistics: &PullStatistics, invalid: u64, elapsed: Duration) -> Value {
+    record(vec![
+        ("database", json!(path)),
+        ("listed", json!(statistics.listed)),
+        ("received", json!(statistics.received)),
+        ("deleted", json!(statistics.deleted)),
+        ("merged", json!(statistics.merged)),
+        ("conflicts", json!(statistics.conflicts)),
+        ("states", json!(statistics.state_only)),
+        ("refused", json!(statistics.refused)),
+        ("skipped", json!(statistics.skipped + invalid)),
+        ("milliseconds", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
+    ])
+}
+
+/// Returns the replica id in a text of the protocol.
+fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
+    ReplicaId::from_text(text)
+        .ok_or_else(|| AdminError::Refused("the other server has sent no valid replica id".to_owned()))
+}

@@ -1,0 +1,111 @@
+//! Joining the domain of another server: its certificate, and a replica of its directory.
+//!
+//! A server begins with a directory of its own, so it joins before its first start. The store is opened without the
+//! directory, a replica of that of the other server is created, and its notes are received. An attempt that was
+//! interrupted is continued by the next one.
+
+use std::sync::Arc;
+
+use admin::request::JoinRequest;
+use admin::servers::with_port;
+use admin::{AdminError, Answer, ProgressCallback};
+use base::Name;
+use config::Config;
+use instance::certificate::ServerCredentials;
+use instance::certifier::ServerFile;
+use instance::data_folder::read_limited;
+use instance::{StoreServices, server_name};
+use notes::{Database, DatabaseKind, Identity};
+use wire::limits::PEM_BYTES_MAX;
+
+use super::source::{Partner, RemoteServer};
+use super::{TargetDatabase, new_replica, pull_changes};
+
+/// Path of the directory.
+const DIRECTORY: &str = "names.nsf";
+
+/// Joins the domain of another server.
+pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, AdminError> {
+    let host = server_name(&config);
+    let file = read_server_file(request, &host)?;
+    let organization = config.server.organization.clone();
+    let itself = Name::new(&format!("CN={host}/O={organization}"));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(refused)?;
+    let server = connect(&runtime, &file, request, &organization)?;
+    let mut source = server.open(DIRECTORY)?;
+    if source.kind != DatabaseKind::Directory {
+        return Err(refused(format!("{DIRECTORY} of {} is not a directory", server.label())));
+    }
+    let services = StoreServices::open(Arc::new(config)).map_err(refused)?;
+    let database = match existing_directory(&services)? {
+        Some(database) if database.record().replica_id == source.replica_id => database,
+        Some(_) => {
+            return Err(refused(
+                "this server has a directory of its own; join with an empty data folder, before the first start",
+            ));
+        }
+        None => services.databases.database_create(&new_replica(&source, &itself, &server.identity.name))?,
+    };
+    let identity = Arc::new(Identity::local_server(itself));
+    let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity };
+    let statistics = pull_changes(&target, &server, &mut source, report)?;
+    if statistics.refused > 0 {
+        let text = format!("the access control list of {DIRECTORY} on {} does not let it write", server.label());
+        return Err(refused(format!("{text}; give LocalDomainServers the level Manager there")));
+    }
+    file.install(&services.data).map_err(refused)?;
+    let received = statistics.received;
+    Ok(Answer::message(format!("This server has joined the domain of {}: {received} notes received.", server.label()))
+        .with_message("Start it with `doublet serve`. `doublet replicate` exchanges changes.".to_owned()))
+}
+
+/// Connects to the other server with the certificate of the file.
+fn connect(
+    runtime: &tokio::runtime::Runtime,
+    file: &ServerFile,
+    request: &JoinRequest,
+    organization: &str,
+) -> Result<RemoteServer, AdminError> {
+    let address = request.from.as_ref().or(file.partner.as_ref());
+    let address =
+        address.ok_or_else(|| refused("the file does not name the other server; give its address (--from)"))?;
+    let address = with_port(address)?;
+    let credentials = ServerCredentials {
+        roots: file.certifier.clone().into_bytes(),
+        chain: format!("{}{}", file.certificate, file.certifier).into_bytes(),
+        key: file.key.clone().into_bytes(),
+    };
+    // The groups of the other server are in the directory that is to be received.
+    let find_identity =
+        |name: &Name| Ok(Arc::new(Identity { name: name.clone(), server: true, ..Identity::default() }));
+    let partner = Partner { address: &address, server_name: file.partner_name.as_deref() };
+    RemoteServer::connect(runtime.handle(), &partner, &credentials, organization, &find_identity)
+}
+
+/// Reads the server file and checks that it is for this server.
+fn read_server_file(request: &JoinRequest, host: &str) -> Result<ServerFile, AdminError> {
+    let bytes = read_limited(&request.file, PEM_BYTES_MAX as u64).map_err(refused)?;
+    let text = String::from_utf8(bytes).ok();
+    let file = text.as_deref().and_then(ServerFile::parse).ok_or_else(|| {
+        let file = request.file.display();
+        refused(format!("{file} is not a file that `doublet server register` has written"))
+    })?;
+    let named = file.host().unwrap_or_default();
+    if named.eq_ignore_ascii_case(host) {
+        return Ok(file);
+    }
+    Err(refused(format!("the file is for the server {named}, but the name of this server is {host} (`server.name`)")))
+}
+
+fn existing_directory(services: &StoreServices) -> Result<Option<Arc<Database>>, AdminError> {
+    match services.databases.database_open(DIRECTORY) {
+        Ok(database) => Ok(Some(database)),
+        Err(notes::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> AdminError {
+    AdminError::Refused(error.to_string())
+}

@@ -1,0 +1,307 @@
+//! The other server of a replication: its databases, and its answers to the questions of a pull.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::AdminError;
+use admin::servers::with_port;
+use base::{Name, ReplicaId, Unpaced};
+use client::{Client, ConnectOptions, Trust, v1};
+use instance::certificate::{ServerCredentials, server_name_in};
+use notes::replica::{ListedNote, ReplicaNote};
+use notes::{DatabaseKind, Identity};
+use prost::Message as _;
+use proto::v1::database_key::Key;
+use replica::{Answer, ListPage, Question, Target};
+use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto};
+use store::blob::PreparedBlob;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::parse_replica_id;
+
+/// Maximum time for a connection to another server.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Maximum size of a message from another server, in bytes.
+const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 20);
+
+/// Maximum size of the notes in one answer and of the contents of their attachments, in bytes. A question asks for a
+/// few MiB, or for one note.
+const ANSWER_BYTES_MAX: usize = 512 << 20;
+
+/// The address of another server.
+pub(super) struct Partner<'p> {
+    /// Host and, if it is not the default one, port.
+    pub(super) address: &'p str,
+    /// The name in its certificate, if it is not the host.
+    pub(super) server_name: Option<&'p str>,
+}
+
+/// A connection to another server.
+pub(super) struct RemoteServer {
+    client: Client,
+    runtime: Handle,
+    /// The other server as its certificate names it, with its groups.
+    pub(super) identity: Arc<Identity>,
+}
+
+impl RemoteServer {
+    /// Connects to another server.
+    pub(super) fn connect(
+        runtime: &Handle,
+        partner: &Partner<'_>,
+        credentials: &ServerCredentials,
+        organization: &str,
+        find_identity: &dyn Fn(&Name) -> Result<Arc<Identity>, AdminError>,
+    ) -> Result<Self, AdminError> {
+        let trust = Trust::mutual(&credentials.roots, &credentials.chain, &credentials.key).map_err(refused)?;
+        let address = with_port(partner.address)?;
+        let options = ConnectOptions {
+            server_name: partner.server_name.map(str::to_owned),
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            ..ConnectOptions::new(&address, trust)
+        };
+        let connecting =
+            runtime.block_on(async { tokio::time::timeout(CONNECT_TIME_MAX, Client::connect(&options)).await });
+        let client = connecting
+            .map_err(|_| AdminError::Refused(format!("{address} does not answer within {CONNECT_TIME_MAX:?}")))?
+            .map_err(refused)?;
+        let name = server_name_in(client.server_certificate(), organization)
+            .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} names no server")))?;
+        let identity = find_identity(&name)?;
+        Ok(Self { client, runtime: runtime.clone(), identity })
+    }
+
+    /// Returns the name of the server, for people.
+    pub(super) fn label(&self) -> String {
+        self.identity.name.abbreviated()
+    }
+
+    /// Returns the databases to which this server has access: their paths and replica ids.
+    pub(super) fn databases(&self) -> Result<Vec<(String, ReplicaId)>, AdminError> {
+        let mut found = Vec::new();
+        let mut request = v1::ListDatabasesRequest::default();
+        loop {
+            let listed = self.runtime.block_on(self.client.databases().list_databases(request.clone()));
+            let page = listed.map_err(|status| self.failed(&status))?.into_inner();
+            for entry in page.databases {
+                found.push((entry.path, parse_replica_id(&entry.replica_id)?));
+            }
+            if page.next.is_empty() {
+                return Ok(found);
+            }
+            request.after = page.next;
+        }
+    }
+
+    /// Opens a database of the server.
+    pub(super) fn open(&self, path: &str) -> Result<RemoteDatabase<'_>, AdminError> {
+        let key = v1::DatabaseKey { key: Some(Key::Path(path.to_owned())) };
+        let request = v1::GetReplicaRequest { database: Some(key.clone()) };
+        let described = self.runtime.block_on(self.client.replication().get_replica(request));
+        let replica = described.map_err(|status| self.failed(&status))?.into_inner();
+        let kind = DatabaseKind::ALL.into_iter().find(|kind| kind.name() == replica.kind);
+        let kind = kind.ok_or_else(|| AdminError::Refused(format!("{path} is a database of an unknown kind")))?;
+        Ok(RemoteDatabase {
+            server: self,
+            key,
+            replica_id: parse_replica_id(&replica.replica_id)?,
+            path: replica.path,
+            title: replica.title,
+            kind,
+            owner: Name::new(&replica.owner),
+            purge_interval_days: u16::try_from(replica.purge_interval_days).unwrap_or(u16::MAX),
+            keep_deleted_hours: u16::try_from(replica.keep_deleted_hours).ok().filter(|hours| *hours > 0),
+            content_key: replica.content_key,
+            ahead: None,
+            invalid_notes: 0,
+        })
+    }
+
+    fn failed(&self, status: &client::Status) -> AdminError {
+        AdminError::Refused(format!("{}: {}", self.label(), status.message()))
+    }
+}
+
+/// A database of another server.
+pub(super) struct RemoteDatabase<'s> {
+    server: &'s RemoteServer,
+    key: v1::DatabaseKey,
+    pub(super) replica_id: ReplicaId,
+    pub(super) path: String,
+    pub(super) title: String,
+    pub(super) kind: DatabaseKind,
+    pub(super) owner: Name,
+    pub(super) purge_interval_days: u16,
+    pub(super) keep_deleted_hours: Option<u16>,
+    pub(super) content_key: Vec<u8>,
+    /// A question that was asked before its turn.
+    ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
+    /// Number of notes that could not be read.
+    invalid_notes: u64,
+}
+
+/// The reply to a question, as it was sent.
+enum Reply {
+    Changes(v1::ChangedNotes),
+    Notes(Vec<v1::ReplicaNote>),
+}
+
+impl RemoteDatabase<'_> {
+    /// Asks a question and waits for the answer. Meanwhile, and after the return, the upcoming question is asked.
+    pub(super) fn ask(
+        &mut self,
+        target: &Target,
+        question: &Question,
+        upcoming: Option<Question>,
+    ) -> Result<Answer, AdminError> {
+        let reply = match self.ahead.take() {
+            Some((earlier, reply)) if earlier == *question => reply,
+            other => {
+                other.inspect(|(_, reply)| reply.abort());
+                self.spawn(question)
+            }
+        };
+        let joined = self.server.runtime.block_on(reply).map_err(|error| AdminError::Refused(error.to_string()))?;
+        let reply = joined.map_err(|status| self.server.failed(&status))?;
+        self.ahead = upcoming.map(|question| {
+            let reply = self.spawn(&question);
+            (question, reply)
+        });
+        match reply {
+            Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(refused),
+            Reply::Notes(notes) => self.complete(target, notes),
+        }
+    }
+
+    /// Returns the number of notes that could not be read.
+    pub(super) fn invalid_notes(&self) -> u64 {
+        self.invalid_notes
+    }
+
+    fn spawn(&self, question: &Question) -> JoinHandle<Result<Reply, client::Status>> {
+        let mut stub = self.server.client.replication();
+        let database = Some(self.key.clone());
+        match question {
+            Question::Changes { after, compared } => {
+                let after = after.map(position_to_proto);
+                let request = v1::ListChangedNotesRequest { database, after, compared_modseq: compared.0 };
+                self.server
+                    .runtime
+                    .spawn(async move { Ok(Reply::Changes(stub.list_changed_notes(request).await?.into_inner())) })
+            }
+            Question::Notes { unids } => {
+                let unids = unids.iter().map(|unid| unid.0.to_vec()).collect();
+                let request = v1::ReadReplicaNotesRequest { database, unids };
+                self.server.runtime.spawn(async move {
+                    let mut replies = stub.read_replica_notes(request).await?.into_inner();
+                    let mut notes = Vec::new();
+                    let mut bytes = 0_usize;
+                    while let Some(reply) = replies.message().await? {
+                        bytes = bytes.saturating_add(reply.encoded_len());
+                        if bytes > ANSWER_BYTES_MAX {
+                            return Err(client::Status::resource_exhausted("the server sends more than was asked for"));
+                        }
+                        notes.extend(reply.notes);
+                    }
+                    Ok(Reply::Notes(notes))
+                })
+            }
+        }
+    }
+
+    /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are counted
+    /// and left out.
+    fn complete(&mut self, target: &Target, sent: Vec<v1::ReplicaNote>) -> Result<Answer, AdminError> {
+        let mut notes: Vec<ReplicaNote> = Vec::with_capacity(sent.len());
+        for note in sent {
+            match note_from_proto(note) {
+                Ok(note) => notes.push(note),
+                Err(error) => {
+                    let server = self.server.label();
+                    tracing::warn!(target: "replica", database = self.path, server, %error, "a note cannot be read and was skipped");
+                    self.invalid_notes += 1;
+                }
+            }
+        }
+        let missing = target.missing_contents(&notes)?;
+        let mut contents = Vec::with_capacity(missing.len());
+        if !missing.is_empty() {
+            let of_note = |(unid, blob): &(base::Unid, store::blob::BlobId)| v1::ContentOfNote {
+                unid: unid.0.to_vec(),
+                content_id: blob.0.to_vec(),
+            };
+            for batch in missing.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
+                let request = v1::ReadContentsRequest {
+                    database: Some(self.key.clone()),
+                    contents: batch.iter().map(of_note).collect(),
+                };
+                contents.extend(self.read_contents(target, request)?);
+            }
+        }
+        Ok(Answer::Notes { notes, contents })
+    }
+
+    /// Reads contents of attachments.
+    fn read_contents(
+        &self,
+        target: &Target,
+        request: v1::ReadContentsRequest,
+    ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
+        let mut stub = self.server.client.replication();
+        let mut prepared = Vec::new();
+        let runtime = &self.server.runtime;
+        let mut pieces =
+            runtime.block_on(stub.read_contents(request)).map_err(|status| self.server.failed(&status))?.into_inner();
+        let mut unfinished: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        let mut bytes = 0_usize;
+        while let Some(piece) = runtime.block_on(pieces.message()).map_err(|status| self.server.failed(&status))? {
+            bytes = bytes.saturating_add(piece.content.len());
+            if bytes > ANSWER_BYTES_MAX {
+                return Err(refused("the attachments of a note are too large"));
+            }
+            let content = unfinished.entry(piece.index).or_default();
+            content.extend_from_slice(&piece.content);
+            if piece.last {
+                let content = unfinished.remove(&piece.index).unwrap_or_default();
+                // The name of the content is computed here, so a wrong content is not taken for another one.
+                prepared.push(Arc::new(target.databases().blob_prepare(content, &Unpaced)?.into_owned()));
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Lists all notes that this server may read. `each` gets them page by page, and may end the list.
+    pub(super) fn list_all(&self, each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>) -> Result<(), AdminError> {
+        let mut compared_modseq = 0;
+        loop {
+            let database = Some(self.key.clone());
+            let request = v1::ListChangedNotesRequest { database, after: None, compared_modseq };
+            let listed = self.server.runtime.block_on(self.server.client.replication().list_changed_notes(request));
+            let page: ListPage =
+                page_from_proto(listed.map_err(|status| self.server.failed(&status))?.into_inner()).map_err(refused)?;
+            if each(page.notes) == ControlFlow::Break(()) {
+                return Err(AdminError::Cancelled);
+            }
+            if page.is_last {
+                return Ok(());
+            }
+            compared_modseq = page.modseq.0;
+        }
+    }
+}
+
+impl Drop for RemoteDatabase<'_> {
+    fn drop(&mut self) {
+        if let Some((_, reply)) = &self.ahead {
+            reply.abort();
+        }
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> AdminError {
+    AdminError::Refused(error.to_string())
+}
