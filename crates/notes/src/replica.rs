@@ -22,7 +22,7 @@ use crate::change_times::{ChangeTimes, StateKey};
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::edit_history::merged_edit_history;
 use crate::error::{Error, Result};
-use crate::folder::{self, FLAGS_ITEM, FolderState};
+use crate::folder::{self, FLAGS_ITEM};
 use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
 use crate::instance::Position;
@@ -461,7 +461,7 @@ impl Writer<'_, '_> {
         self.remove_contents(note, old, contents);
         let stored = self.put_items(note, contents)?;
         if is_folder(new.class, items) && !is_folder(new.class, &old.items) {
-            self.create_received_folder(ViewId(note.0), new)?;
+            self.create_received_folder(ViewId(note.0))?;
         }
         let size = new.size.unwrap_or(stored);
         self.part.rewrites = true;
@@ -484,18 +484,10 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Creates the index of a folder that is new here. A folder that was deleted here gets a new UIDVALIDITY, because
-    /// its UIDs begin again.
-    fn create_received_folder(&mut self, folder: ViewId, new: &ReplicaNote) -> Result<()> {
-        let is_new = self.received_header(NoteId(folder.0))?.before.is_none();
-        let state = match new.uid_validity.filter(|_| is_new) {
-            Some(uid_validity) => {
-                let counters = &mut self.part.counters;
-                counters.uid_validity = counters.uid_validity.max(uid_validity);
-                FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
-            }
-            None => self.new_folder_state(),
-        };
+    /// Creates the index of a folder that is new here. It has a UIDVALIDITY of its own, because UIDs are given out by
+    /// each replica.
+    fn create_received_folder(&mut self, folder: ViewId) -> Result<()> {
+        let state = self.new_folder_state();
         let index = FolderIndexWriter::create(self.part.database, folder, state)?;
         self.part.folders.insert(folder, index);
         Ok(())
