@@ -12,6 +12,7 @@ use crate::directory::Directory;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::LookupKey;
+use crate::person::Person;
 use crate::record::Record;
 use crate::settings::ServerDocument;
 use crate::transaction::DirectoryTransaction;
@@ -23,6 +24,13 @@ impl Directory {
             Some(Record::Server(server)) => Some(server),
             _ => None,
         })
+    }
+
+    /// Returns `true` if this server is the one that creates the mail file of a person. A person without a mail server
+    /// is at home on every server.
+    #[must_use]
+    pub fn is_home_of(&self, person: &Person) -> bool {
+        person.mail_server.is_empty() || Name::new(&person.mail_server) == self.options().server
     }
 
     /// Registers servers with the addresses of their native protocol, or changes the addresses of registered ones.

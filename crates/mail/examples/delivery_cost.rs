@@ -22,7 +22,13 @@ impl AddressResolver for AcceptAllAddresses {
         let name = address.split('@').next().unwrap_or_default();
         let owner = base::Name::new(address);
         let mail_file = format!("mail/{name}.nsf");
-        Ok(vec![DeliveryTarget::Local(LocalMailbox { mail_file, title: name.into(), owner, quota_bytes: None })])
+        Ok(vec![DeliveryTarget::Local(LocalMailbox {
+            mail_file,
+            title: name.into(),
+            owner,
+            quota_bytes: None,
+            is_home: true,
+        })])
     }
 }
 

@@ -284,7 +284,12 @@ impl SubmissionService {
     #[must_use]
     pub fn resolve_cached(&self, address: &str) -> Option<Result<ResolvedAddress, Refusal>> {
         let generation = self.directory.generation();
-        let answer = resolution::to_resolved_address(self.directory.resolve_cached(address)?, address, generation);
+        let answer = resolution::to_resolved_address(
+            &self.directory,
+            self.directory.resolve_cached(address)?,
+            address,
+            generation,
+        );
         let answer = answer.and_then(|resolved| self.check_destination(resolved));
         let has_quota =
             |target: &DeliveryTarget| matches!(target, DeliveryTarget::Local(mailbox) if mailbox.quota_bytes.is_some());
@@ -414,7 +419,8 @@ impl SubmissionService {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address);
         let failed = |error| self.directory_failure(&error, "Cannot look up the recipient now");
-        let resolved = resolution::to_resolved_address(resolution.map_err(failed)?, address, generation)?;
+        let resolved =
+            resolution::to_resolved_address(&self.directory, resolution.map_err(failed)?, address, generation)?;
         if resolved.group_targets() > GROUP_TARGETS_PER_MESSAGE_MAX {
             return Err(Refusal::NotForMail("The group has too many members".to_owned()));
         }

@@ -146,6 +146,12 @@ impl Logins {
     fn open_mail_file(&self, person: &Person, identity: &Arc<Identity>) -> Result<MailFile, LoginError> {
         let open = || self.mail.open(&person.mail_file, identity);
         let opened = match open() {
+            Err(mail::Error::Notes(notes::Error::NotFound { .. })) if !self.gate.directory.is_home_of(person) => {
+                let home = Name::new(&person.mail_server).abbreviated();
+                let path = person.mail_file.as_str();
+                tracing::warn!(target: "login", login = %person.name, home, "refused a login: the mail file is on another server; `doublet replicate {home} {path}` makes a replica");
+                return Err(LoginError::Unavailable);
+            }
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
                 // The person was created elsewhere, or the mail file was deleted. It is created like any new one.
                 let made = self.mail.create_if_missing(

@@ -44,6 +44,8 @@ pub struct LocalMailbox {
     pub owner: Name,
     /// The quota of the mail file, if it has to be created.
     pub quota_bytes: Option<u64>,
+    /// `true` if this server creates the mail file if it is missing. That of another server comes as a replica.
+    pub is_home: bool,
 }
 
 /// A target that a recipient's address resolves to.
@@ -449,7 +451,7 @@ impl Router {
 
     fn open_file(&self, mailbox: &LocalMailbox) -> Result<Option<MailFile>> {
         match self.mail.open_as_server(&mailbox.mail_file) {
-            Err(crate::Error::Notes(notes::Error::NotFound { .. })) => {
+            Err(crate::Error::Notes(notes::Error::NotFound { .. })) if mailbox.is_home => {
                 self.mail.create_if_missing(&mailbox.mail_file, &mailbox.title, &mailbox.owner, mailbox.quota_bytes)?;
                 self.mail.open_as_server(&mailbox.mail_file).map(Some)
             }

@@ -415,6 +415,9 @@ impl Router {
         let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
             Ok(quota) => quota,
             // A missing mail file that has an owner is created by the delivery.
+            Err(Error::Notes(notes::Error::NotFound { .. })) if !mailbox.is_home => {
+                return Ok(Some("450 4.2.0 the mailbox is on another server"));
+            }
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
                 return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
             }
@@ -435,6 +438,7 @@ impl Router {
             title: mail_file.clone(),
             owner: base::Name::default(),
             quota_bytes: None,
+            is_home: true,
             mail_file,
         }))
     }

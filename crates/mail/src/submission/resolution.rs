@@ -112,7 +112,7 @@ impl AddressResolver for DirectoryResolver {
     fn targets(&self, address: &str) -> Result<Vec<DeliveryTarget>> {
         let generation = self.directory.generation();
         let resolution = self.directory.resolve(address).map_err(into_mail_error)?;
-        Ok(match to_resolved_address(resolution, address, generation) {
+        Ok(match to_resolved_address(&self.directory, resolution, address, generation) {
             Ok(resolved) => resolved.targets.to_vec(),
             Err(refusal) => vec![DeliveryTarget::Undeliverable(refusal.reply_about(address))],
         })
@@ -121,13 +121,14 @@ impl AddressResolver for DirectoryResolver {
 
 /// Converts a resolution to an answer. `generation` must have been read before the resolution.
 pub(crate) fn to_resolved_address(
+    directory: &Directory,
     resolution: Resolution,
     address: &str,
     generation: u64,
 ) -> std::result::Result<ResolvedAddress, Refusal> {
     match resolution {
         Resolution::Local(recipients) => {
-            let people = recipients.people.iter().map(|person| local_target(person, address));
+            let people = recipients.people.iter().map(|person| local_target(directory, person, address));
             let remote = recipients.remote.iter().map(|address| DeliveryTarget::Remote(address.to_string()));
             Ok(ResolvedAddress::local(people.chain(remote).collect(), generation))
         }
@@ -140,7 +141,7 @@ pub(crate) fn to_resolved_address(
     }
 }
 
-fn local_target(person: &Person, address: &str) -> DeliveryTarget {
+fn local_target(directory: &Directory, person: &Person, address: &str) -> DeliveryTarget {
     if person.mail_file.is_empty() {
         return DeliveryTarget::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
     }
@@ -149,6 +150,7 @@ fn local_target(person: &Person, address: &str) -> DeliveryTarget {
         title: person.display_name(),
         owner: person.name.clone(),
         quota_bytes: person.quota_bytes,
+        is_home: directory.is_home_of(person),
     })
 }
 

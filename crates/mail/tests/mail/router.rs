@@ -37,7 +37,8 @@ fn person(name: &str) -> DeliveryTarget {
         mail_file: format!("mail/{name}.nsf"),
         title: name.to_owned(),
         owner: Name::new(&format!("{name}@acme.test")),
-        quota_bytes: (name == "tiny").then_some(1_000),
+        quota_bytes: (name == "tiny").then_some(1_060),
+        is_home: name != "roamer",
     })
 }
 
@@ -203,6 +204,15 @@ fn a_delivered_message_leaves_the_queue() {
     assert_eq!(world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false }), 2);
     assert_eq!(world.router.counts().messages, 0);
     assert!(world.inbox("bob").is_empty(), "no report of success was requested");
+}
+
+#[test]
+fn mail_for_a_mailbox_of_another_server_waits_for_its_replica() {
+    let world = world();
+    world.send("bob@acme.test", &["roamer@acme.test"]);
+    let queued = world.router.list();
+    assert_eq!(queued[0].1.recipients[0].last_reply, "451 4.3.0 the mailbox cannot be opened now");
+    assert!(world.mail.open_as_server("mail/roamer.nsf").is_err(), "no mail file was created");
 }
 
 #[test]
