@@ -99,6 +99,7 @@ impl MemorySize for CachedLookup {
             Self::Record(Record::Domain(domain)) => domain.bytes(),
             Self::Record(Record::Settings(settings)) => settings.bytes(),
             Self::Record(Record::Server(server)) => size_of::<ServerDocument>() + server.name.canonical().len(),
+            Self::Record(Record::Connection(connection)) => connection.bytes(),
             Self::DenyList(name) => name.canonical().len(),
             Self::DomainNames(names) => names.iter().map(|name| name.len() + size_of::<String>()).sum(),
             Self::Identity(identity) => {
@@ -362,7 +363,7 @@ impl Directory {
         self.edit()?.commit().map(drop)
     }
 
-    fn page<T>(
+    pub(crate) fn page<T>(
         &self,
         kind: Kind,
         position: u64,

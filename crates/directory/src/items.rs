@@ -34,6 +34,10 @@ pub(crate) const POSTMASTER: &str = "Postmaster";
 
 pub(crate) const SERVER_NAME: &str = "ServerName";
 pub(crate) const NET_ADDRESSES: &str = "NetAddresses";
+pub(crate) const SOURCE: &str = "Source";
+pub(crate) const DESTINATION: &str = "Destination";
+pub(crate) const REPEAT_INTERVAL: &str = "RepeatInterval";
+pub(crate) const REPLICATION_FILES: &str = "RepFileList";
 pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.

@@ -12,6 +12,7 @@
 //! | `m` | `a` or `n`, and the member as above | the groups that list the member |
 //! | `l` | letter of the kind of note, sort text | all notes of a kind, in order |
 //! | `s` | subject of a settings note, folded | the settings note |
+//! | `c` | names of two servers, folded, with a line between them | the connection from the first to the second |
 
 use base::Name;
 
@@ -67,6 +68,11 @@ impl LookupKey {
 
     pub(crate) fn settings(subject: &str) -> Self {
         Self::new('s', &fold(subject))
+    }
+
+    /// Creates the key of the connection from one server to another.
+    pub(crate) fn connection(source: &Name, destination: &Name) -> Self {
+        Self::new('c', &format!("{}|{}", fold_name(source.canonical()), fold_name(destination.canonical())))
     }
 
     /// Creates the key by which the groups are found that list the given member.

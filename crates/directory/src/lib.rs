@@ -26,6 +26,7 @@
 pub mod address;
 pub mod bulk_add;
 pub mod cache;
+pub mod connection;
 pub mod directory;
 pub mod domain;
 pub mod domain_edit;
@@ -54,6 +55,7 @@ mod record;
 mod transaction;
 
 pub use address::{Address, AddressError};
+pub use connection::Connection;
 pub use directory::{Directory, DirectoryOptions, ListPage};
 pub use domain::Domain;
 pub use domain_edit::{DomainChange, NewDomain};

@@ -114,3 +114,9 @@ pub const MAIL_FILE_NUMBERS_MAX: u32 = 1_000;
 
 /// Maximum number of people added in one transaction.
 pub const USERS_AT_ONCE_MAX: usize = 1_000;
+
+/// Maximum number of databases that a connection names.
+pub const CONNECTION_DATABASES_MAX: usize = 1_000;
+
+/// Maximum number of minutes between two replications of a connection: 30 days.
+pub const CONNECTION_MINUTES_MAX: u32 = 30 * 24 * 60;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::NoteId;
 use notes::{Item, NoteClass};
 
+use crate::connection::{self, Connection};
 use crate::domain::{self, Domain};
 use crate::error::Result;
 use crate::group::{self, Group};
@@ -20,6 +21,7 @@ pub(crate) enum Kind {
     Group,
     Domain,
     Server,
+    Connection,
     Settings,
 }
 
@@ -31,6 +33,7 @@ impl Kind {
             Self::Group => 'g',
             Self::Domain => 'd',
             Self::Server => 's',
+            Self::Connection => 'n',
             Self::Settings => 'c',
         }
     }
@@ -43,6 +46,7 @@ pub(crate) enum Record {
     Group(Arc<Group>),
     Domain(Arc<Domain>),
     Server(Arc<ServerDocument>),
+    Connection(Arc<Connection>),
     Settings(Arc<SettingsDocument>),
 }
 
@@ -56,6 +60,7 @@ impl Record {
             person::FORM => Self::Person(Arc::new(Person::read(note, items)?)),
             group::FORM => Self::Group(Arc::new(Group::read(note, items)?)),
             domain::FORM => Self::Domain(Arc::new(Domain::read(note, items)?)),
+            connection::FORM => Self::Connection(Arc::new(Connection::read(note, items)?)),
             settings::SERVER_FORM => Self::Server(Arc::new(ServerDocument::read(note, items)?)),
             settings::SETTINGS_FORM => Self::Settings(Arc::new(SettingsDocument::read(note, items)?)),
             _ => return None,
@@ -69,6 +74,7 @@ impl Record {
             Self::Group(group) => group.write(items),
             Self::Domain(domain) => domain.write(items),
             Self::Server(server) => server.write(items),
+            Self::Connection(connection) => connection.write(items),
             Self::Settings(settings) => settings.write(items),
         }
     }
@@ -80,6 +86,7 @@ impl Record {
             Self::Group(group) => group.check(),
             Self::Domain(domain) => domain.check(),
             Self::Server(server) => person::check_name(server.name.canonical()),
+            Self::Connection(connection) => connection.check(),
             Self::Settings(settings) => person::check_text(&settings.subject),
         }
     }
@@ -91,6 +98,7 @@ impl Record {
             Self::Group(group) => group.note,
             Self::Domain(domain) => domain.note,
             Self::Server(server) => server.note,
+            Self::Connection(connection) => connection.note,
             Self::Settings(settings) => settings.note,
         }
     }
@@ -102,6 +110,7 @@ impl Record {
             Self::Group(group) => group.label(),
             Self::Domain(domain) => domain.label(),
             Self::Server(server) => format!("server {}", server.name),
+            Self::Connection(connection) => connection.label(),
             Self::Settings(settings) => format!("settings {}", settings.subject),
         }
     }
@@ -113,6 +122,7 @@ impl Record {
             Self::Group(group) => group.unique_keys(),
             Self::Domain(domain) => domain.unique_keys(),
             Self::Server(server) => server.unique_keys(),
+            Self::Connection(connection) => connection.unique_keys(),
             Self::Settings(settings) => settings.unique_keys(),
         }
     }
@@ -128,6 +138,7 @@ impl Record {
             }
             Self::Domain(domain) => (Kind::Domain, domain.name.clone()),
             Self::Server(server) => (Kind::Server, server.name.abbreviated()),
+            Self::Connection(connection) => (Kind::Connection, connection.sort_text()),
             Self::Settings(settings) => (Kind::Settings, settings.subject.clone()),
         };
         keys.push(LookupKey::of_kind(kind.letter(), &sort));
