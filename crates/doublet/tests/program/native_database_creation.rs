@@ -32,10 +32,10 @@ fn database_creators_create_and_manage_databases() {
         let list = v1::ListViewsRequest { database: database("plans/library.nsf"), ..Default::default() };
         let views = client.views().list_views(list).await.expect("she has access").into_inner().views;
         assert!(views.iter().any(|view| view.name == "By Category"), "{views:?}");
-        // Only the creator has access until she changes the ACL.
+        // Besides servers, only the creator has access until she changes the ACL.
         let key = v1::GetAclRequest { database: database("plans/library.nsf") };
         let acl = client.databases().get_acl(key).await.expect("she has access").into_inner();
-        assert_eq!((acl.entries.len(), acl.internet_max()), (3, v1::AccessLevel::Manager), "{acl:?}");
+        assert_eq!((acl.entries.len(), acl.internet_max()), (4, v1::AccessLevel::Manager), "{acl:?}");
         let again = create_database(&client, create("plans/library.nsf", "")).await.expect_err("the database exists");
         assert!(again.message().contains("plans/library.nsf exists already"), "{again}");
         let again = create_database(&client, create("Plans/Library.nsf", "")).await;
