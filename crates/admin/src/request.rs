@@ -7,6 +7,7 @@
 
 mod acl;
 mod backup;
+mod connection;
 mod replicate;
 mod server;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings};
 pub use backup::BackupRequest;
+pub use connection::ConnectionRequest;
 pub use replicate::ReplicateRequest;
 pub use server::{JoinRequest, ServerRequest};
 
@@ -36,6 +38,9 @@ pub enum Request {
     /// Registers, joins, lists and removes the servers of the domain.
     #[command(subcommand)]
     Server(ServerRequest),
+    /// Adds, lists and removes connections, by which servers replicate regularly.
+    #[command(subcommand)]
+    Connection(ConnectionRequest),
     /// Lists, creates, changes, renames, deletes and compacts databases, and manages their access control lists.
     #[command(subcommand)]
     Db(DbRequest),

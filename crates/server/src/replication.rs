@@ -4,7 +4,7 @@
 //! a thread that may block, one database after the other. The answer to the next question is fetched while the last one
 //! is taken over. A pull that fails continues at its place the next time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,9 @@ use admin::answer::record;
 use admin::request::ReplicateRequest;
 use admin::servers::server_name;
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
+use base::sync::Mutex;
 use base::{Name, ReplicaId, Unid};
+use directory::Connection;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::replica::ListedNote;
@@ -24,11 +26,15 @@ use replica::{Pull, PullStatistics, Target};
 use revision::DeletionRule;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 mod join;
+mod schedule;
 mod source;
 
 pub use join::join;
+use schedule::ConnectionRun;
+pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
 
 /// Maximum number of differing notes that a comparison lists for one database.
@@ -39,46 +45,82 @@ pub struct Replication {
     instance: Arc<Instance>,
     files: CertificateFiles,
     runtime: Handle,
+    /// The connections of this server that were used since its start, by their destinations.
+    runs: Mutex<HashMap<Name, ConnectionRun>>,
+    /// Notified when connections have changed.
+    pub(crate) changed: Notify,
 }
 
 impl Replication {
     /// Creates the service. Must be called on the runtime that moves the bytes of connections.
     #[must_use]
     pub fn new(instance: &Arc<Instance>, files: CertificateFiles) -> Self {
-        Self { instance: Arc::clone(instance), files, runtime: Handle::current() }
+        Self {
+            instance: Arc::clone(instance),
+            files,
+            runtime: Handle::current(),
+            runs: Mutex::default(),
+            changed: Notify::new(),
+        }
     }
 
     /// Executes `doublet replicate`.
     pub fn execute(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
         let server = self.connect(request)?;
-        let databases = if request.databases.is_empty() {
-            let common = self.common_databases(&server)?;
-            if common.is_empty() {
-                let text = format!("{} and this server have no database in common", server.label());
-                return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
-            }
-            common
-        } else {
-            request.databases.clone()
+        if request.compare {
+            return self.for_each_database(&server, request, &mut |path| self.compare(&server, path, report));
+        }
+        self.for_each_database(&server, request, &mut |path| Ok(self.pull(&server, path, report)?.to_row()))
+    }
+
+    /// Executes `work` for the databases of a request. A failure in one database does not stop the others.
+    fn for_each_database(
+        &self,
+        server: &RemoteServer,
+        request: &ReplicateRequest,
+        work: &mut dyn FnMut(&str) -> Result<Value, AdminError>,
+    ) -> AdminResult {
+        let databases = match request.databases.as_slice() {
+            [] => self.common_databases(server)?,
+            named => named.to_vec(),
         };
+        if databases.is_empty() {
+            let text = format!("{} and this server have no database in common", server.label());
+            return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
+        }
         let mut rows = Vec::new();
         let mut failures = Vec::new();
-        let is_single = databases.len() == 1;
-        for path in databases {
-            let outcome = match request.compare {
-                true => self.compare(&server, &path, report),
-                false => self.pull(&server, &path, report),
-            };
-            match outcome {
+        for path in &databases {
+            match work(path) {
                 Ok(row) => rows.push(row),
-                Err(AdminError::Cancelled) => return Err(AdminError::Cancelled),
-                Err(error) if is_single => return Err(error),
-                // A failure in one database does not stop the others.
+                Err(error) if databases.len() == 1 || matches!(error, AdminError::Cancelled) => return Err(error),
                 Err(error) => failures.push(format!("{path}: {error}")),
             }
         }
         let failure = (!failures.is_empty()).then(|| failures.join("\n"));
         Ok(Answer { failure, ..Answer::list(rows) })
+    }
+
+    /// Uses a connection: takes over the changes of its databases. Returns the number of notes received. If some
+    /// databases fail, the others are replicated all the same.
+    fn use_connection(&self, connection: &Connection, report: &mut ProgressCallback<'_>) -> Result<u64, AdminError> {
+        let request = ReplicateRequest {
+            partner: connection.destination.canonical().to_owned(),
+            databases: connection.databases.clone(),
+            server_name: None,
+            compare: false,
+        };
+        let server = self.connect(&request)?;
+        let mut received = 0;
+        let answer = self.for_each_database(&server, &request, &mut |path| {
+            let pulled = self.pull(&server, path, report)?;
+            received += pulled.statistics.received;
+            Ok(Value::Null)
+        })?;
+        match answer.failure {
+            Some(failure) => Err(AdminError::Refused(failure)),
+            None => Ok(received),
+        }
     }
 
     /// Connects to another server, with the certificate of this one.
@@ -115,7 +157,12 @@ impl Replication {
     }
 
     /// Takes over the changes of one database. The replica is created if it does not exist.
-    fn pull(&self, server: &RemoteServer, path: &str, report: &mut ProgressCallback<'_>) -> Result<Value, AdminError> {
+    fn pull(
+        &self,
+        server: &RemoteServer,
+        path: &str,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<PulledDatabase, AdminError> {
         let started = self.instance.clock.monotonic();
         let mut source = server.open(path)?;
         self.check_contents(&source)?;
@@ -126,7 +173,7 @@ impl Replication {
         let target = TargetDatabase { databases: &self.instance.databases, database: &database, itself: self.itself() };
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
-        Ok(pull_row(&database.path(), &statistics, source.invalid_notes(), elapsed))
+        Ok(PulledDatabase { path: database.path(), statistics, invalid_notes: source.invalid_notes(), elapsed })
     }
 
     /// Fails if the contents of attachments have other names on the other server.
@@ -158,6 +205,11 @@ impl Replication {
             )));
         }
         let new = new_replica(source, &self.instance.directory.options().server, &server.identity.name);
+        // The path of a mail file is reserved for its owner.
+        let holder = self.instance.directory.mail_file_holder(path)?;
+        if holder.is_some_and(|person| source.kind == DatabaseKind::Mail && person.name == source.owner) {
+            return Ok(self.instance.databases.database_create(&new)?);
+        }
         Ok(self.instance.directory.database_create(&new)?)
     }
 
@@ -301,19 +353,31 @@ fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
     }
 }
 
-fn pull_row(path: &str, statistics: &PullStatistics, invalid: u64, elapsed: Duration) -> Value {
-    record(vec![
-        ("database", json!(path)),
-        ("listed", json!(statistics.listed)),
-        ("received", json!(statistics.received)),
-        ("deleted", json!(statistics.deleted)),
-        ("merged", json!(statistics.merged)),
-        ("conflicts", json!(statistics.conflicts)),
-        ("states", json!(statistics.state_only)),
-        ("refused", json!(statistics.refused)),
-        ("skipped", json!(statistics.skipped + invalid)),
-        ("milliseconds", json!(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))),
-    ])
+/// What was taken over from a database.
+struct PulledDatabase {
+    path: String,
+    statistics: PullStatistics,
+    /// Number of notes that could not be read.
+    invalid_notes: u64,
+    elapsed: Duration,
+}
+
+impl PulledDatabase {
+    fn to_row(&self) -> Value {
+        let statistics = &self.statistics;
+        record(vec![
+            ("database", json!(self.path)),
+            ("listed", json!(statistics.listed)),
+            ("received", json!(statistics.received)),
+            ("deleted", json!(statistics.deleted)),
+            ("merged", json!(statistics.merged)),
+            ("conflicts", json!(statistics.conflicts)),
+            ("states", json!(statistics.state_only)),
+            ("refused", json!(statistics.refused)),
+            ("skipped", json!(statistics.skipped + self.invalid_notes)),
+            ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
+        ])
+    }
 }
 
 /// Returns the replica id in a text of the protocol.

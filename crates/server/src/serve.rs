@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use admin::control;
-use admin::request::{ServerRequest, TlsRequest};
+use admin::request::{ConnectionRequest, ServerRequest, TlsRequest};
 use admin::{self, Answer, ProgressCallback, Request};
 use base::memory::{MemoryShares, ShareSizes};
 use config::Config;
@@ -35,7 +35,7 @@ use crate::listeners::{
 use crate::logins::{self, Logins};
 use crate::metrics;
 use crate::periodic_tasks;
-use crate::replication::Replication;
+use crate::replication::{self, Replication};
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::view_updater::{self, ViewUpdater};
@@ -160,7 +160,7 @@ struct Server {
     mail_counters: Arc<MailCounters>,
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
-    replication: Replication,
+    replication: Arc<Replication>,
 }
 
 impl Server {
@@ -201,7 +201,7 @@ impl Server {
         let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
-        let replication = Replication::new(&instance, files.clone());
+        let replication = Arc::new(Replication::new(&instance, files.clone()));
         Ok(Arc::new(Self {
             instance,
             pool,
@@ -239,6 +239,7 @@ impl Server {
             running.spawn(periodic_tasks::run(task, Arc::clone(&self.instance), self.shutdown.clone()));
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
+        running.spawn(replication::run(Arc::clone(&self.replication), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
             let shutdown = self.shutdown.clone();
@@ -398,6 +399,7 @@ impl Server {
 impl control::server::Execute for Server {
     fn execute(&self, request: Request, report: &mut ProgressCallback<'_>) -> Result<Answer, String> {
         let changes_queue = matches!(request, Request::Queue(_));
+        let changes_connections = matches!(request, Request::Connection(_));
         let outcome = match request {
             Request::Tls(TlsRequest::Reload) => match self.files.reload(&self.tls) {
                 Ok(()) => Ok(Answer::message("The certificate was reloaded; new connections use it.")),
@@ -418,11 +420,20 @@ impl control::server::Execute for Server {
                 return Err(reason);
             }
             Request::Status { .. } => self.status(report),
+            Request::Connection(request @ ConnectionRequest::List) => {
+                admin::execute(&self.instance, Request::Connection(request), report).map(|mut answer| {
+                    self.replication.add_runs(&mut answer);
+                    answer
+                })
+            }
             Request::Replicate(request) => self.replication.execute(&request, report),
             request => admin::execute(&self.instance, request, report),
         };
         if changes_queue {
             self.queued.notify_one();
+        }
+        if changes_connections {
+            self.replication.changed.notify_one();
         }
         outcome.map_err(|failure| failure.to_string())
     }

@@ -269,6 +269,16 @@ impl Dialogue {
         }
     }
 
+    /// Reads lines until one contains `wanted`, and returns it.
+    fn line_with(&mut self, wanted: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+
     fn say(&mut self, text: &str) {
         self.reader.get_mut().write_all(format!("{text}\r\n").as_bytes()).expect("the server is there");
     }

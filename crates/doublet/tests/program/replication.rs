@@ -160,3 +160,76 @@ fn a_server_joins_the_domain_of_another_one() {
     joined.stop();
     running.stop();
 }
+
+/// Returns two running servers of one domain, the second joined to the first, which has Ann.
+fn joined_servers() -> ((TestFolder, Server), (TestFolder, Server)) {
+    let hub = server_folder("hub.acme.test", TestFolder::with_people(&["ann@acme.test"]));
+    // Ann's mail server is the name under which she was added.
+    hub.check_input(&["user", "add", "bob@acme.test", "--password-stdin"], "sesame street\n", "was added");
+    let spoke = server_folder("spoke.acme.test", TestFolder::new());
+    let running = hub.serve();
+    let address = running.listeners.get("native").expect("it listens").clone();
+    let file = hub.path("spoke.pem").display().to_string();
+    hub.check(
+        &["server", "register", "spoke.acme.test", "--output", &file, "--own-address", &address],
+        "is registered",
+    );
+    spoke.check(&["server", "join", &file], "has joined");
+    let joined = spoke.serve();
+    ((hub, running), (spoke, joined))
+}
+
+#[test]
+fn connections_replicate_without_a_command() {
+    let ((hub, running), (spoke, mut joined)) = joined_servers();
+    hub.check(&["db", "create", "talk.nsf"], "was created");
+    hub.check(&["db", "acl", "talk.nsf", "set", "bob@acme.test", "--level", "editor"], "");
+    hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=Hello"]);
+    spoke.check_fails(&["connection", "add", "other.acme.test"], "there is no server other.acme.test");
+    spoke.check(&["connection", "add", "hub.acme.test", "--database", "talk.nsf"], "every 15min");
+    let line = joined.wait_for_log(" replicated ");
+    assert!(line.contains("received=2") && line.contains("hub.acme.test/Acme"), "{line}");
+    let listed = spoke.json(&["connection", "list"]);
+    assert_eq!(
+        (&listed[0]["from"], &listed[0]["result"]),
+        (&json!("hub.acme.test/Acme"), &json!("received 2")),
+        "{listed}"
+    );
+    assert_eq!(spoke.as_user("bob", &["note", "list", "talk.nsf", "--item", "Subject"])[0]["Subject"], json!("Hello"));
+    // A failure is in the list, too.
+    running.stop();
+    spoke.check(&["connection", "add", "hub.acme.test", "--database", "other.nsf"], "every 15min");
+    spoke.check(&["connection", "remove", "hub.acme.test"], "was removed");
+    joined.stop();
+}
+
+#[test]
+fn mail_file_of_another_server_comes_as_a_replica() {
+    let ((_hub, running), (spoke, joined)) = joined_servers();
+    crate::deliver(&running, "bob@acme.test", "Subject: one\r\n\r\nHello");
+    let log_in = |wanted: &str| {
+        let mut imap = joined.dial("imap");
+        imap.expect("* OK");
+        imap.ask("a LOGIN bob \"sesame street\"", wanted);
+        imap
+    };
+    log_in("a NO");
+    assert!(!spoke.json(&["db", "list"]).to_string().contains("mail/bob.nsf"), "no other mail file was created");
+    let rows = spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf"]);
+    assert_eq!((&rows[0]["refused"], &rows[0]["skipped"]), (&json!(0), &json!(0)), "{rows}");
+    let mut imap = log_in("a OK");
+    imap.say("b SELECT INBOX");
+    assert_eq!(imap.line_with("EXISTS"), "* 1 EXISTS");
+    imap.expect("b OK");
+    imap.say("c FETCH 1 BODY.PEEK[HEADER.FIELDS (SUBJECT)]");
+    assert_eq!(imap.line_with("Subject"), "Subject: one");
+    // It is read and answered here, and the marks reach the other server.
+    drop(imap);
+    let mut imap = log_in("a OK");
+    imap.ask("b SELECT INBOX", "b OK");
+    imap.ask("c STORE 1 +FLAGS (\\Seen \\Answered Work)", "c OK");
+    let compared = spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf", "--compare"]);
+    assert_eq!(compared[0]["different"], json!(1), "{compared}");
+    joined.stop();
+    running.stop();
+}

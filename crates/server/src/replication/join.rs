@@ -15,6 +15,7 @@ use instance::certificate::ServerCredentials;
 use instance::certifier::ServerFile;
 use instance::data_folder::read_limited;
 use instance::{StoreServices, server_name};
+use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{Database, DatabaseKind, Identity};
 use wire::limits::PEM_BYTES_MAX;
 
@@ -76,9 +77,11 @@ fn connect(
         chain: format!("{}{}", file.certificate, file.certifier).into_bytes(),
         key: file.key.clone().into_bytes(),
     };
-    // The groups of the other server are in the directory that is to be received.
-    let find_identity =
-        |name: &Name| Ok(Arc::new(Identity { name: name.clone(), server: true, ..Identity::default() }));
+    // The directory with the groups is yet to be received. A server that registers others is a member of this one.
+    let groups = vec![Name::new(LOCAL_DOMAIN_SERVERS)];
+    let find_identity = |name: &Name| {
+        Ok(Arc::new(Identity { name: name.clone(), groups: groups.clone(), server: true, ..Identity::default() }))
+    };
     let partner = Partner { address: &address, server_name: file.partner_name.as_deref() };
     RemoteServer::connect(runtime.handle(), &partner, &credentials, organization, &find_identity)
 }
