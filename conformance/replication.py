@@ -1,0 +1,373 @@
+"""Three servers of one domain that share a discussion and a mail file, and replicate while things fail.
+
+Ann changes documents over the native protocol and her mailbox over IMAP on all three servers. Meanwhile links are cut
+within a transfer, servers are killed within a replication, stopped for a time, and set back to an old copy of their
+data. When the faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal,
+every acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no
+document that was deleted may be back. The seed determines what is done, but not the moments at which servers die.
+"""
+
+import imaplib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from harness.doublet import CHEAP_PASSWORDS, Doublet
+
+DOMAIN = "acme.test"
+NAMES = ("a", "b", "c")
+TALK, MAIL, DIRECTORY = "talk.nsf", "mail/ann.nsf", "names.nsf"
+DATABASES = (TALK, MAIL, DIRECTORY)
+DOOMED = 12
+ROUNDS_MAX = 12
+STEPS = (120, 2_000)
+REPLICATE_TIME_MAX_S = 60
+STOPPED_S = 0.3
+HEALTHY = "No damage was found."
+USER = ("--user", "ann")
+FLAGS = (r"\Seen", r"\Answered", r"\Flagged", "Work", "Later")
+
+
+class Wrong(Exception):
+    """A guarantee is violated."""
+
+
+class Gate(threading.Thread):
+    """The way to a server: a proxy on a port that stays the same, and that can be closed."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server = server
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.is_open = True
+        # The number of bytes from the server after which the connections are cut, or None.
+        self.bytes_left = None
+        self.sockets = []
+        self.start()
+
+    def run(self):
+        while True:
+            client, _ = self.listener.accept()
+            try:
+                if not self.is_open:
+                    raise OSError("the gate is closed")
+                there = socket.create_connection(self.server.address("native"), timeout=5)
+            except (OSError, KeyError):
+                client.close()
+                continue
+            there.settimeout(None)
+            self.sockets += [client, there]
+            for pair in ((client, there, False), (there, client, True)):
+                threading.Thread(target=self.copy, args=pair, daemon=True).start()
+
+    def copy(self, source, target, is_reply):
+        """Copies bytes until one side closes, or the connection is cut."""
+        try:
+            while True:
+                piece = source.recv(65_536)
+                if not piece:
+                    break
+                if is_reply and self.bytes_left is not None:
+                    piece = piece[:self.bytes_left]
+                    self.bytes_left -= len(piece)
+                target.sendall(piece)
+                if self.bytes_left == 0:
+                    self.cut()
+        except OSError:
+            pass
+        for end in (source, target):
+            shut(end)
+
+    def cut(self):
+        """Cuts all connections."""
+        self.bytes_left = None
+        for end in self.sockets:
+            shut(end)
+        self.sockets = []
+
+
+def shut(end):
+    """Closes both directions of a socket."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    end.close()
+
+
+class Member:
+    """A server, the way to it, and what was acknowledged by it."""
+
+    def __init__(self, program, folder, name):
+        os.makedirs(folder)
+        self.host = f"{name}.{DOMAIN}"
+        settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s"}
+        self.server = Doublet(program, folder, settings)
+        self.gate = Gate(self.server)
+        self.copy = f"{folder}/copy"
+        # What was acknowledged since the copy of the data was made: edits, messages, deletions.
+        self.since_copy = []
+
+    def as_ann(self, *words):
+        """Runs a command as Ann and returns its result, or None if it failed."""
+        try:
+            return json.loads(self.server.command(*words, *USER, "--json"))
+        except RuntimeError:
+            return None
+
+    def replicate(self, other, *options):
+        """Starts to replicate from another server. Returns the process."""
+        words = [self.server.program, *self.server.options(), "replicate", other.host, *options, "--json"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def replicated(self, other, *options):
+        """Replicates from another server and returns the rows. Raises `Wrong` if that fails."""
+        process = self.replicate(other, *options)
+        out, error = process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        if process.returncode:
+            raise Wrong(f"{self.host} cannot replicate from {other.host}: {error.strip()}")
+        return json.loads(out)
+
+
+class Cluster:
+    """The three servers, and everything that they have acknowledged."""
+
+    def __init__(self, program, folder, password, seed):
+        self.random = random.Random(seed)
+        self.password = password
+        self.members = [Member(program, f"{folder}/{name}", name) for name in NAMES]
+        self.edits, self.messages, self.deleted = set(), set(), set()
+        self.documents, self.doomed = [], []
+        self.next_number = 0
+        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "restores"), 0)
+
+    def run(self, steps):
+        """Runs the test. Raises `Wrong` if a guarantee is violated."""
+        os.environ["DOUBLET_PASSWORD"] = self.password
+        try:
+            self.prepare()
+            for _ in range(steps):
+                self.step()
+            self.settle()
+            self.check()
+        finally:
+            for member in self.members:
+                member.server.stop()
+
+    def prepare(self):
+        """Makes the domain, its servers, and the shared databases."""
+        first, *others = self.members
+        first.server.start()
+        first.server.add_domain(DOMAIN)
+        first.server.add_users([f"ann@{DOMAIN}"], self.password)
+        first.server.command("db", "create", TALK)
+        first.server.command("db", "acl", TALK, "set", f"ann@{DOMAIN}", "--level", "editor")
+        for number in range(DOOMED):
+            made = first.as_ann("note", "create", TALK, f"Subject=doomed {number}")
+            self.doomed.append(made["unid"])
+        for action in ("0", "1", "0", "1"):
+            made = first.as_ann("note", "create", TALK, "Subject=shared", f"$ConflictAction={action}")
+            self.documents.append(made["unid"])
+        for other in others:
+            file = f"{other.server.folder}/server.pem"
+            register = ("server", "register", other.host, "--address", other.gate.address, "--own-address", first.gate.address)
+            first.server.command(*register, "--output", file)
+            other.server.command("server", "join", file)
+            other.server.start()
+            other.replicated(first, *DATABASES)
+        for other in others:
+            other.replicated(first, *DATABASES)
+
+    def number(self):
+        """Returns a number that nothing else has."""
+        self.next_number += 1
+        return self.next_number
+
+    def step(self):
+        """Lets one thing happen."""
+        member = self.random.choice(self.members)
+        actions = (self.edit, self.edit, self.create, self.append, self.mark, self.delete, self.exchange, self.exchange, self.fail)
+        self.random.choice(actions)(member)
+
+    def acknowledge(self, member, known, what):
+        """Remembers what a server has acknowledged."""
+        known.add(what)
+        member.since_copy.append((known, what))
+
+    def edit(self, member):
+        """Adds an item to a shared document."""
+        number = self.number()
+        unid = self.random.choice(self.documents)
+        if member.as_ann("note", "set", TALK, unid, f"V{number}:number={number}"):
+            self.acknowledge(member, self.edits, number)
+            self.counts["edits"] += 1
+
+    def create(self, member):
+        """Creates a document, which others may change later."""
+        number = self.number()
+        made = member.as_ann("note", "create", TALK, "Subject=new", f"V{number}:number={number}")
+        if made:
+            self.acknowledge(member, self.edits, number)
+            self.documents.append(made["unid"])
+            self.counts["edits"] += 1
+
+    def delete(self, member):
+        """Deletes a document that nobody changes."""
+        unid = self.random.choice(self.doomed)
+        if member.as_ann("note", "delete", TALK, unid):
+            self.acknowledge(member, self.deleted, unid)
+            self.counts["deletions"] += 1
+
+    def mailbox(self, member):
+        """Opens Ann's inbox."""
+        client = imaplib.IMAP4(*member.server.address("imap"), timeout=20)
+        client.login(f"ann@{DOMAIN}", self.password)
+        client.select("INBOX")
+        return client
+
+    def append(self, member):
+        """Appends a message."""
+        number = self.number()
+        client = self.mailbox(member)
+        text = f"Subject: number {number} end\r\n\r\n{'x' * self.random.randrange(20_000)}\r\n".encode()
+        if client.append("INBOX", None, None, text)[0] == "OK":
+            self.acknowledge(member, self.messages, number)
+            self.counts["messages"] += 1
+        client.logout()
+
+    def mark(self, member):
+        """Sets or removes flags of a message."""
+        client = self.mailbox(member)
+        found = client.search(None, "ALL")[1][0].split()
+        if found:
+            change = self.random.choice(("+FLAGS", "-FLAGS"))
+            client.store(self.random.choice(found).decode(), change, f"({self.random.choice(FLAGS)})")
+            self.counts["marks"] += 1
+        client.logout()
+
+    def exchange(self, member):
+        """Replicates from another server. Something may fail meanwhile."""
+        other = self.random.choice([one for one in self.members if one is not member])
+        fault = self.random.choice((None, None, "cut", "kill", "kill other"))
+        if fault == "cut":
+            other.gate.bytes_left = self.random.randrange(1, 60_000)
+            self.counts["cuts"] += 1
+        process = member.replicate(other, *DATABASES)
+        if fault in ("kill", "kill other"):
+            time.sleep(self.random.uniform(0, 0.15))
+            self.restart(member if fault == "kill" else other)
+        process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        other.gate.bytes_left = None
+        self.counts["replications"] += 1
+
+    def restart(self, member):
+        """Kills a server and starts it again."""
+        member.server.kill()
+        member.gate.cut()
+        member.server.start()
+        self.counts["kills"] += 1
+
+    def fail(self, member):
+        """Lets a server fail between two replications."""
+        what = self.random.choice(("stop", "copy", "restore", "close", "open"))
+        if what == "stop":
+            member.server.signal(signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            member.server.signal(signal.SIGCONT)
+            self.counts["stops"] += 1
+        elif what in ("close", "open"):
+            member.gate.is_open = what == "open"
+            member.gate.cut()
+        elif what == "copy":
+            member.server.kill()
+            shutil.rmtree(member.copy, ignore_errors=True)
+            shutil.copytree(member.server.data, member.copy, ignore=shutil.ignore_patterns("*.sock"))
+            member.since_copy = []
+            member.server.start()
+        elif os.path.exists(member.copy):
+            # What only this server had is lost with its disk.
+            member.server.kill()
+            member.gate.cut()
+            shutil.rmtree(member.server.data)
+            shutil.copytree(member.copy, member.server.data)
+            for known, what in member.since_copy:
+                known.discard(what)
+            member.since_copy = []
+            member.server.start()
+            self.counts["restores"] += 1
+
+    def settle(self):
+        """Ends all faults and replicates until nothing changes."""
+        for member in self.members:
+            member.gate.is_open = True
+        for _ in range(ROUNDS_MAX):
+            changed = 0
+            for member in self.members:
+                for other in self.members:
+                    if other is not member:
+                        rows = member.replicated(other, *DATABASES)
+                        changed += sum(row["received"] + row["states"] + row["refused"] + row["skipped"] for row in rows)
+            if not changed:
+                return
+        raise Wrong(f"the replicas still change after {ROUNDS_MAX} rounds")
+
+    def check(self):
+        """Compares the replicas with each other and with what was acknowledged."""
+        for member in self.members:
+            for other in self.members:
+                if other is not member:
+                    for row in member.replicated(other, *DATABASES, "--compare"):
+                        if row["different"]:
+                            raise Wrong(f"{row['database']} of {member.host} and {other.host} differ: {row['differences'][:5]}")
+            self.check_contents(member)
+        for member in self.members:
+            member.server.stop()
+            said = member.server.command("fixup")
+            if HEALTHY not in said:
+                raise Wrong(f"fixup of {member.host} finds: {said}")
+
+    def check_contents(self, member):
+        """Looks for everything that was acknowledged on one server."""
+        file = f"{member.server.folder}/talk.jsonl"
+        if os.path.exists(file):
+            os.remove(file)
+        member.server.command("db", "export", TALK, file)
+        with open(file, encoding="utf-8") as lines:
+            text = lines.read()
+        lost = {number for number in self.edits if f'"V{number}"' not in text}
+        if lost:
+            raise Wrong(f"{member.host} has lost the edits {sorted(lost)}")
+        back = [unid for unid in self.deleted if member.as_ann("note", "get", TALK, unid)]
+        if back:
+            raise Wrong(f"{member.host} has the deleted documents {back}")
+        client = self.mailbox(member)
+        found = client.fetch("1:*", "(BODY.PEEK[HEADER.FIELDS (SUBJECT)])")[1] if self.messages else []
+        subjects = b"".join(part[1] for part in found if isinstance(part, tuple))
+        client.logout()
+        lost = {number for number in self.messages if f"number {number} end".encode() not in subjects}
+        if lost:
+            raise Wrong(f"{member.host} has lost the messages {sorted(lost)}")
+
+
+def run(program, folder, password):
+    """Runs the test. Returns the numbers of passed and failed tests."""
+    is_long = bool(os.environ.get("DOUBLET_SOAK"))
+    seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
+    print(f"replication: DOUBLET_SEED={seed}", flush=True)
+    cluster = Cluster(program, folder, password, seed)
+    begin = time.monotonic()
+    try:
+        cluster.run(STEPS[is_long])
+    except Wrong as wrong:
+        print(f"replication: {str(wrong)[:4_000]}")
+        return 0, 1
+    counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
+    print(f"replication: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
+    return 1, 0
