@@ -19,8 +19,9 @@ const PORT: u16 = 1_352;
 
 pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResult {
     match request {
-        ServerRequest::Register { host, output, own_address } => {
-            register(instance, &Registration { host, output, own_address: own_address.as_deref() })
+        ServerRequest::Register { host, address, output, own_address } => {
+            let address = address.as_deref();
+            register(instance, &Registration { host, address, output, own_address: own_address.as_deref() })
         }
         ServerRequest::Join(_) => Err(AdminError::Refused(
             "this data folder is in use; stop the server, and join before its first start".to_owned(),
@@ -33,14 +34,18 @@ pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResu
 /// The parameters of a registration.
 struct Registration<'r> {
     host: &'r str,
+    address: Option<&'r str>,
     output: &'r std::path::Path,
     own_address: Option<&'r str>,
 }
 
 fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult {
     let organization = &instance.config.server.organization;
-    let address = with_port(registration.host)?;
-    let host = host_of(&address).to_ascii_lowercase();
+    let host = registration.host.to_ascii_lowercase();
+    if host_of(&with_port(&host)?) != host {
+        return Err(AdminError::Refused(format!("{host} is not a host name; --address takes a port")));
+    }
+    let address = with_port(registration.address.unwrap_or(&host))?;
     let name = Name::new(&format!("CN={host}/O={organization}"));
     let itself = &instance.directory.options().server;
     if name == *itself {
@@ -194,8 +199,12 @@ mod tests {
         let sample = Sample::new();
         let folder = tempfile::tempdir().expect("a folder");
         let output = folder.path().join("spoke.pem");
-        let request =
-            ServerRequest::Register { host: "Spoke.acme.test".to_owned(), output: output.clone(), own_address: None };
+        let request = ServerRequest::Register {
+            host: "Spoke.acme.test".to_owned(),
+            address: None,
+            output: output.clone(),
+            own_address: None,
+        };
         execute(&sample.instance, &request).expect("it can be registered");
         let text = std::fs::read_to_string(&output).expect("it was written");
         let file = instance::certifier::ServerFile::parse(&text).expect("it is complete");
@@ -205,7 +214,7 @@ mod tests {
         assert!(again.contains("exists already"), "{again}");
         let rows = execute(&sample.instance, &ServerRequest::List).expect("they are listed").data;
         let names: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["address"].clone()).collect();
-        assert!(names.contains(&json!("Spoke.acme.test:1352")), "{rows}");
+        assert!(names.contains(&json!("spoke.acme.test:1352")), "{rows}");
         let spoke = server_name(&sample.instance, "spoke.acme.test");
         let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
         assert_eq!(identity.groups, [Name::new(LOCAL_DOMAIN_SERVERS)]);

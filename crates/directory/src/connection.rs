@@ -3,19 +3,15 @@
 //! Corresponds to Domino's Connection document. The documents replicate with the directory, so the connections of all
 //! servers can be managed on one of them. Each server runs those of which it is the source.
 
-use std::sync::Arc;
-
 use base::{Name, NoteId};
 use notes::Item;
 
 use crate::cache::MemorySize;
-use crate::directory::{Directory, ListPage};
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
 use crate::limits::{CONNECTION_DATABASES_MAX, CONNECTION_MINUTES_MAX};
 use crate::person::check_name;
-use crate::record::{Kind, Record};
 
 /// Form of connection notes.
 pub(crate) const FORM: &str = "Connection";
@@ -90,39 +86,6 @@ impl MemorySize for Connection {
     fn bytes(&self) -> usize {
         let databases = self.databases.iter().map(|path| path.len() + size_of::<String>()).sum::<usize>();
         size_of::<Self>() + self.source.canonical().len() + self.destination.canonical().len() + databases
-    }
-}
-
-impl Directory {
-    /// Returns a page of the connections, in the order of their sources and destinations.
-    pub fn connections(&self, position: u64, limit: usize) -> Result<ListPage<Arc<Connection>>> {
-        self.page(Kind::Connection, position, limit, |record| match record {
-            Record::Connection(connection) => Some(connection),
-            _ => None,
-        })
-    }
-
-    /// Adds a connection, or replaces the one between the same servers. The note ID is ignored.
-    pub fn connection_set(&self, connection: &Connection) -> Result<()> {
-        let mut edit = self.edit()?;
-        let mut connection = connection.clone();
-        connection.note = match edit.find(&LookupKey::connection(&connection.source, &connection.destination))? {
-            Some(record) => record.note(),
-            None => NoteId(0),
-        };
-        edit.save(&Record::Connection(Arc::new(connection)))?;
-        self.commit_durable(edit)
-    }
-
-    /// Removes the connection between two servers. Returns [`Error::NotFound`] if there is none.
-    pub fn connection_remove(&self, source: &Name, destination: &Name) -> Result<()> {
-        let mut edit = self.edit()?;
-        let found = edit.find(&LookupKey::connection(source, destination))?;
-        let found = found.ok_or_else(|| {
-            Error::not_found(format!("connection from {} to {}", source.abbreviated(), destination.abbreviated()))
-        })?;
-        edit.remove(found.note())?;
-        self.commit_durable(edit)
     }
 }
 

@@ -27,6 +27,7 @@ pub mod address;
 pub mod bulk_add;
 pub mod cache;
 pub mod connection;
+pub mod connection_edit;
 pub mod directory;
 pub mod domain;
 pub mod domain_edit;

@@ -16,9 +16,13 @@ pub enum ServerRequest {
     #[command(after_help = "Example: doublet server register spoke.acme.example --output spoke.pem\n\
                             Then, on the other server: doublet server join spoke.pem")]
     Register {
-        /// Host name of the other server (its `server.name`), and the port of its native protocol. Default: 1352.
-        #[arg(value_name = "HOST[:PORT]")]
+        /// Host name of the other server (its `server.name`).
+        #[arg(value_name = "HOST")]
         host: String,
+        /// Host and port by which other servers reach it. Default: its host name, and 1352.
+        #[arg(long, value_name = "HOST[:PORT]")]
+        #[serde(default)]
+        address: Option<String>,
         /// File for the other server. It contains a private key: copy it there safely, and delete it afterwards.
         #[arg(long, value_name = "FILE")]
         output: PathBuf,
