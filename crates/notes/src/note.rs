@@ -22,6 +22,13 @@ use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KE
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct NoteClass(pub u16);
 
+/// The UNID of the note with the settings of a mail file's owner, the same in all mail files, so that replicas find it.
+pub const MAIL_SETTINGS_UNID: Unid = Unid(*b"\0mail\0settings\0\0");
+
+/// The note with the settings in a mail file of structure 2 or older, where they have no UNID of their own: the first
+/// one after the ACL.
+pub const OLD_MAIL_SETTINGS_NOTE: NoteId = NoteId(2);
+
 impl NoteClass {
     /// A document: data.
     pub const DOCUMENT: Self = Self(0x0001);

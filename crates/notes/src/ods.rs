@@ -19,11 +19,12 @@ use store::{Batch, Cursor, Direction, Table, TableReader};
 pub use self::version::OdsVersion;
 use crate::access::{Access, level};
 use crate::acl::{ACL_ITEM, ACL_NOTE_ID, ACL_UNID, Acl, acl_item};
+use crate::catalog::DatabaseKind;
 use crate::error::Result;
 use crate::item;
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{UPGRADE_BYTES_PER_STEP, UPGRADE_NOTES_PER_STEP};
-use crate::note::{NoteFlags, NoteHeader, Summary};
+use crate::note::{MAIL_SETTINGS_UNID, NoteClass, NoteFlags, NoteHeader, OLD_MAIL_SETTINGS_NOTE, Summary};
 use crate::public;
 use crate::records;
 use crate::server_databases::Databases;
@@ -156,7 +157,7 @@ impl UpgradeStep {
         self.last = note;
         let Some(summary) = contents(store, access, &header)? else { return Ok(true) };
         let old_unid = header.unid;
-        let header = upgraded_header(&header, &summary);
+        let header = upgraded_header(&header, &summary, database.record().kind);
         if let Some(new_unid) = header.as_ref().map(|header| header.unid).filter(|new| *new != old_unid) {
             self.batch.delete(Table::Unid, &keys::unid(database.number, old_unid));
             self.batch.put(Table::Unid, &keys::unid(database.number, new_unid), &note.to_key());
@@ -189,14 +190,18 @@ fn contents(store: &dyn TableReader, access: &Access<level::Manager>, header: &N
 }
 
 /// Returns the header in the present format, or `None` if it has that format already. Structure 2 flags public
-/// documents. In structure 3, the access control list has the same UNID in all databases.
-fn upgraded_header(header: &NoteHeader, summary: &Summary) -> Option<NoteHeader> {
+/// documents. In structure 3, the access control list has the same UNID in all databases, and so have the settings of
+/// all mail files.
+fn upgraded_header(header: &NoteHeader, summary: &Summary, kind: DatabaseKind) -> Option<NoteHeader> {
     let mut new = header.clone();
     if public::is_public(&summary.items) {
         new.flags |= NoteFlags::PUBLIC;
     }
     if header.note == ACL_NOTE_ID {
         new.unid = ACL_UNID;
+    }
+    if kind == DatabaseKind::Mail && header.note == OLD_MAIL_SETTINGS_NOTE && header.class == NoteClass::ICON {
+        new.unid = MAIL_SETTINGS_UNID;
     }
     (new != *header).then_some(new)
 }

@@ -20,7 +20,8 @@ use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::replica::ListedNote;
 use notes::{
-    Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, NewDatabase, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
+    NewDatabase, OdsVersion, Upgrade, level,
 };
 use replica::{Pull, PullStatistics, Target};
 use revision::DeletionRule;
@@ -39,6 +40,10 @@ use source::{Partner, RemoteDatabase, RemoteServer};
 
 /// Maximum number of differing notes that a comparison lists for one database.
 const DIFFERENCES_SHOWN: usize = 100;
+
+/// Difference of the clocks of two servers above which a replication warns. Nothing is lost by a greater difference,
+/// but times of documents mislead people, and the later of two concurrent changes of a mark may be the wrong one.
+const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Replicates databases of this server with those of others.
 pub struct Replication {
@@ -70,7 +75,16 @@ impl Replication {
         if request.compare {
             return self.for_each_database(&server, request, &mut |path| self.compare(&server, path, report));
         }
-        self.for_each_database(&server, request, &mut |path| Ok(self.pull(&server, path, report)?.to_row()))
+        let mut clock_difference = Duration::ZERO;
+        let mut answer = self.for_each_database(&server, request, &mut |path| {
+            let pulled = self.pull(&server, path, report)?;
+            clock_difference = clock_difference.max(pulled.clock_difference);
+            Ok(pulled.to_row())
+        })?;
+        if clock_difference > CLOCK_DIFFERENCE_MAX {
+            answer.messages.push(clock_warning(&server, clock_difference));
+        }
+        Ok(answer)
     }
 
     /// Executes `work` for the databases of a request. A failure in one database does not stop the others.
@@ -170,10 +184,18 @@ impl Replication {
             Some(database) => database,
             None => self.create(server, &source)?,
         };
+        self.upgrade(&database)?;
+        let clock = self.instance.clock.now();
+        let clock_difference = clock.since(source.clock).max(source.clock.since(clock));
+        if clock_difference > CLOCK_DIFFERENCE_MAX {
+            tracing::warn!(target: "replica", "{}", clock_warning(server, clock_difference));
+        }
         let target = TargetDatabase { databases: &self.instance.databases, database: &database, itself: self.itself() };
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
-        Ok(PulledDatabase { path: database.path(), statistics, invalid_notes: source.invalid_notes(), elapsed })
+        let path = database.path();
+        let invalid_notes = source.invalid_notes();
+        Ok(PulledDatabase { path, statistics, invalid_notes, elapsed, clock_difference })
     }
 
     /// Fails if the contents of attachments have other names on the other server.
@@ -211,6 +233,18 @@ impl Replication {
             return Ok(self.instance.databases.database_create(&new)?);
         }
         Ok(self.instance.directory.database_create(&new)?)
+    }
+
+    /// Upgrades a database of an older structure, whose notes have no revisions.
+    fn upgrade(&self, database: &Arc<Database>) -> Result<(), AdminError> {
+        if database.record().ods >= OdsVersion::WITH_REVISIONS {
+            return Ok(());
+        }
+        let access: Access<level::Manager> = database.authorize(&self.itself())?;
+        let mut upgrade = Upgrade::begin(&self.instance.databases, &access);
+        while !upgrade.step()?.complete {}
+        tracing::info!(target: "replica", database = database.path(), "upgraded the structure of a database");
+        Ok(())
     }
 
     fn itself(&self) -> Arc<Identity> {
@@ -353,6 +387,11 @@ fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
     }
 }
 
+fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
+    let minutes = difference.as_secs() / 60;
+    format!("the clocks of this server and of {} differ by {minutes} minutes; correct the wrong one", server.label())
+}
+
 /// What was taken over from a database.
 struct PulledDatabase {
     path: String,
@@ -360,6 +399,8 @@ struct PulledDatabase {
     /// Number of notes that could not be read.
     invalid_notes: u64,
     elapsed: Duration,
+    /// The difference of the clocks of both servers.
+    clock_difference: Duration,
 }
 
 impl PulledDatabase {

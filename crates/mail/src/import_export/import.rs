@@ -381,7 +381,8 @@ fn source_name(source: &str) -> String {
 
 fn read_progress_record(file: &MailFile) -> Result<Vec<String>> {
     let snapshot = file.snapshot()?;
-    let summary = snapshot.reading.summary(settings_note(&snapshot.reading)?)?;
+    let note = settings_note(&snapshot.reading)?;
+    let summary = note.map(|note| snapshot.reading.summary(note)).transpose()?.flatten();
     let item = summary.as_ref().and_then(|summary| notes::item::find_item(&summary.items, PROGRESS_ITEM));
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
 }

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, Unid, ViewId};
+use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
+use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
 use notes::{
     Access, Acl, Database, DatabaseKind, DatabaseOptions, DatabaseSnapshot, Databases, FolderDesign, FullTextSchedule,
-    Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Note, NoteClass, Writer, level,
+    Identity, Item, ItemValue, Marks, NewDatabase, NewNote, Note, NoteClass, OdsVersion, Writer, level,
 };
 use store::Ticket;
 
@@ -26,22 +27,21 @@ use crate::mailbox::head_cache::HeadCache;
 use crate::mailbox::mail_snapshot::{Folder, MailSnapshot, SpecialUse, canonical_name};
 use crate::message::PreparedMessage;
 
-/// The UNID of the note with the user's settings, the same in all mail files, so that replicas find it.
-pub(crate) const SETTINGS_UNID: Unid = Unid(*b"\0mail\0settings\0\0");
-
-/// The note with the user's settings in a mail file that was created before they had a UNID of their own: the first one
-/// after the ACL.
-const OLD_SETTINGS_NOTE: NoteId = NoteId(2);
-
-/// Returns the note with the user's settings.
-pub(crate) fn settings_note(snapshot: &DatabaseSnapshot<'_>) -> Result<NoteId> {
-    Ok(snapshot.find(SETTINGS_UNID)?.unwrap_or(OLD_SETTINGS_NOTE))
+/// Returns the note with the user's settings, or `None` in a replica that has not received it yet.
+pub(crate) fn settings_note(snapshot: &DatabaseSnapshot<'_>) -> Result<Option<NoteId>> {
+    Ok(snapshot.find(MAIL_SETTINGS_UNID)?.or_else(|| old_settings_note(snapshot.database())))
 }
 
 /// Returns the note with the user's settings within a transaction.
 pub(crate) fn read_settings(writer: &mut Writer<'_, '_>) -> Result<Note> {
-    let note = writer.find(SETTINGS_UNID)?.unwrap_or(OLD_SETTINGS_NOTE);
-    writer.note(note)?.ok_or(Error::Damaged("settings of the mail file"))
+    let found = writer.find(MAIL_SETTINGS_UNID)?.or_else(|| old_settings_note(writer.database()));
+    let note = found.map(|note| writer.note(note)).transpose()?.flatten();
+    note.ok_or(Error::Damaged("settings of the mail file"))
+}
+
+/// Returns the note with the user's settings in a mail file of an older structure.
+fn old_settings_note(database: &Database) -> Option<NoteId> {
+    (database.record().ods < OdsVersion::WITH_REVISIONS).then_some(OLD_MAIL_SETTINGS_NOTE)
 }
 
 /// The item of the profile note that lists the user's subscribed names.
@@ -176,7 +176,7 @@ impl MailStore {
         let names = DEFAULT_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
         let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names));
         let settings = NewNote::of_class(NoteClass::ICON, vec![subscriptions]);
-        writer.note_create(NewNote { unid: Some(SETTINGS_UNID), ..settings })?;
+        writer.note_create(NewNote { unid: Some(MAIL_SETTINGS_UNID), ..settings })?;
         for (name, special) in DEFAULT_FOLDERS {
             let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
             writer.folder_create(name, &attributes)?;
@@ -196,7 +196,7 @@ pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> 
         return Ok(());
     }
     let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
-    for (number, (name, special)) in (OLD_SETTINGS_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
+    for (number, (name, special)) in (OLD_MAIL_SETTINGS_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
         let view = ViewId(number);
         change_folders_if_needed(databases, &itself, |writer, folders| {
             if folders.iter().any(|folder| folder.title == name) {

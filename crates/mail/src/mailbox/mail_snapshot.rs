@@ -185,7 +185,8 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
     pub fn subscriptions(&self) -> Result<HashSet<String>> {
-        let summary = self.reading.summary(settings_note(&self.reading)?)?;
+        let note = settings_note(&self.reading)?;
+        let summary = note.map(|note| self.reading.summary(note)).transpose()?.flatten();
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find_item(items, crate::mailbox::file::SUBSCRIPTIONS_ITEM)
             .map_or_else(HashSet::new, |item| item.value.texts().iter().cloned().collect()))

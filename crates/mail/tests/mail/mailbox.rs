@@ -6,12 +6,15 @@ use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId, Uid, UidSet};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::MimeSource;
+use notes::note::MAIL_SETTINGS_UNID;
 use notes::view::note::ViewNote;
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
-use notes::{Access, DatabaseOptions, Databases, Item, ItemValue, Marks, level};
+use notes::{
+    Access, DatabaseOptions, DatabaseRecord, Databases, Item, ItemValue, Marks, NoteHeader, OdsVersion, level,
+};
 use store::memory::MemoryEngine;
-use store::{Store, StoreOptions, SyncMode};
+use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 
 fn mail() -> Arc<MailStore> {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
@@ -398,6 +401,48 @@ fn subscriptions_outlive_their_mailbox() {
 }
 
 /// Replaces the list of subscriptions, as an older version could have stored it.
+/// Gives the settings of a mail file the form that they have in structure 2: a generated UNID.
+fn make_settings_old(mail: &Arc<MailStore>) {
+    let store = mail.databases().store();
+    let database = mail.databases().database_open("mail/ann.nsf").unwrap();
+    let number = database.number().to_key();
+    let key = [&number[..], &NoteId(2).to_key()[..], &[0]].concat();
+    let value = store.get(Table::Summary, &key).unwrap().expect("the settings are the second note");
+    let mut header = NoteHeader::decode(NoteId(2), &value).expect("a header");
+    let mut batch = Batch::new();
+    batch.delete(Table::Unid, &[&number[..], &header.unid.0[..]].concat());
+    header.unid = base::Unid([7; 16]);
+    batch.put(Table::Unid, &[&number[..], &header.unid.0[..]].concat(), &NoteId(2).to_key());
+    batch.put(Table::Summary, &key, &header.encode());
+    let path = b"pmail/ann.nsf";
+    let record = store.get(Table::Catalog, path).unwrap().expect("the database exists");
+    let record = DatabaseRecord::decode(&record).expect("a record");
+    batch.put(Table::Catalog, path, &DatabaseRecord { ods: OdsVersion(2), ..record }.encode());
+    store.durable(store.commit(&batch).unwrap()).wait().unwrap();
+}
+
+#[test]
+fn settings_of_an_older_mail_file_are_found_and_get_their_unid_with_the_upgrade() {
+    let mail = mail();
+    drop(ann(&mail));
+    make_settings_old(&mail);
+    mail.databases().close_idle();
+    let file = ann(&mail);
+    file.folder_subscribe("Old").unwrap();
+    let names = |file: &MailFile| file.snapshot().unwrap().subscriptions().unwrap();
+    assert!(names(&file).contains("Old"));
+    let database = mail.databases().database_open("mail/ann.nsf").unwrap();
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let access: Access<level::Manager> = database.authorize(&itself).unwrap();
+    let mut upgrade = notes::Upgrade::begin(mail.databases(), &access);
+    while !upgrade.step().unwrap().complete {}
+    let reader: Access<level::Reader> = access.downgrade();
+    assert_eq!(reader.read().unwrap().find(MAIL_SETTINGS_UNID).unwrap(), Some(NoteId(2)));
+    file.folder_subscribe("New").unwrap();
+    assert!(names(&file).contains("Old") && names(&file).contains("New"));
+    assert_eq!(notes::fixup::check(&database).unwrap().findings, []);
+}
+
 fn store_subscriptions(file: &MailFile, names: Vec<String>) {
     let itself = Arc::new(notes::Identity::local_server(""));
     let access: Access<level::Depositor> = file.database().authorize(&itself).unwrap();

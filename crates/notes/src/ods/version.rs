@@ -7,6 +7,8 @@ pub struct OdsVersion(pub u16);
 impl OdsVersion {
     /// The oldest version that this program reads: that of databases created before version numbers existed.
     pub const OLDEST: Self = Self(1);
+    /// The first version whose notes have revisions, and whose settings have UNIDs that replicas know.
+    pub const WITH_REVISIONS: Self = Self(3);
     /// The version that this program writes.
     pub const CURRENT: Self = Self(3);
 }

@@ -1,7 +1,7 @@
 //! What other servers need for their replicas: descriptions of databases, lists of changes, notes and contents.
 
 use base::Unid;
-use notes::{Access, DatabaseKind, DatabaseSnapshot, level};
+use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, level};
 use proto::v1;
 use replica::{Answer, Question, answer};
 use store::blob::BlobId;
@@ -47,6 +47,12 @@ fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<le
     }
     if access.database().record().kind == DatabaseKind::MailBox {
         return Err(Error::State(format!("{database} is a queue of the router, which does not replicate")));
+    }
+    let structure = access.database().record().ods;
+    if structure < OdsVersion::WITH_REVISIONS {
+        return Err(Error::State(format!(
+            "{database} has structure {structure}, which does not replicate; the operator can upgrade it (`doublet db compact {database} --upgrade`)"
+        )));
     }
     Ok(access)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use admin::AdminError;
 use admin::servers::with_port;
-use base::{Name, ReplicaId, Unpaced};
+use base::{Name, ReplicaId, Timestamp, Unpaced};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use notes::replica::{ListedNote, ReplicaNote};
@@ -116,6 +116,7 @@ impl RemoteServer {
             purge_interval_days: u16::try_from(replica.purge_interval_days).unwrap_or(u16::MAX),
             keep_deleted_hours: u16::try_from(replica.keep_deleted_hours).ok().filter(|hours| *hours > 0),
             content_key: replica.content_key,
+            clock: Timestamp(replica.clock_us),
             ahead: None,
             invalid_notes: 0,
         })
@@ -138,6 +139,8 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) purge_interval_days: u16,
     pub(super) keep_deleted_hours: Option<u16>,
     pub(super) content_key: Vec<u8>,
+    /// The clock of the other server when the database was opened.
+    pub(super) clock: Timestamp,
     /// A question that was asked before its turn.
     ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
     /// Number of notes that could not be read.
