@@ -261,3 +261,10 @@ pub const STEPS_PER_LOOKUP: u64 = 8;
 
 /// Steps that hashing or compressing a chunk of an attachment, of 256 KiB, counts as.
 pub const STEPS_PER_BLOB_CHUNK: u64 = 500;
+
+/// Maximum size in bytes that a note from another replica may state: 1 TiB.
+pub const RECEIVED_SIZE_MAX: u64 = 1 << 40;
+
+/// Maximum size in bytes of the record of the revisions of a note from another replica. A list of 64 ancestors and the
+/// names of 10,000 items are below it.
+pub const REVISION_RECORD_BYTES_MAX: usize = 4 << 20;

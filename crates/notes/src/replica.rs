@@ -28,7 +28,10 @@ use crate::folder_reader::FolderReader;
 use crate::instance::Position;
 use crate::item::{self, Item, ItemValue};
 use crate::keys;
-use crate::limits::{FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX, UNFILED_PER_TRANSACTION_MAX};
+use crate::limits::{
+    FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX, RECEIVED_SIZE_MAX, REVISION_RECORD_BYTES_MAX,
+    UNFILED_PER_TRANSACTION_MAX,
+};
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::revision_record::RevisionRecord;
@@ -241,10 +244,7 @@ impl Writer<'_, '_> {
     /// of a document.
     pub fn note_receive(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
-        if (arriving.class == NoteClass::ACL) != (arriving.unid == ACL_UNID) {
-            return Err(Error::invalid(format!("note {}", arriving.unid), "its class does not match its UNID"));
-        }
-        item::check_items(arriving.items.as_deref().unwrap_or_default())?;
+        check_received(arriving)?;
         if self.part.created_note(arriving.unid).is_some() {
             return Ok(ReceiveOutcome::Later);
         }
@@ -624,6 +624,27 @@ impl Writer<'_, '_> {
     fn received_header(&mut self, note: NoteId) -> Result<&mut PendingHeader> {
         self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
+}
+
+/// Checks what no replica of this program sends, and what could not be stored.
+fn check_received(note: &ReplicaNote) -> Result<()> {
+    let refuse = |reason: &'static str| Err(Error::invalid(format!("note {}", note.unid), reason));
+    if (note.class == NoteClass::ACL) != (note.unid == ACL_UNID) {
+        return refuse("its class does not match its UNID");
+    }
+    if note.revision.sequence == 0 {
+        return refuse("it was never saved");
+    }
+    if note.parent == Some(note.unid) {
+        return refuse("it is a response to itself");
+    }
+    if note.size.unwrap_or(0).max(note.crlf_growth) > RECEIVED_SIZE_MAX {
+        return refuse("its size is not possible");
+    }
+    if note.record.encode(note.revision).len() > REVISION_RECORD_BYTES_MAX {
+        return refuse("the history of its items is too long");
+    }
+    item::check_items(note.items.as_deref().unwrap_or_default())
 }
 
 /// Returns the access control list in the items of its note.

@@ -383,5 +383,10 @@ fn what_is_not_the_servers_or_does_not_fit_is_refused() {
     assert!(refused(&other_class));
     let newer = Revision { sequence: 9, ..made.revision };
     assert!(refused(&ReplicaNote { class: NoteClass::ACL, revision: newer, ..made.clone() }));
+    let unsaved = Revision { sequence: 0, ..made.revision };
+    assert!(refused(&ReplicaNote { unid: Unid([9; 16]), revision: unsaved, ..made.clone() }));
+    assert!(refused(&ReplicaNote { parent: Some(made.unid), revision: newer, ..made.clone() }));
+    assert!(refused(&ReplicaNote { size: Some(u64::MAX), revision: newer, ..made.clone() }));
+    assert!(refused(&ReplicaNote { crlf_growth: u64::MAX, revision: newer, ..made.clone() }));
     assert!(refused(&ReplicaNote { items: Some(vec![Item::text("x".repeat(1_000), "")]), revision: newer, ..made }));
 }
