@@ -1,0 +1,149 @@
+"""Two servers of one domain: an empty replica is filled, and then takes over few changes of many documents.
+
+The pull is compared with writing the same bytes to one file with one sync. The processor time of both servers for 100
+changed documents must not depend on the number of all documents, nor on what has been replicated before.
+"""
+
+import csv
+import json
+import os
+import random
+import time
+
+from harness.doublet import CHEAP_PASSWORDS, Doublet
+
+from .peers import DOMAIN, PASSWORD
+
+DATABASE = "talk.nsf"
+BODY_BYTES = 10_000
+CHANGED = 100
+REPETITIONS = 5
+EARLIER = 30
+
+
+class Pair:
+    """Two running servers, of which the second has joined the first."""
+
+    def __init__(self, program, folder):
+        self.servers = []
+        for name in ("hub", "spoke"):
+            os.makedirs(f"{folder}/{name}")
+            settings = {"server.name": f"{name}.{DOMAIN}", "server.organization": "Acme", "log.level": "warn"}
+            self.servers.append(Doublet(program, f"{folder}/{name}", CHEAP_PASSWORDS | settings))
+        self.hub, self.spoke = self.servers
+        self.folder = folder
+        os.environ["DOUBLET_PASSWORD"] = PASSWORD
+
+    def start(self):
+        """Starts both servers."""
+        self.hub.start()
+        self.hub.add_domain(DOMAIN)
+        self.hub.add_users([f"ann@{DOMAIN}"], PASSWORD)
+        host, port = self.hub.address("native")
+        file = f"{self.folder}/spoke.pem"
+        self.hub.command("server", "register", f"spoke.{DOMAIN}", "--own-address", f"{host}:{port}", "--output", file)
+        self.spoke.command("server", "join", file)
+        self.spoke.start()
+
+    def stop(self):
+        """Stops both servers."""
+        for server in self.servers:
+            server.stop()
+
+    def create(self, database, count):
+        """Creates a database with documents on the hub. Returns their UNIDs."""
+        dice = random.Random(1)
+        words = ["".join(dice.choice("abcdefghijklmnop") for _ in range(dice.randint(3, 9))) for _ in range(5_000)]
+        path = f"{self.folder}/documents.csv"
+        with open(path, "w", encoding="utf-8", newline="") as out:
+            rows = csv.writer(out)
+            rows.writerow(["Subject", "Body"])
+            for number in range(count):
+                rows.writerow([f"Document {number}", " ".join(dice.choices(words, k=BODY_BYTES // 7))[:BODY_BYTES]])
+        self.hub.command("db", "create", database)
+        self.hub.command("db", "acl", database, "set", f"ann@{DOMAIN}", "--level", "editor")
+        self.hub.command("db", "import", database, path)
+        os.remove(path)
+        listed = json.loads(self.hub.command("note", "list", database, "--limit", str(CHANGED), "--user", "ann", "--json"))
+        return [row["unid"] for row in listed]
+
+    def pull(self, database):
+        """Lets the spoke pull. Returns the row of the database, the seconds, and the processor time of both servers."""
+        cpu, start = self.cpu_seconds(), time.monotonic()
+        row = json.loads(self.spoke.command("replicate", f"hub.{DOMAIN}", database, "--json"))[0]
+        return row, time.monotonic() - start, self.cpu_seconds() - cpu
+
+    def cpu_seconds(self):
+        """Returns the processor time of both servers."""
+        return sum(server.cpu_seconds() for server in self.servers)
+
+    def change(self, database, unids, text):
+        """Changes documents on the hub."""
+        for unid in unids:
+            self.hub.command("note", "set", database, unid, f"Status={text}", "--user", "ann")
+
+
+def written_seconds(folder, count):
+    """Returns the time in which the bytes of the documents are written to one file, with one sync."""
+    piece = os.urandom(BODY_BYTES)
+    start = time.monotonic()
+    with open(f"{folder}/written", "wb") as out:
+        for _ in range(count):
+            out.write(piece)
+        out.flush()
+        os.fsync(out.fileno())
+    seconds = time.monotonic() - start
+    os.remove(f"{folder}/written")
+    return seconds
+
+
+def measure(program, folder, count):
+    """Measures two databases, one with a fifth of the documents of the other."""
+    pair = Pair(program, folder)
+    try:
+        pair.start()
+        figures = {}
+        for size, documents in (("small", count // 5), ("large", count)):
+            database = f"{size}.nsf"
+            unids = pair.create(database, documents)
+            row, seconds, cpu = pair.pull(database)
+            if row["received"] < documents or row["skipped"] or row["refused"]:
+                raise RuntimeError(f"the pull is not complete: {row}")
+            written = written_seconds(folder, documents)
+            figures[size] = {"documents": documents, "per_second": documents / seconds, "cpu_us": 1e6 * cpu / documents,
+                             "mb_per_second": documents * BODY_BYTES / 1e6 / seconds, "written_mb_per_second": documents * BODY_BYTES / 1e6 / written}
+            figures[f"changed {size}"] = changed(pair, database, unids)
+        for number in range(EARLIER):
+            pair.change("large.nsf", unids[:10], f"earlier {number}")
+            pair.pull("large.nsf")
+        figures["changed later"] = changed(pair, "large.nsf", unids)
+        return figures
+    finally:
+        pair.stop()
+
+
+def changed(pair, database, unids):
+    """Returns the time of a pull of 100 changed documents, and the processor time of both servers."""
+    times, total = [], 0.0
+    for number in range(REPETITIONS):
+        pair.change(database, unids, f"change {number}")
+        row, seconds, cpu = pair.pull(database)
+        if row["received"] != len(unids):
+            raise RuntimeError(f"{len(unids)} documents were changed, but the pull brought {row}")
+        times.append(seconds)
+        total += cpu
+    return {"ms": 1e3 * min(times), "cpu_ms": 1e3 * total / REPETITIONS}
+
+
+def rows(figures):
+    """Returns the rows of the table: label, figure, compared figure, unit, better, aim alone, aim for the ratio."""
+    large, small = figures["large"], figures["small"]
+    later, fresh, few = (figures[f"changed {name}"]["cpu_ms"] for name in ("later", "large", "small"))
+    documents = f"{large['documents']:,}"
+    return [
+        (f"an empty replica of {documents} documents of 10 KB is filled by another server", large["per_second"], None, "/s", "more", 8_000, None),
+        ("the same, of a fifth of the documents", small["per_second"], None, "/s", "more", 8_000, None),
+        ("the same, bytes a second (compared with: writing them to one file)", large["mb_per_second"], large["written_mb_per_second"], "MB/s", "more", None, 0.5),
+        (f"100 changed of {documents}: processor time of both servers (compared with: of a fifth)", fresh, few, "ms", "less", 50, 1.2),
+        ("the same after 30 earlier replications (compared with: before them)", later, fresh, "ms", "less", 50, 1.2),
+    ]
