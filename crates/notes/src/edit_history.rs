@@ -83,11 +83,7 @@ pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, a
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn items(text: &str) -> Vec<Item> {
-        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| Item::text(name, value));
-        text.split_whitespace().filter_map(pair).collect()
-    }
+    use crate::item::test_items as items;
 
     #[test]
     fn edit_history_is_bounded_and_cannot_be_forged() {

@@ -524,3 +524,10 @@ fn item_count(input: &mut Decoder<'_>) -> std::result::Result<usize, InvalidReco
     let count = input.count()?;
     if count > ITEMS_PER_NOTE_MAX { Err(InvalidRecord) } else { Ok(count) }
 }
+
+/// Returns the text items in a text such as `a=1 b=2`.
+#[cfg(test)]
+pub(crate) fn test_items(text: &str) -> Vec<Item> {
+    let pair = |pair: &str| pair.split_once('=').map(|(name, value)| Item::text(name, value));
+    text.split_whitespace().filter_map(pair).collect()
+}

@@ -183,19 +183,26 @@ impl NoteHeader {
     /// Creates a header for tests: that of a document with this note id, whose UNID repeats the number. All other
     /// fields have defaults.
     pub(crate) fn test_document(number: u32) -> Self {
+        Self::new(NoteId(number), Unid([number as u8; 16]), NoteClass::DOCUMENT, Timestamp(0), Modseq(1))
+    }
+}
+
+impl NoteHeader {
+    /// Creates the header of a note that is saved for the first time now, without contents and state.
+    pub(crate) fn new(note: NoteId, unid: Unid, class: NoteClass, now: Timestamp, modseq: Modseq) -> Self {
         Self {
-            note: NoteId(number),
-            unid: Unid([number as u8; 16]),
-            class: NoteClass::DOCUMENT,
+            note,
+            unid,
+            class,
             flags: NoteFlags::default(),
             sequence: 1,
-            sequence_time: Timestamp(0),
-            revision_id: RevisionId::first(Timestamp(0), Unid([number as u8; 16])),
-            created: Timestamp(0),
-            modified: Timestamp(0),
-            modseq: Modseq(1),
+            sequence_time: now,
+            revision_id: RevisionId::first(now, unid),
+            created: now,
+            modified: now,
+            modseq,
             parent: None,
-            received: Timestamp(0),
+            received: now,
             size: 0,
             crlf_growth: 0,
             marks: Marks::NONE,
@@ -204,9 +211,7 @@ impl NoteHeader {
             change_times: ChangeTimes::default(),
         }
     }
-}
 
-impl NoteHeader {
     /// Returns `true` for a deletion stub, including one that keeps its contents.
     #[must_use]
     pub fn is_stub(&self) -> bool {

@@ -218,11 +218,7 @@ fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn items(text: &str) -> Vec<Item> {
-        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| Item::text(name, value));
-        text.split_whitespace().filter_map(pair).collect()
-    }
+    use crate::item::test_items as items;
 
     #[test]
     fn changes_of_different_items_are_merged() {

@@ -15,7 +15,6 @@ use store::{Batch, Store, Table, Ticket};
 
 use crate::acl::{ACL_NOTE_ID, ACL_UNID, Acl, AclFlags, AclLevel, acl_item};
 use crate::acl_history::{self, AclHistoryEntry};
-use crate::change_times::ChangeTimes;
 use crate::database::Database;
 use crate::edit_history::with_edit_history;
 use crate::error::{Error, Result};
@@ -145,24 +144,13 @@ impl Writer<'_, '_> {
         check_unid_of_class(unid, new.class)?;
         let now = self.part.now;
         let mut header = NoteHeader {
-            note,
-            unid,
-            class: new.class,
             flags: flags_of(&new.items),
-            sequence: 1,
-            sequence_time: now,
-            revision_id: RevisionId::first(now, unid),
-            created: now,
-            modified: now,
-            modseq: self.part.modseq,
             parent: new.parent,
             received: new.received.unwrap_or(now),
-            size: 0,
             crlf_growth: new.crlf_growth,
             marks: new.marks,
             keywords: self.keywords_define(&new.keywords)?,
-            folders: Vec::new(),
-            change_times: ChangeTimes::default(),
+            ..NoteHeader::new(note, unid, new.class, now, self.part.modseq)
         };
         if new.unid.is_some() {
             // Another server may create a note with this UNID at the same time.

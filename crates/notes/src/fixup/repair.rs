@@ -6,20 +6,18 @@
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use collection::{CollectionBuilder, CollectionId, CollectionReader, EntryWeigher, NodeSizes};
-use revision::RevisionId;
 use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::acl::{ACL_NOTE_ID, ACL_UNID, acl_item};
 use crate::change_log::{self, ChangeEntry, NoteChange};
-use crate::change_times::ChangeTimes;
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
-use crate::note::{Marks, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::note::{NoteClass, NoteHeader, Summary};
 use crate::soft_deletion::DeletionRecord;
 use crate::view::index_record;
 
@@ -223,25 +221,10 @@ impl Survey<'_> {
         let now = self.database.clock.now();
         let record = Summary { items, ..Summary::default() }.encode();
         let left = self.headers.get(&note).filter(|header| header.class == kind.0 && !header.is_stub());
-        let new = || NoteHeader {
-            note,
-            unid: if kind.0 == NoteClass::ACL { ACL_UNID } else { Unid::generate(self.database.random.as_ref()) },
-            class: kind.0,
-            flags: NoteFlags::default(),
-            sequence: 0,
-            sequence_time: now,
-            revision_id: RevisionId::new(now, [0; 8]),
-            created: now,
-            modified: now,
-            modseq: kind.1,
-            parent: None,
-            received: now,
-            size: 0,
-            crlf_growth: 0,
-            marks: Marks::NONE,
-            keywords: Vec::new(),
-            folders: Vec::new(),
-            change_times: ChangeTimes::default(),
+        let new = || {
+            let is_acl = kind.0 == NoteClass::ACL;
+            let unid = if is_acl { ACL_UNID } else { Unid::generate(self.database.random.as_ref()) };
+            NoteHeader { sequence: 0, ..NoteHeader::new(note, unid, kind.0, now, kind.1) }
         };
         let mut header = left.cloned().unwrap_or_else(new);
         // The revisions of the note before may be lost, too.
