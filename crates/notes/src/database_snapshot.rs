@@ -170,8 +170,17 @@ impl<'d> DatabaseSnapshot<'d> {
 
     /// Returns a whole note, or `None` if the note is absent, deleted or hidden.
     pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
+        self.note_within(note, u64::MAX)
+    }
+
+    /// Returns a note as `note` does. Fails with [`Error::Limit`] if its body items are larger than `bytes_max`.
+    pub(crate) fn note_within(&self, note: NoteId, bytes_max: u64) -> Result<Option<Note>> {
         let Some(header) = self.header(note)?.filter(|header| !header.is_stub()) else { return Ok(None) };
         let summary = self.load_summary(note)?;
+        if summary.body.iter().map(|body| body.length).sum::<u64>() > bytes_max {
+            let max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+            return Err(Error::Limit { what: "bytes of the body items of a note", max });
+        }
         let mut items = summary.items;
         for body in &summary.body {
             items.push(self.load_body(note, body.ordinal)?.ok_or_else(|| self.damaged(note, "body"))?);

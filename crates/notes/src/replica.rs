@@ -18,7 +18,7 @@ use store::Table;
 use store::blob::BlobId;
 
 use crate::acl::{ACL_ITEM, ACL_UNID, Acl};
-use crate::change_times::{ChangeTimes, StateKey};
+use crate::change_times::StateKey;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::edit_history::merged_edit_history;
 use crate::error::{Error, Result};
@@ -86,8 +86,6 @@ pub struct ReplicaNote {
     pub items: Option<Vec<Item>>,
     /// The blobs to which the items refer.
     pub blobs: Vec<BlobId>,
-    /// The UIDVALIDITY of a folder.
-    pub uid_validity: Option<u32>,
     /// Marks, keywords and folders that are set, or that changed since the creation.
     pub state: Vec<(StateName, Register)>,
 }
@@ -138,16 +136,16 @@ pub enum ReceiveOutcome {
 impl DatabaseSnapshot<'_> {
     /// Returns a note as replicas exchange it, also a stub, or `None` if it is absent or hidden from the reader.
     pub fn replica_note(&self, note: NoteId) -> Result<Option<ReplicaNote>> {
+        self.replica_note_within(note, u64::MAX)
+    }
+
+    /// Returns a note as `replica_note` does. Fails with [`Error::Limit`] if its body items are larger than
+    /// `bytes_max`.
+    pub fn replica_note_within(&self, note: NoteId, bytes_max: u64) -> Result<Option<ReplicaNote>> {
         let Some(header) = self.header(note)? else { return Ok(None) };
         let record = RevisionRecord::load(&self.snapshot, self.database(), &header)?;
-        let contents = if header.is_stub() { None } else { self.note(note)? };
+        let contents = if header.is_stub() { None } else { self.note_within(note, bytes_max)? };
         let state = self.state_of(&header)?;
-        let uid_validity = match &contents {
-            Some(note) if is_folder(note.header.class, &note.items) => {
-                Some(FolderReader::open(&self.snapshot, self.database(), ViewId(header.note.0))?.state().uid_validity)
-            }
-            _ => None,
-        };
         Ok(Some(ReplicaNote {
             unid: header.unid,
             class: header.class,
@@ -162,7 +160,6 @@ impl DatabaseSnapshot<'_> {
             parent: header.parent,
             blobs: contents.as_ref().map_or_else(Vec::new, |note| note.blobs.clone()),
             items: contents.map(|note| note.items),
-            uid_validity,
             state,
         }))
     }
@@ -351,7 +348,6 @@ impl Writer<'_, '_> {
             parent: header.parent,
             items,
             blobs,
-            uid_validity: None,
             state: Vec::new(),
         })
     }
@@ -361,24 +357,14 @@ impl Writer<'_, '_> {
         let note = self.part.counters.next_note;
         self.part.counters.next_note = note.next();
         let header = NoteHeader {
-            note,
-            unid: arriving.unid,
-            class: arriving.class,
             flags: NoteFlags::STUB,
             sequence: arriving.revision.sequence,
             sequence_time: arriving.sequence_time,
             revision_id: arriving.revision.id,
             created: arriving.created,
-            modified: self.part.now,
-            modseq: self.part.modseq,
             parent: arriving.parent,
             received: arriving.received,
-            size: 0,
-            crlf_growth: 0,
-            marks: Marks::NONE,
-            keywords: Vec::new(),
-            folders: Vec::new(),
-            change_times: ChangeTimes::default(),
+            ..NoteHeader::new(note, arriving.unid, arriving.class, self.part.now, self.part.modseq)
         };
         self.batch.put(Table::Unid, &keys::unid(self.number(), arriving.unid), &note.to_key());
         self.part.add(header);
@@ -526,7 +512,6 @@ impl Writer<'_, '_> {
             record: RevisionRecord::default(),
             created: loser.sequence_time,
             parent: Some(loser.unid),
-            uid_validity: None,
             state: Vec::new(),
             ..loser.clone()
         };

@@ -401,7 +401,7 @@ fn subscriptions_outlive_their_mailbox() {
 }
 
 /// Replaces the list of subscriptions, as an older version could have stored it.
-/// Gives the settings of a mail file the form that they have in structure 2: a generated UNID.
+/// Stores the settings of a mail file as in structure 2, with a generated UNID.
 fn make_settings_old(mail: &Arc<MailStore>) {
     let store = mail.databases().store();
     let database = mail.databases().database_open("mail/ann.nsf").unwrap();

@@ -371,6 +371,9 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::header", Note(Reader), |c| c.read(|r| Ok(r.header(c.note)?.is_some()))),
     ("DatabaseSnapshot::revisions", Note(Reader), |c| c.read(|r| Ok(r.revisions(c.note)?.is_some()))),
     ("DatabaseSnapshot::replica_note", Note(Reader), |c| c.read(|r| Ok(r.replica_note(c.note)?.is_some()))),
+    ("DatabaseSnapshot::replica_note_within", Note(Reader), |c| {
+        c.read(|r| Ok(r.replica_note_within(c.note, 1 << 20)?.is_some()))
+    }),
     ("DatabaseSnapshot::listed_note", Note(Reader), |c| c.read(|r| Ok(r.listed_note(c.note)?.is_some()))),
     ("DatabaseSnapshot::knows_revision", Note(Reader), |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
 use crate::service::CallOutcome;
 
+/// Approximate size of a note without its body items, in bytes.
+const NOTE_OVERHEAD_BYTES: u64 = 1_024;
+
 /// Describes a database for the creation of a replica.
 pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) -> Result<CallOutcome<v1::Replica>> {
     let access = open(context, request.database)?;
@@ -122,12 +125,18 @@ impl ReplicaNoteStream {
 /// Reads a note. Returns it with its approximate size in bytes.
 fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
-    let stored = reading.summary(note)?.map_or(0, |summary| summary.body.iter().map(|body| body.length).sum::<u64>());
-    if stored > REPLICA_NOTE_BYTES_MAX {
-        let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), too_large: true, ..v1::ReplicaNote::default() };
-        return Ok(Some((placeholder, 1_024)));
-    }
-    Ok(reading.replica_note(note)?.map(|note| (note_to_proto(note), stored + 1_024)))
+    let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX) {
+        Err(notes::Error::Limit { .. }) => {
+            let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), too_large: true, ..v1::ReplicaNote::default() };
+            return Ok(Some((placeholder, NOTE_OVERHEAD_BYTES)));
+        }
+        read => read?,
+    };
+    Ok(read.map(|note| {
+        let body = note.items.iter().flatten().filter(|item| !item.is_summary());
+        let bytes = body.map(|item| item.encoded_len() as u64).sum::<u64>();
+        (note_to_proto(note), NOTE_OVERHEAD_BYTES + bytes)
+    }))
 }
 
 /// Contents of attachments that are being streamed to another server.

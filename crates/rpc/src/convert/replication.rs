@@ -85,7 +85,6 @@ pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
         deleted: note.items.is_none(),
         items: note.items.iter().flatten().map(item_to_proto).collect(),
         content_ids: note.blobs.iter().map(|blob| blob.0.to_vec()).collect(),
-        uid_validity: note.uid_validity.unwrap_or(0),
         states: note.state.into_iter().map(state_to_proto).collect(),
         too_large: false,
     }
@@ -119,7 +118,6 @@ pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
         parent: optional_unid_from_proto(&note.parent_unid)?,
         items,
         blobs: note.content_ids.iter().map(blob).collect::<Result<_>>()?,
-        uid_validity: Some(note.uid_validity).filter(|value| *value > 0),
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
     })
 }
@@ -183,7 +181,6 @@ mod tests {
             parent: Some(Unid([2; 16])),
             items: Some(vec![Item::summary("A", ItemValue::Number(1.0))]),
             blobs: vec![BlobId([9; 32])],
-            uid_validity: Some(12),
             state: vec![
                 (StateName::Mark(2), Register { is_set: true, time: Timestamp(4) }),
                 (StateName::Keyword("Work".to_owned()), Register { is_set: false, time: Timestamp(5) }),
@@ -194,7 +191,7 @@ mod tests {
 
     #[test]
     fn notes_and_lists_read_back() {
-        let stub = ReplicaNote { items: None, parent: None, size: None, uid_validity: None, ..note() };
+        let stub = ReplicaNote { items: None, parent: None, size: None, ..note() };
         for note in [note(), stub] {
             assert_eq!(note_from_proto(note_to_proto(note.clone())).expect("a written note is valid"), note);
         }
