@@ -1,5 +1,6 @@
 //! The replica that takes notes over: which of them it lacks, and which the source may bring.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::Unid;
@@ -77,9 +78,10 @@ impl Target {
     pub fn missing_contents(&self, notes: &[ReplicaNote]) -> Result<Vec<(Unid, BlobId)>> {
         let reading = self.reader.read()?;
         let mut missing: Vec<(Unid, BlobId)> = Vec::new();
+        let mut seen = HashSet::new();
         for note in notes {
             for blob in &note.blobs {
-                if missing.iter().all(|(_, known)| known != blob) && !reading.has_blob(blob)? {
+                if seen.insert(*blob) && !reading.has_blob(blob)? {
                     missing.push((note.unid, *blob));
                 }
             }
