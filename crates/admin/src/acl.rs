@@ -203,7 +203,7 @@ fn remove(instance: &Instance, path: &str, name: &str) -> AdminResult {
 }
 
 /// Changes the list within a transaction, so that no other change comes in between.
-fn change_acl<T>(
+pub(super) fn change_acl<T>(
     instance: &Instance,
     path: &str,
     change: impl FnOnce(&mut Acl) -> Result<T, AdminError>,

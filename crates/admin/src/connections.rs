@@ -1,7 +1,8 @@
 //! `doublet connection`: which server replicates with which other one, and how often.
 
+use std::sync::Arc;
+
 use base::{Name, NoteId};
-use config::units::ConfigDuration;
 use directory::Connection;
 use instance::Instance;
 use serde_json::json;
@@ -10,7 +11,11 @@ use super::answer::record;
 use super::request::ConnectionRequest;
 use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};
-use crate::limits::DIRECTORY_PAGE_SIZE;
+use crate::databases::parse_whole;
+use crate::directory_entries::all_entries;
+
+/// Seconds of a minute.
+const MINUTE_SECONDS: u64 = 60;
 
 pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminResult {
     match request {
@@ -53,31 +58,16 @@ fn registered(instance: &Instance, name: &str) -> Result<Name, AdminError> {
 }
 
 fn parse_minutes(text: &str) -> Result<u32, AdminError> {
-    let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
-    let minutes = u32::try_from(span.as_secs() / 60).unwrap_or(u32::MAX);
-    if minutes == 0 || u64::from(minutes) * 60 != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(AdminError::Refused(format!(
-            "{text:?} is not a whole number of minutes, at least one, such as 15min"
-        )));
-    }
-    Ok(minutes)
+    parse_whole(text, MINUTE_SECONDS, "minutes, at least one, such as 15min")
 }
 
 /// Returns all connections of the directory.
-pub fn all(instance: &Instance) -> Result<Vec<Connection>, AdminError> {
-    let mut found = Vec::new();
-    loop {
-        let page = instance.directory.connections(found.len() as u64, DIRECTORY_PAGE_SIZE)?;
-        let is_last = page.entries.is_empty();
-        found.extend(page.entries.iter().map(|connection| connection.as_ref().clone()));
-        if is_last || found.len() as u64 >= page.total {
-            return Ok(found);
-        }
-    }
+pub fn all(instance: &Instance) -> Result<Vec<Arc<Connection>>, AdminError> {
+    Ok(all_entries(&|position, limit| instance.directory.connections(position, limit))?)
 }
 
 fn list(instance: &Instance) -> AdminResult {
-    let row = |connection: &Connection| {
+    let row = |connection: &Arc<Connection>| {
         record(vec![
             ("server", json!(connection.source.abbreviated())),
             ("from", json!(connection.destination.abbreviated())),
@@ -114,15 +104,10 @@ mod tests {
         add(instance, "spoke.acme.test", "1h", None).expect("it is changed");
         let own = instance.hostname.clone();
         add(instance, &own, "2h", Some("spoke.acme.test")).expect("for the other server");
-        let minutes: Vec<u32> = all(instance).expect("they are listed").iter().map(|c| c.interval_minutes).collect();
-        assert_eq!(
-            {
-                let mut sorted = minutes;
-                sorted.sort_unstable();
-                sorted
-            },
-            [60, 120]
-        );
+        let mut minutes: Vec<u32> =
+            all(instance).expect("they are listed").iter().map(|c| c.interval_minutes).collect();
+        minutes.sort_unstable();
+        assert_eq!(minutes, [60, 120]);
         for (every, expected) in [("90s", "whole number of minutes"), ("0min", "whole number"), ("31d", "30 days")] {
             let error = add(instance, "spoke.acme.test", every, None).expect_err(every).to_string();
             assert!(error.contains(expected), "{error}");

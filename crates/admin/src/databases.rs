@@ -1,5 +1,7 @@
 //! `doublet db`: administration of all databases of the server, whatever their kind.
 
+use std::time::Duration;
+
 use base::limits::DATABASE_TITLE_BYTES_MAX;
 use config::units::ConfigDuration;
 use design::template::apply_to_new;
@@ -18,6 +20,9 @@ use super::{
     AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text, report_step,
     soft_deletion,
 };
+
+/// Seconds per hour.
+const HOUR_SECONDS: u64 = 3_600;
 
 /// Seconds per day.
 const DAY_SECONDS: u64 = 86_400;
@@ -188,26 +193,21 @@ fn parse_retention_hours(text: &str) -> Result<Option<u16>, AdminError> {
     if text == "none" {
         return Ok(None);
     }
-    let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
-    let count = u16::try_from(span.as_secs() / 3_600).unwrap_or(0);
-    if count == 0 || u64::from(count) * 3_600 != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(AdminError::Refused(format!(
-            "{text:?} is not a whole number of hours, at least one, such as 48h or 7d"
-        )));
-    }
-    Ok(Some(count))
+    parse_whole(text, HOUR_SECONDS, "hours, at least one, such as 48h or 7d").map(Some)
 }
 
 /// Parses a purge interval in whole days.
 fn parse_purge_interval_days(text: &str) -> Result<u16, AdminError> {
+    parse_whole(text, DAY_SECONDS, "days, at least one, such as 90d or 12w")
+}
+
+/// Parses a duration as a whole number of units, at least one. `units` describes them in the error.
+pub(super) fn parse_whole<N: TryFrom<u64>>(text: &str, unit_seconds: u64, units: &str) -> Result<N, AdminError> {
     let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
-    let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
-    if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
-        return Err(AdminError::Refused(format!(
-            "{text:?} is not a whole number of days, at least one, such as 90d or 12w"
-        )));
-    }
-    Ok(count)
+    let count = span.as_secs() / unit_seconds;
+    let is_whole = count > 0 && span == Duration::from_secs(count * unit_seconds);
+    let count = if is_whole { N::try_from(count).ok() } else { None };
+    count.ok_or_else(|| AdminError::Refused(format!("{text:?} is not a whole number of {units}")))
 }
 
 fn show(instance: &Instance, path: &str) -> AdminResult {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::answer::record;
 use super::request::DomainRequest;
 use super::{AdminError, AdminResult, Answer};
-use crate::limits::DIRECTORY_PAGE_SIZE;
+use crate::directory_entries::all_entries;
 
 pub(super) fn execute(instance: &Instance, request: DomainRequest) -> AdminResult {
     match request {
@@ -60,23 +60,16 @@ pub fn add(instance: &Instance, name: &str, catch_all: Option<String>) -> AdminR
 }
 
 fn list(instance: &Instance) -> AdminResult {
-    let mut rows = Vec::new();
-    let mut position = 0;
-    loop {
-        let page = instance.directory.domains(position, DIRECTORY_PAGE_SIZE)?;
-        if page.entries.is_empty() {
-            return Ok(Answer::list(rows));
-        }
-        position += page.entries.len() as u64;
-        rows.extend(page.entries.iter().map(|domain| {
-            record(vec![
-                ("domain", json!(domain.name)),
-                ("aliases", json!(domain.aliases)),
-                ("catch_all", json!(domain.catch_all)),
-                ("postmaster", json!(domain.postmaster)),
-            ])
-        }));
-    }
+    let row = |domain: &Arc<Domain>| {
+        record(vec![
+            ("domain", json!(domain.name)),
+            ("aliases", json!(domain.aliases)),
+            ("catch_all", json!(domain.catch_all)),
+            ("postmaster", json!(domain.postmaster)),
+        ])
+    };
+    let domains = all_entries(&|position, limit| instance.directory.domains(position, limit))?;
+    Ok(Answer::list(domains.iter().map(row).collect()))
 }
 
 fn show(instance: &Instance, name: &str) -> AdminResult {

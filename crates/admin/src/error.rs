@@ -73,6 +73,12 @@ impl From<search::QueryError> for AdminError {
 pub type AdminResult = Result<Answer, AdminError>;
 
 impl AdminError {
+    /// Creates the error for a request that cannot be executed, with the text of another error.
+    #[must_use]
+    pub fn refused(reason: impl std::fmt::Display) -> Self {
+        Self::Refused(reason.to_string())
+    }
+
     /// Creates the error for a named object that does not exist.
     #[must_use]
     pub fn no_such(kind: &str, name: &str) -> Self {

@@ -1,5 +1,7 @@
 //! `doublet group`: groups and their members.
 
+use std::sync::Arc;
+
 use directory::{Group, GroupChange, GroupKind, NewGroup};
 use instance::Instance;
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
 use super::{AdminError, AdminResult, Answer, format_count};
-use crate::limits::DIRECTORY_PAGE_SIZE;
+use crate::directory_entries::all_entries;
 
 pub(super) fn execute(instance: &Instance, request: GroupRequest) -> AdminResult {
     match request {
@@ -80,23 +82,16 @@ fn group_kind(purpose: GroupPurpose) -> GroupKind {
 }
 
 fn list(instance: &Instance) -> AdminResult {
-    let mut rows = Vec::new();
-    let mut position = 0;
-    loop {
-        let page = instance.directory.groups(position, DIRECTORY_PAGE_SIZE)?;
-        if page.entries.is_empty() {
-            return Ok(Answer::list(rows));
-        }
-        position += page.entries.len() as u64;
-        rows.extend(page.entries.iter().map(|group| {
-            record(vec![
-                ("address", json!(group.address().map(ToString::to_string))),
-                ("name", json!(group.name.to_string())),
-                ("kind", json!(group.kind.name())),
-                ("members", json!(group.members.len())),
-            ])
-        }));
-    }
+    let row = |group: &Arc<Group>| {
+        record(vec![
+            ("address", json!(group.address().map(ToString::to_string))),
+            ("name", json!(group.name.to_string())),
+            ("kind", json!(group.kind.name())),
+            ("members", json!(group.members.len())),
+        ])
+    };
+    let groups = all_entries(&|position, limit| instance.directory.groups(position, limit))?;
+    Ok(Answer::list(groups.iter().map(row).collect()))
 }
 
 fn show(instance: &Instance, name: &str) -> AdminResult {

@@ -26,6 +26,7 @@ pub mod control;
 pub mod data_files;
 pub mod databases;
 pub mod designs;
+mod directory_entries;
 pub mod domains;
 pub mod error;
 pub mod execute;

@@ -1,20 +1,24 @@
 //! `doublet server`: the servers of the domain and their certificates.
 
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
 use base::Name;
+use directory::ServerDocument;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use instance::certifier::Certifier;
 use instance::data_folder::write_private;
 use notes::acl::LOCAL_DOMAIN_SERVERS;
-use notes::{Access, AclEntry, AclKind, AclLevel, Identity, level};
 use serde_json::json;
 
 use super::answer::record;
 use super::request::ServerRequest;
 use super::{AdminError, AdminResult, Answer};
-use crate::limits::DIRECTORY_PAGE_SIZE;
+use crate::acl::change_acl;
+use crate::directory_entries::all_entries;
 
-/// Default port of the native protocol.
+/// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1_352;
 
 pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResult {
@@ -55,9 +59,8 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
         let file = registration.output.display();
         return Err(AdminError::Refused(format!("{file} exists already; choose another file")));
     }
-    let refused = |error: instance::certificate::CertificateError| AdminError::Refused(error.to_string());
     let now = instance.clock.now();
-    let certifier = Certifier::open_or_create(&instance.data, organization, now).map_err(refused)?;
+    let certifier = Certifier::open_or_create(&instance.data, organization, now).map_err(AdminError::refused)?;
     let own_host = &instance.hostname;
     let files = CertificateFiles::from_config(&instance.config, &instance.data, own_host);
     let mut answer = Answer::message(format!("{} is registered.", name.abbreviated()));
@@ -66,18 +69,20 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
             "The configuration names the certificate of this server (`tls.certificate`); other servers must trust its authority (`tls.peers`)."
                 .to_owned(),
         );
-    } else if !certifier.has_issued(&files).map_err(refused)? {
-        certifier.issue(own_host, organization, now).and_then(|own| own.install(&instance.data)).map_err(refused)?;
+    } else if !certifier.has_issued(&files).map_err(AdminError::refused)? {
+        certifier
+            .issue(own_host, organization, now)
+            .and_then(|own| own.install(&instance.data))
+            .map_err(AdminError::refused)?;
         answer = answer.with_message(format!("This server has a new certificate, for {own_host}."));
     }
     let own_address = with_port(registration.own_address.unwrap_or(own_host))?;
-    let mut issued = certifier.issue(&host, organization, now).map_err(refused)?;
+    let mut issued = certifier.issue(&host, organization, now).map_err(AdminError::refused)?;
     issued.partner = Some(own_address.clone());
     issued.partner_name = Some(own_host.clone());
     instance.directory.servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address))])?;
     admit_domain_servers(instance)?;
-    write_private(registration.output, issued.to_text().as_bytes())
-        .map_err(|error| AdminError::Refused(error.to_string()))?;
+    write_private(registration.output, issued.to_text().as_bytes()).map_err(AdminError::refused)?;
     let file = registration.output.display();
     Ok(answer.with_message(format!(
         "Copy {file} to that server and run `doublet server join {}` there, before its first start. The file contains a private key.",
@@ -88,43 +93,26 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
 /// Lets the servers of the domain replicate the directory. Databases that are created by this version let them in;
 /// those of others are the choice of their managers.
 fn admit_domain_servers(instance: &Instance) -> Result<(), AdminError> {
-    let itself = std::sync::Arc::new(Identity::local_server(instance.directory.options().server.clone()));
-    let access: Access<level::Manager> = instance.directory.database().authorize(&itself)?;
-    let writer: Access<level::Depositor> = access.downgrade();
-    let reader: Access<level::Reader> = access.downgrade();
-    let accesses = [&writer];
-    let mut transaction = instance.databases.transaction(&accesses)?;
-    let mut acl = reader.read()?.acl().as_ref().clone();
     let group = Name::new(LOCAL_DOMAIN_SERVERS);
-    if acl.entries.iter().any(|entry| entry.name == group) {
-        return Ok(());
-    }
-    let entry = AclEntry::new(LOCAL_DOMAIN_SERVERS, AclLevel::Manager);
-    acl.entries.push(AclEntry { kind: AclKind::ServerGroup, ..entry });
-    transaction.writer(0).acl_set(acl)?;
-    let ticket = transaction.commit()?;
-    instance.store.durable(ticket).wait()?;
-    Ok(())
+    change_acl(instance, &instance.directory.database().path(), |acl| {
+        if acl.entries.iter().all(|entry| entry.name != group) {
+            *acl = std::mem::take(acl).with_domain_servers();
+        }
+        Ok(())
+    })
 }
 
 fn list(instance: &Instance) -> AdminResult {
     let own = &instance.directory.options().server;
-    let mut rows = Vec::new();
-    let mut position = 0;
-    loop {
-        let page = instance.directory.servers(position, DIRECTORY_PAGE_SIZE)?;
-        for server in &page.entries {
-            rows.push(record(vec![
-                ("server", json!(server.name.abbreviated())),
-                ("address", json!(server.address)),
-                ("this_server", json!(server.name == *own)),
-            ]));
-        }
-        position += page.entries.len() as u64;
-        if page.entries.is_empty() || position >= page.total {
-            return Ok(Answer::list(rows));
-        }
-    }
+    let row = |server: &Arc<ServerDocument>| {
+        record(vec![
+            ("server", json!(server.name.abbreviated())),
+            ("address", json!(server.address)),
+            ("this_server", json!(server.name == *own)),
+        ])
+    };
+    let servers = all_entries(&|position, limit| instance.directory.servers(position, limit))?;
+    Ok(Answer::list(servers.iter().map(row).collect()))
 }
 
 fn remove(instance: &Instance, name: &str) -> AdminResult {
@@ -148,22 +136,31 @@ pub fn server_name(instance: &Instance, text: &str) -> Name {
     Name::new(&format!("CN={}/O={}", text.to_ascii_lowercase(), instance.config.server.organization))
 }
 
-/// Adds the default port of the native protocol to an address without one. Returns an error if the address is not
-/// valid.
+/// Adds the default port of the native protocol to an address without one.
+#[must_use]
+pub fn complete_address(address: &str) -> String {
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    match has_port {
+        true => address.to_owned(),
+        false if address.contains(':') && !address.starts_with('[') => format!("[{address}]:{PORT}"),
+        false => format!("{address}:{PORT}"),
+    }
+}
+
+/// Completes an address as `complete_address` does. Returns an error if it is not valid.
 pub fn with_port(address: &str) -> Result<String, AdminError> {
-    let is_bare_ipv6 = address.matches(':').count() > 1 && !address.starts_with('[');
-    let complete = match address.rsplit_once(':') {
-        Some((host, port)) if !is_bare_ipv6 && !port.ends_with(']') => {
-            let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-            (is_port && !host.is_empty()).then(|| address.to_owned())
-        }
-        _ if is_bare_ipv6 => Some(format!("[{address}]:{PORT}")),
-        _ => (!address.is_empty()).then(|| format!("{address}:{PORT}")),
+    let complete = complete_address(address);
+    let (host, port) = complete.rsplit_once(':').unwrap_or_default();
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['/', '=', '*', '@', ' ', ':']) && host.len() < 300,
     };
-    let is_plain = |text: &String| !text.contains(['/', '=', '*', '@', ' ']) && text.len() < 300;
-    complete
-        .filter(is_plain)
-        .ok_or_else(|| AdminError::Refused(format!("{address:?} is not a host with an optional port")))
+    if is_host && port != "0" {
+        return Ok(complete);
+    }
+    Err(AdminError::Refused(format!("{address:?} is not a host with an optional port")))
 }
 
 /// Returns the host of an address with a port.
@@ -175,6 +172,7 @@ pub fn host_of(address: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use notes::{Access, level};
     use sample::Sample;
 
     use super::*;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use admin::Answer;
 use admin::request::SearchRequest;
+use admin::servers::complete_address;
 use clap::{Args, Subcommand};
 use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, ConnectOptions, Trust};
@@ -110,9 +111,6 @@ const CALL_TIME: &str = "the server's time limit for a call (native.call_timeout
 
 /// Prompt for the password.
 const PASSWORD_LABEL: &str = "Password";
-
-/// Default port of the native protocol. Domino uses the same port.
-const PORT: u16 = 1352;
 
 /// Output of a command.
 struct CommandOutput {
@@ -234,19 +232,7 @@ fn address_and_trust(global: &GlobalOptions, config: &Config) -> Result<ConnectO
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
-    Ok(ConnectOptions::new(&with_port(server), trust.map_err(CommandError::new)?))
-}
-
-/// Appends the default port to an address without a port.
-fn with_port(server: &str) -> String {
-    let has_port = server
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
-    match has_port {
-        true => server.to_owned(),
-        false if server.contains(':') && !server.starts_with('[') => format!("[{server}]:{PORT}"),
-        false => format!("{server}:{PORT}"),
-    }
+    Ok(ConnectOptions::new(&complete_address(server), trust.map_err(CommandError::new)?))
 }
 
 /// Returns the address of the server that runs on the data folder.
@@ -320,7 +306,7 @@ mod tests {
 
     #[test]
     fn default_port_is_added() {
-        let check = |server: &str, expected: &str| assert_eq!(with_port(server), expected);
+        let check = |server: &str, expected: &str| assert_eq!(complete_address(server), expected);
         check("hub.acme.example", "hub.acme.example:1352");
         check("hub.acme.example:1", "hub.acme.example:1");
         check("192.0.2.1", "192.0.2.1:1352");
