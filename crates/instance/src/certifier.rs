@@ -13,6 +13,7 @@ use rcgen::{
 };
 use wire::limits::PEM_BYTES_MAX;
 use x509_parser::pem::Pem;
+use x509_parser::x509::X509Name;
 
 use crate::certificate::{CertificateError, CertificateFiles};
 use crate::data_folder::{DataFolder, read_limited, write_private};
@@ -71,8 +72,10 @@ impl Certifier {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| unreadable());
         let pem = text(read_limited(&certificate, PEM_BYTES_MAX as u64)?)?;
         let key_pem = text(read_limited(&key, PEM_BYTES_MAX as u64)?)?;
+        let organization =
+            subject_text(&pem, |subject| Some(subject.iter_organization().next()?.as_str().ok()?.to_owned()));
         let key_pair = KeyPair::from_pem(&key_pem).map_err(|error| generate_error(NAME, &error))?;
-        let params = certifier_params(&organization_in(&pem).ok_or_else(unreadable)?);
+        let params = certifier_params(&organization.ok_or_else(unreadable)?);
         Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem })
     }
 
@@ -81,12 +84,8 @@ impl Certifier {
         if !files.chain_file().exists() {
             return Ok(false);
         }
-        let chain = read_limited(files.chain_file(), PEM_BYTES_MAX as u64)?;
-        let issuer = Pem::iter_from_buffer(&chain).next().and_then(Result::ok);
-        let issuer = issuer.and_then(|pem| Some(pem.parse_x509().ok()?.issuer().to_string()));
-        let own = Pem::iter_from_buffer(self.certificate.as_bytes()).next().and_then(Result::ok);
-        let own = own.and_then(|pem| Some(pem.parse_x509().ok()?.subject().to_string()));
-        Ok(issuer.is_some() && issuer == own)
+        let own = subject_text(&self.certificate, |subject| Some(subject.to_string()));
+        Ok(Some(files.describe()?.issuer) == own)
     }
 
     /// Issues the certificate of a server with this host name, as clients and other servers verify it.
@@ -145,17 +144,20 @@ impl ServerFile {
         let (chain, key) = data.self_signed_files();
         write_private(&files(data).0, self.certifier.as_bytes())?;
         write_private(&key, self.key.as_bytes())?;
-        write_private(&chain, format!("{}{}", self.certificate, self.certifier).as_bytes())?;
+        write_private(&chain, self.chain().as_bytes())?;
         Ok(())
     }
 
     /// Returns the host name of the server.
     #[must_use]
     pub fn host(&self) -> Option<String> {
-        let pem = Pem::iter_from_buffer(self.certificate.as_bytes()).next()?.ok()?;
-        let certificate = pem.parse_x509().ok()?;
-        let common = certificate.subject().iter_common_name().next()?;
-        common.as_str().ok().map(str::to_owned)
+        subject_text(&self.certificate, |subject| Some(subject.iter_common_name().next()?.as_str().ok()?.to_owned()))
+    }
+
+    /// Returns the certificate of the server followed by that of the certifier.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        format!("{}{}", self.certificate, self.certifier)
     }
 }
 
@@ -203,12 +205,10 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, years: i16) {
     params.not_after = date_time_ymd(i32::from(today.year() + years), month, 1);
 }
 
-/// Returns the organization in the subject of a certificate.
-fn organization_in(pem: &str) -> Option<String> {
+/// Returns a text in the subject of the first certificate of a PEM file.
+fn subject_text(pem: &str, text: impl Fn(&X509Name<'_>) -> Option<String>) -> Option<String> {
     let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    let organization = certificate.subject().iter_organization().next()?;
-    organization.as_str().ok().map(str::to_owned)
+    text(pem.parse_x509().ok()?.subject())
 }
 
 fn generate_error(name: &str, error: &rcgen::Error) -> CertificateError {
@@ -257,12 +257,8 @@ mod tests {
             let (_, certificate) = x509_parser::parse_x509_certificate(&der).expect("valid");
             assert_eq!(certificate.issuer(), authority.subject());
         }
-        wire::Tls::with_client_roots(
-            format!("{}{}", again.certificate, again.certifier).as_bytes(),
-            again.key.as_bytes(),
-            Some(again.certifier.as_bytes()),
-        )
-        .expect("the certificate and the key belong together");
+        wire::Tls::with_client_roots(again.chain().as_bytes(), again.key.as_bytes(), Some(again.certifier.as_bytes()))
+            .expect("the certificate and the key belong together");
     }
 
     #[test]

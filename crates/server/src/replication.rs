@@ -72,47 +72,22 @@ impl Replication {
     /// Executes `doublet replicate`.
     pub fn execute(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
         let server = self.connect(request)?;
-        if request.compare {
-            return self.for_each_database(&server, request, &mut |path| self.compare(&server, path, report));
-        }
-        let mut clock_difference = Duration::ZERO;
-        let mut answer = self.for_each_database(&server, request, &mut |path| {
-            let pulled = self.pull(&server, path, report)?;
-            clock_difference = clock_difference.max(pulled.clock_difference);
-            Ok(pulled.to_row())
-        })?;
-        if clock_difference > CLOCK_DIFFERENCE_MAX {
-            answer.messages.push(clock_warning(&server, clock_difference));
-        }
-        Ok(answer)
-    }
-
-    /// Executes `work` for the databases of a request. A failure in one database does not stop the others.
-    fn for_each_database(
-        &self,
-        server: &RemoteServer,
-        request: &ReplicateRequest,
-        work: &mut dyn FnMut(&str) -> Result<Value, AdminError>,
-    ) -> AdminResult {
-        let databases = match request.databases.as_slice() {
-            [] => self.common_databases(server)?,
-            named => named.to_vec(),
-        };
+        let databases = self.databases(&server, &request.databases)?;
         if databases.is_empty() {
             let text = format!("{} and this server have no database in common", server.label());
             return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
         }
-        let mut rows = Vec::new();
-        let mut failures = Vec::new();
-        for path in &databases {
-            match work(path) {
-                Ok(row) => rows.push(row),
-                Err(error) if databases.len() == 1 || matches!(error, AdminError::Cancelled) => return Err(error),
-                Err(error) => failures.push(format!("{path}: {error}")),
-            }
+        if request.compare {
+            let (rows, failure) = for_each_database(&databases, &mut |path| self.compare(&server, path, report))?;
+            return Ok(Answer { failure, ..Answer::list(rows) });
         }
-        let failure = (!failures.is_empty()).then(|| failures.join("\n"));
-        Ok(Answer { failure, ..Answer::list(rows) })
+        let (pulled, failure) = for_each_database(&databases, &mut |path| self.pull(&server, path, report))?;
+        let mut answer = Answer { failure, ..Answer::list(pulled.iter().map(PulledDatabase::to_row).collect()) };
+        let clock_difference = pulled.iter().map(|pulled| pulled.clock_difference).max().unwrap_or_default();
+        if clock_difference > CLOCK_DIFFERENCE_MAX {
+            answer.messages.push(clock_warning(&server, clock_difference));
+        }
+        Ok(answer)
     }
 
     /// Uses a connection: takes over the changes of its databases. Returns the number of notes received. If some
@@ -125,21 +100,17 @@ impl Replication {
             compare: false,
         };
         let server = self.connect(&request)?;
-        let mut received = 0;
-        let answer = self.for_each_database(&server, &request, &mut |path| {
-            let pulled = self.pull(&server, path, report)?;
-            received += pulled.statistics.received;
-            Ok(Value::Null)
-        })?;
-        match answer.failure {
+        let databases = self.databases(&server, &request.databases)?;
+        let (pulled, failure) = for_each_database(&databases, &mut |path| self.pull(&server, path, report))?;
+        match failure {
             Some(failure) => Err(AdminError::Refused(failure)),
-            None => Ok(received),
+            None => Ok(pulled.iter().map(|pulled| pulled.statistics.received).sum()),
         }
     }
 
     /// Connects to another server, with the certificate of this one.
     fn connect(&self, request: &ReplicateRequest) -> Result<RemoteServer, AdminError> {
-        let credentials = self.files.for_servers().map_err(|error| AdminError::Refused(error.to_string()))?;
+        let credentials = self.files.for_servers().map_err(AdminError::refused)?;
         let credentials = credentials.ok_or_else(|| {
             AdminError::Refused(
                 "no authority for the certificates of servers is configured (`tls.peers`); docs/replication.md \
@@ -159,8 +130,12 @@ impl Replication {
         RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)
     }
 
-    /// Returns the paths, on the other server, of the databases of which this server has replicas.
-    fn common_databases(&self, server: &RemoteServer) -> Result<Vec<String>, AdminError> {
+    /// Returns the paths of databases on the other server: the given ones or, if none are given, those of which this
+    /// server has replicas.
+    fn databases(&self, server: &RemoteServer, named: &[String]) -> Result<Vec<String>, AdminError> {
+        if !named.is_empty() {
+            return Ok(named.to_vec());
+        }
         let mut common = Vec::new();
         for (path, replica_id) in server.databases()? {
             if self.instance.databases.database_open_replica(replica_id)?.is_some() {
@@ -315,6 +290,24 @@ impl Replication {
             compared = page.modseq;
         }
     }
+}
+
+/// Executes `work` for databases. A failure in one database does not stop the others. Returns the results, and the
+/// failures as a text. The failure of a single database is returned as it is.
+fn for_each_database<T>(
+    databases: &[String],
+    work: &mut dyn FnMut(&str) -> Result<T, AdminError>,
+) -> Result<(Vec<T>, Option<String>), AdminError> {
+    let mut done = Vec::new();
+    let mut failures = Vec::new();
+    for path in databases {
+        match work(path) {
+            Ok(result) => done.push(result),
+            Err(error) if databases.len() == 1 || matches!(error, AdminError::Cancelled) => return Err(error),
+            Err(error) => failures.push(format!("{path}: {error}")),
+        }
+    }
+    Ok((done, (!failures.is_empty()).then(|| failures.join("\n"))))
 }
 
 /// Returns the parameters of an empty replica of a database of another server.

@@ -31,18 +31,21 @@ pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback
     let file = read_server_file(request, &host)?;
     let organization = config.server.organization.clone();
     let itself = Name::new(&format!("CN={host}/O={organization}"));
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(refused)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(AdminError::refused)?;
     let server = connect(&runtime, &file, request, &organization)?;
     let mut source = server.open(DIRECTORY)?;
     if source.kind != DatabaseKind::Directory {
-        return Err(refused(format!("{DIRECTORY} of {} is not a directory", server.label())));
+        return Err(AdminError::refused(format!("{DIRECTORY} of {} is not a directory", server.label())));
     }
-    let services = StoreServices::open(Arc::new(config)).map_err(refused)?;
+    let services = StoreServices::open(Arc::new(config)).map_err(AdminError::refused)?;
     let database = match existing_directory(&services)? {
         Some(database) if database.record().replica_id == source.replica_id => database,
         Some(_) => {
-            return Err(refused(
+            return Err(AdminError::refused(
                 "this server has a directory of its own; join with an empty data folder, before the first start",
             ));
         }
@@ -53,9 +56,9 @@ pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback
     let statistics = pull_changes(&target, &server, &mut source, report)?;
     if statistics.refused > 0 {
         let text = format!("the access control list of {DIRECTORY} on {} does not let it write", server.label());
-        return Err(refused(format!("{text}; give LocalDomainServers the level Manager there")));
+        return Err(AdminError::refused(format!("{text}; give LocalDomainServers the level Manager there")));
     }
-    file.install(&services.data).map_err(refused)?;
+    file.install(&services.data).map_err(AdminError::refused)?;
     let received = statistics.received;
     Ok(Answer::message(format!("This server has joined the domain of {}: {received} notes received.", server.label()))
         .with_message("Start it with `doublet serve`. `doublet replicate` exchanges changes.".to_owned()))
@@ -69,12 +72,12 @@ fn connect(
     organization: &str,
 ) -> Result<RemoteServer, AdminError> {
     let address = request.from.as_ref().or(file.partner.as_ref());
-    let address =
-        address.ok_or_else(|| refused("the file does not name the other server; give its address (--from)"))?;
+    let address = address
+        .ok_or_else(|| AdminError::refused("the file does not name the other server; give its address (--from)"))?;
     let address = with_port(address)?;
     let credentials = ServerCredentials {
         roots: file.certifier.clone().into_bytes(),
-        chain: format!("{}{}", file.certificate, file.certifier).into_bytes(),
+        chain: file.chain().into_bytes(),
         key: file.key.clone().into_bytes(),
     };
     // The directory with the groups is yet to be received. A server that registers others is a member of this one.
@@ -88,17 +91,19 @@ fn connect(
 
 /// Reads the server file and checks that it is for this server.
 fn read_server_file(request: &JoinRequest, host: &str) -> Result<ServerFile, AdminError> {
-    let bytes = read_limited(&request.file, PEM_BYTES_MAX as u64).map_err(refused)?;
+    let bytes = read_limited(&request.file, PEM_BYTES_MAX as u64).map_err(AdminError::refused)?;
     let text = String::from_utf8(bytes).ok();
     let file = text.as_deref().and_then(ServerFile::parse).ok_or_else(|| {
         let file = request.file.display();
-        refused(format!("{file} is not a file that `doublet server register` has written"))
+        AdminError::refused(format!("{file} is not a file that `doublet server register` has written"))
     })?;
     let named = file.host().unwrap_or_default();
     if named.eq_ignore_ascii_case(host) {
         return Ok(file);
     }
-    Err(refused(format!("the file is for the server {named}, but the name of this server is {host} (`server.name`)")))
+    Err(AdminError::refused(format!(
+        "the file is for the server {named}, but the name of this server is {host} (`server.name`)"
+    )))
 }
 
 fn existing_directory(services: &StoreServices) -> Result<Option<Arc<Database>>, AdminError> {
@@ -107,8 +112,4 @@ fn existing_directory(services: &StoreServices) -> Result<Option<Arc<Database>>,
         Err(notes::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-fn refused(error: impl std::fmt::Display) -> AdminError {
-    AdminError::Refused(error.to_string())
 }

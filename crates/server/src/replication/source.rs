@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use admin::AdminError;
 use admin::servers::with_port;
-use base::{Name, ReplicaId, Timestamp, Unpaced};
+use base::{Name, ReplicaId, Timestamp, Unid, Unpaced};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity};
 use prost::Message as _;
 use proto::v1::database_key::Key;
-use replica::{Answer, ListPage, Question, Target};
+use replica::{Answer, Question, Target};
 use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto};
-use store::blob::PreparedBlob;
+use store::blob::{BlobId, PreparedBlob};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -57,7 +57,8 @@ impl RemoteServer {
         organization: &str,
         find_identity: &dyn Fn(&Name) -> Result<Arc<Identity>, AdminError>,
     ) -> Result<Self, AdminError> {
-        let trust = Trust::mutual(&credentials.roots, &credentials.chain, &credentials.key).map_err(refused)?;
+        let trust =
+            Trust::mutual(&credentials.roots, &credentials.chain, &credentials.key).map_err(AdminError::refused)?;
         let address = with_port(partner.address)?;
         let options = ConnectOptions {
             server_name: partner.server_name.map(str::to_owned),
@@ -68,7 +69,7 @@ impl RemoteServer {
             runtime.block_on(async { tokio::time::timeout(CONNECT_TIME_MAX, Client::connect(&options)).await });
         let client = connecting
             .map_err(|_| AdminError::Refused(format!("{address} does not answer within {CONNECT_TIME_MAX:?}")))?
-            .map_err(refused)?;
+            .map_err(AdminError::refused)?;
         let name = server_name_in(client.server_certificate(), organization)
             .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} names no server")))?;
         let identity = find_identity(&name)?;
@@ -85,8 +86,7 @@ impl RemoteServer {
         let mut found = Vec::new();
         let mut request = v1::ListDatabasesRequest::default();
         loop {
-            let listed = self.runtime.block_on(self.client.databases().list_databases(request.clone()));
-            let page = listed.map_err(|status| self.failed(&status))?.into_inner();
+            let page = self.call(self.client.databases().list_databases(request.clone()))?;
             for entry in page.databases {
                 found.push((entry.path, parse_replica_id(&entry.replica_id)?));
             }
@@ -101,8 +101,7 @@ impl RemoteServer {
     pub(super) fn open(&self, path: &str) -> Result<RemoteDatabase<'_>, AdminError> {
         let key = v1::DatabaseKey { key: Some(Key::Path(path.to_owned())) };
         let request = v1::GetReplicaRequest { database: Some(key.clone()) };
-        let described = self.runtime.block_on(self.client.replication().get_replica(request));
-        let replica = described.map_err(|status| self.failed(&status))?.into_inner();
+        let replica = self.call(self.client.replication().get_replica(request))?;
         let kind = DatabaseKind::ALL.into_iter().find(|kind| kind.name() == replica.kind);
         let kind = kind.ok_or_else(|| AdminError::Refused(format!("{path} is a database of an unknown kind")))?;
         Ok(RemoteDatabase {
@@ -120,6 +119,19 @@ impl RemoteServer {
             ahead: None,
             invalid_notes: 0,
         })
+    }
+
+    /// Waits for the reply to a call.
+    fn call<R>(
+        &self,
+        reply: impl Future<Output = Result<client::Response<R>, client::Status>>,
+    ) -> Result<R, AdminError> {
+        Ok(self.wait(reply)?.into_inner())
+    }
+
+    /// Waits for a part of a call.
+    fn wait<R>(&self, part: impl Future<Output = Result<R, client::Status>>) -> Result<R, AdminError> {
+        self.runtime.block_on(part).map_err(|status| self.failed(&status))
     }
 
     fn failed(&self, status: &client::Status) -> AdminError {
@@ -168,14 +180,14 @@ impl RemoteDatabase<'_> {
                 self.spawn(question)
             }
         };
-        let joined = self.server.runtime.block_on(reply).map_err(|error| AdminError::Refused(error.to_string()))?;
+        let joined = self.server.runtime.block_on(reply).map_err(AdminError::refused)?;
         let reply = joined.map_err(|status| self.server.failed(&status))?;
         self.ahead = upcoming.map(|question| {
             let reply = self.spawn(&question);
             (question, reply)
         });
         match reply {
-            Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(refused),
+            Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(AdminError::refused),
             Reply::Notes(notes) => self.complete(target, notes),
         }
     }
@@ -231,19 +243,13 @@ impl RemoteDatabase<'_> {
             }
         }
         let missing = target.missing_contents(&notes)?;
+        let of_note =
+            |(unid, blob): &(Unid, BlobId)| v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec() };
         let mut contents = Vec::with_capacity(missing.len());
-        if !missing.is_empty() {
-            let of_note = |(unid, blob): &(base::Unid, store::blob::BlobId)| v1::ContentOfNote {
-                unid: unid.0.to_vec(),
-                content_id: blob.0.to_vec(),
-            };
-            for batch in missing.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
-                let request = v1::ReadContentsRequest {
-                    database: Some(self.key.clone()),
-                    contents: batch.iter().map(of_note).collect(),
-                };
-                contents.extend(self.read_contents(target, request)?);
-            }
+        for batch in missing.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
+            let database = Some(self.key.clone());
+            let request = v1::ReadContentsRequest { database, contents: batch.iter().map(of_note).collect() };
+            contents.extend(self.read_contents(target, request)?);
         }
         Ok(Answer::Notes { notes, contents })
     }
@@ -256,15 +262,13 @@ impl RemoteDatabase<'_> {
     ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
         let mut stub = self.server.client.replication();
         let mut prepared = Vec::new();
-        let runtime = &self.server.runtime;
-        let mut pieces =
-            runtime.block_on(stub.read_contents(request)).map_err(|status| self.server.failed(&status))?.into_inner();
+        let mut pieces = self.server.call(stub.read_contents(request))?;
         let mut unfinished: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut bytes = 0_usize;
-        while let Some(piece) = runtime.block_on(pieces.message()).map_err(|status| self.server.failed(&status))? {
+        while let Some(piece) = self.server.wait(pieces.message())? {
             bytes = bytes.saturating_add(piece.content.len());
             if bytes > ANSWER_BYTES_MAX {
-                return Err(refused("the attachments of a note are too large"));
+                return Err(AdminError::refused("the attachments of a note are too large"));
             }
             let content = unfinished.entry(piece.index).or_default();
             content.extend_from_slice(&piece.content);
@@ -283,9 +287,8 @@ impl RemoteDatabase<'_> {
         loop {
             let database = Some(self.key.clone());
             let request = v1::ListChangedNotesRequest { database, after: None, compared_modseq };
-            let listed = self.server.runtime.block_on(self.server.client.replication().list_changed_notes(request));
-            let page: ListPage =
-                page_from_proto(listed.map_err(|status| self.server.failed(&status))?.into_inner()).map_err(refused)?;
+            let listed = self.server.call(self.server.client.replication().list_changed_notes(request))?;
+            let page = page_from_proto(listed).map_err(AdminError::refused)?;
             if each(page.notes) == ControlFlow::Break(()) {
                 return Err(AdminError::Cancelled);
             }
@@ -303,8 +306,4 @@ impl Drop for RemoteDatabase<'_> {
             reply.abort();
         }
     }
-}
-
-fn refused(error: impl std::fmt::Display) -> AdminError {
-    AdminError::Refused(error.to_string())
 }
