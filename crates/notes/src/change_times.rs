@@ -11,7 +11,7 @@ use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{Timestamp, ViewId};
 use revision::Register;
 
-use crate::limits::CHANGE_TIMES_MAX;
+use crate::limits::{CHANGE_TIMES_MAX, CHANGE_TIMES_STORED_MAX};
 use crate::note::{Keyword, Marks, NoteHeader};
 
 /// A mark, a keyword or a folder of a note.
@@ -45,7 +45,7 @@ impl ChangeTimes {
     pub fn from_list(mut list: Vec<(StateKey, Timestamp)>) -> Self {
         list.sort_unstable_by_key(|(key, _)| *key);
         list.dedup_by_key(|(key, _)| *key);
-        list.truncate(CHANGE_TIMES_MAX);
+        list.truncate(CHANGE_TIMES_STORED_MAX);
         Self { list }
     }
 
@@ -90,7 +90,7 @@ impl ChangeTimes {
     /// Parses the stored form.
     pub(crate) fn decode(created: Timestamp, input: &mut Decoder<'_>) -> Result<Self, InvalidRecord> {
         let count = input.count()?;
-        if count > CHANGE_TIMES_MAX {
+        if count > CHANGE_TIMES_STORED_MAX {
             return Err(InvalidRecord);
         }
         let mut list = Vec::with_capacity(count);
@@ -141,6 +141,23 @@ impl NoteHeader {
     /// Sets the time of the last change of a mark, keyword or folder.
     pub(crate) fn set_change_time(&mut self, key: StateKey, time: Timestamp) {
         self.change_times.set(key, time);
+        self.limit_change_times();
+    }
+
+    /// Drops the oldest times of values that are not set until there are at most [`CHANGE_TIMES_MAX`] times.
+    fn limit_change_times(&mut self) {
+        let excess = self.change_times.list.len().saturating_sub(CHANGE_TIMES_MAX);
+        if excess == 0 {
+            return;
+        }
+        let list = std::mem::take(&mut self.change_times.list);
+        let is_unset = |key: &StateKey| !self.register(*key).is_set;
+        let mut unset: Vec<(Timestamp, StateKey)> =
+            list.iter().filter(|(key, _)| is_unset(key)).map(|(key, time)| (*time, *key)).collect();
+        unset.sort_unstable();
+        unset.truncate(excess);
+        let is_kept = |(key, time): &(StateKey, Timestamp)| !unset.contains(&(*time, *key));
+        self.change_times.list = list.into_iter().filter(is_kept).collect();
     }
 
     /// Records the times of the changes of marks, keywords and folders since `before`.
@@ -164,13 +181,8 @@ impl NoteHeader {
         let limit = now.before(kept);
         let list = std::mem::take(&mut self.change_times.list);
         let is_kept = |(key, time): &(StateKey, Timestamp)| *time >= limit || self.register(*key).is_set;
-        let mut list: Vec<_> = list.into_iter().filter(is_kept).collect();
-        while list.len() > CHANGE_TIMES_MAX {
-            let unset = list.iter().enumerate().filter(|(_, (key, _))| !self.register(*key).is_set);
-            let Some((oldest, _)) = unset.min_by_key(|(_, (_, time))| *time) else { break };
-            list.remove(oldest);
-        }
-        self.change_times = ChangeTimes { list };
+        self.change_times = ChangeTimes { list: list.into_iter().filter(is_kept).collect() };
+        self.limit_change_times();
     }
 }
 

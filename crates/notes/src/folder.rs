@@ -17,7 +17,7 @@ use collection::{CollectionId, EntryWeigher, Weight};
 
 use crate::grant::Grant;
 use crate::item::{Item, ItemFlags};
-use crate::limits::KEYWORDS_PER_NOTE_MAX;
+use crate::limits::JOINED_VALUES_MAX;
 use crate::note::{Keyword, Marks, NoteFlags, NoteHeader};
 
 /// Collation number of the UID order of a folder. Views number their collations from 0.
@@ -138,7 +138,7 @@ impl FolderEntry {
         let saved = Timestamp(input.i64()?);
         let size = input.varint()?;
         let crlf_growth = if marks & CRLF_GROWTH_BIT == 0 { 0 } else { input.varint()? };
-        if input.rest().len() > KEYWORDS_PER_NOTE_MAX * 2 {
+        if input.rest().len() > JOINED_VALUES_MAX * 2 {
             return Err(InvalidRecord);
         }
         let mut keywords = Vec::with_capacity(input.rest().len() / 2);

@@ -47,8 +47,16 @@ pub const LIST_VALUES_MAX: usize = 1_000_000;
 /// Number of bytes of a body item per record. Longer items are split into several records.
 pub const BODY_CHUNK_BYTES: usize = 1 << 20;
 
-/// Maximum number of marks, keywords and folders of a note whose times of change are kept.
+/// Number of times of marks, keywords and folders of a note above which those of values that are not set are dropped,
+/// the oldest first.
 pub const CHANGE_TIMES_MAX: usize = 256;
+
+/// Maximum number of keywords and of folders of a note that has them from several replicas. Each of them keeps the
+/// limits for people ([`KEYWORDS_PER_NOTE_MAX`], [`FOLDERS_PER_NOTE_MAX`]), but together they can exceed these.
+pub const JOINED_VALUES_MAX: usize = 1_024;
+
+/// Maximum number of times that a stored note has: of all marks, keywords and folders that are set, and of others.
+pub const CHANGE_TIMES_STORED_MAX: usize = 2 * JOINED_VALUES_MAX + CHANGE_TIMES_MAX + 8;
 
 /// Maximum number of notes that one transaction takes out of a folder that another replica has deleted.
 pub const UNFILED_PER_TRANSACTION_MAX: usize = 250;
@@ -56,6 +64,20 @@ pub const UNFILED_PER_TRANSACTION_MAX: usize = 250;
 /// Maximum number of instances of a replica that are remembered. Each run of a server that changes the database adds
 /// one.
 pub const INSTANCES_MAX: usize = 256;
+
+/// Maximum number of notes of another replica that are remembered to be asked for again. With more, the next replication
+/// compares everything.
+pub const MISSED_NOTES_MAX: usize = 1_000;
+
+/// Maximum sequence number of a note from another replica. A note with more saves could soon not be saved any more.
+pub const RECEIVED_SEQUENCE_MAX: u32 = 1 << 30;
+
+/// Latest time that a note from another replica may have, in microseconds since 1970: the beginning of the year 2200. A
+/// greater one would leave no later times for further changes.
+pub const RECEIVED_TIME_MAX: i64 = 7_258_118_400_000_000;
+
+/// Time for which a losing version of a conflict can be restored in a database that keeps no other deleted documents.
+pub const LOSERS_KEPT_HOURS: u64 = 48;
 
 /// Maximum size of a body item, in bytes.
 pub const BODY_ITEM_BYTES_MAX: usize = 1 << 30;

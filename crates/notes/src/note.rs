@@ -16,7 +16,7 @@ use store::blob::BlobId;
 
 use crate::change_times::ChangeTimes;
 use crate::item::{self, Item, ItemRef};
-use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
+use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, JOINED_VALUES_MAX};
 
 /// The class of a note, with the numbers that Domino uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -352,7 +352,7 @@ pub(crate) fn encode_memberships(out: &mut Encoder, memberships: &[Membership]) 
 /// Parses a list that [`encode_memberships`] wrote.
 pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membership>, InvalidRecord> {
     let count = input.count()?;
-    if count > FOLDERS_PER_NOTE_MAX {
+    if count > JOINED_VALUES_MAX {
         return Err(InvalidRecord);
     }
     (0..count).map(|_| Ok(Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) })).collect()
@@ -360,7 +360,7 @@ pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membersh
 
 fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, InvalidRecord> {
     let count = input.count()?;
-    if count > KEYWORDS_PER_NOTE_MAX {
+    if count > JOINED_VALUES_MAX {
         return Err(InvalidRecord);
     }
     (0..count).map(|_| Ok(Keyword(input.u16()?))).collect()

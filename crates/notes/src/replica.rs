@@ -9,15 +9,18 @@
 
 use std::collections::BTreeSet;
 
+use base::limits::SUMMARY_BYTES_MAX;
 use base::{NoteId, Timestamp, Uid, Unid, ViewId};
 use revision::{
-    Arrival, DeletionRule, EditRule, LoserFate, Merged, NamedItem, Register, Revision, Side, Version,
+    Arrival, DeletionRule, EditRule, LoserFate, Merged, NamedItem, Register, Revision, Rules, Side, Version,
     conflict_document_unid, receive,
 };
 use store::Table;
 use store::blob::BlobId;
 
 use crate::acl::{ACL_ITEM, ACL_UNID, Acl};
+use crate::acl_history::{self, AclHistoryEntry};
+use crate::catalog::DatabaseKind;
 use crate::change_times::StateKey;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::edit_history::merged_edit_history;
@@ -29,8 +32,8 @@ use crate::instance::Position;
 use crate::item::{self, Item, ItemValue};
 use crate::keys;
 use crate::limits::{
-    FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX, RECEIVED_SIZE_MAX, REVISION_RECORD_BYTES_MAX,
-    UNFILED_PER_TRANSACTION_MAX,
+    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
+    REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
@@ -129,6 +132,9 @@ pub enum ReceiveOutcome {
     Merged,
     /// There was a conflict, and this replica's version or the other one was kept besides the winner.
     Conflict,
+    /// The note is a design note, a profile document or the access control list, and was changed in both replicas. The
+    /// arriving version was taken, or not, and nothing of the other was kept.
+    Dropped { taken: bool },
     /// The transaction has made this note itself. It must be committed, and the note received again.
     Later,
 }
@@ -237,10 +243,14 @@ impl Writer<'_, '_> {
     ///
     /// A transaction receives each note once, and changes none of them in another way.
     ///
-    /// Design notes should be received before documents: a folder that has not arrived yet is left out of the folders
-    /// of a document.
+    /// Folders must be received before the documents in them: a folder that has not arrived yet is left out of the
+    /// folders of a document.
     pub fn note_receive(&mut self, arriving: &ReplicaNote, deletions: DeletionRule) -> Result<ReceiveOutcome> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
+        if !self.part.has_revisions {
+            let database = self.part.database.path();
+            return Err(Error::invalid(format!("database {database}"), "its structure is too old for replication"));
+        }
         check_received(arriving)?;
         if self.part.created_note(arriving.unid).is_some() {
             return Ok(ReceiveOutcome::Later);
@@ -253,26 +263,22 @@ impl Writer<'_, '_> {
         if current.class != arriving.class {
             return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
         }
-        let rule = |version: &Version<'_, Item>| edit_rule(arriving.class, version.items);
-        let decided = receive(&current.version(), &arriving.version(), &rule, deletions, &merged_edit_history);
+        let rules = Rules {
+            edits: &|version| edit_rule(arriving.class, version.items),
+            deletions,
+            unite: &merged_edit_history,
+            fits: &|merged| check_storable(&merged_note(merged.clone(), &current, arriving)).is_ok(),
+        };
+        let decided = receive(&current.version(), &arriving.version(), &rules);
         let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
         let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));
         if replaces && was_folder && arriving.items.is_none() && self.empty_folder(ViewId(note.0))? {
             return Ok(ReceiveOutcome::Later);
         }
         let outcome = match decided {
-            Arrival::Known => ReceiveOutcome::Known { state_changed: false },
-            Arrival::Newer => {
+            Arrival::Known | Arrival::Same { counts: Side::Current } => ReceiveOutcome::Known { state_changed: false },
+            Arrival::Newer | Arrival::Same { counts: Side::Arriving } => {
                 self.replace_received(note, arriving)?;
-                ReceiveOutcome::Taken
-            }
-            Arrival::Same { counts: Side::Current, ancestors } if ancestors == current.record.ancestors => {
-                ReceiveOutcome::Known { state_changed: false }
-            }
-            Arrival::Same { counts, ancestors } => {
-                let greater = if counts == Side::Current { &current } else { arriving };
-                let record = RevisionRecord { ancestors, changes: greater.record.changes.clone() };
-                self.set_revision(note, &ReplicaNote { record, state: Vec::new(), ..greater.clone() })?;
                 ReceiveOutcome::Taken
             }
             Arrival::Merged(merged) => {
@@ -284,8 +290,10 @@ impl Writer<'_, '_> {
                 if counts == Side::Arriving {
                     self.replace_received(note, arriving)?;
                 }
+                let is_dropped = fate == LoserFate::Dropped && loser.items.is_some();
                 match (self.keep_loser(loser, fate)?, counts) {
                     (true, _) => ReceiveOutcome::Conflict,
+                    (false, counts) if is_dropped => ReceiveOutcome::Dropped { taken: counts == Side::Arriving },
                     (false, Side::Arriving) => ReceiveOutcome::Taken,
                     (false, Side::Current) => ReceiveOutcome::Known { state_changed: false },
                 }
@@ -352,6 +360,26 @@ impl Writer<'_, '_> {
         })
     }
 
+    /// Returns the contents of a softly deleted note, as the last transaction left them, with the save that made them.
+    /// Returns `None` if that is not known.
+    fn kept_version(&mut self, note: NoteId) -> Result<Option<ReplicaNote>> {
+        let Some(kept) = self.deletion_record(note)?.kept else { return Ok(None) };
+        let Some(summary) = self.part.stored_summary(note)? else { return Ok(None) };
+        let mut items = summary.items.clone();
+        for body in &summary.body {
+            items.extend(records::load_body(self.store, self.part.database, note, body.ordinal)?);
+        }
+        let deleted = self.current_version(note)?;
+        Ok(Some(ReplicaNote {
+            revision: kept.revision,
+            sequence_time: kept.time,
+            record: RevisionRecord::default(),
+            items: Some(items),
+            blobs: summary.blobs.clone(),
+            ..deleted
+        }))
+    }
+
     /// Creates a note, or the stub of a deletion, that this replica does not have.
     fn create_received(&mut self, arriving: &ReplicaNote) -> Result<NoteId> {
         let note = self.part.counters.next_note;
@@ -410,7 +438,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes the first notes out of a folder that another replica has deleted. Returns `false` if there were none.
+    /// Takes the first notes out of a folder that another replica has deleted: its user had not seen them there. Returns
+    /// `false` if there were none.
     fn empty_folder(&mut self, folder: ViewId) -> Result<bool> {
         let mut notes = Vec::new();
         FolderReader::open(self.store, self.part.database, folder)?.for_each_entry(Uid(0), &mut |entry| {
@@ -418,8 +447,11 @@ impl Writer<'_, '_> {
             Ok(notes.len() < UNFILED_PER_TRANSACTION_MAX)
         })?;
         for note in &notes {
-            self.received_header(*note)?.after.folders.retain(|place| place.folder != folder);
+            let header = &mut self.received_header(*note)?.after;
+            let filed = header.register(StateKey::Folder(folder)).time;
+            header.folders.retain(|place| place.folder != folder);
             self.part.received.insert(*note);
+            self.file_in_inbox(*note, filed)?;
         }
         Ok(!notes.is_empty())
     }
@@ -428,6 +460,14 @@ impl Writer<'_, '_> {
     fn revive_received(&mut self, note: NoteId, new: &ReplicaNote) -> Result<()> {
         let header = self.received_header(note)?.after.clone();
         if header.is_soft_deleted() {
+            // Another server has restored the note from an older version, or has not seen the deletion.
+            let kept = self.kept_version(note)?;
+            let is_lost = |kept: &ReplicaNote| !new.version().knows(kept.revision) && kept.items != new.items;
+            if let Some(kept) = kept.filter(is_lost) {
+                let was_restored = new.version().knows(header.revision());
+                let fate = if was_restored { LoserFate::ConflictDocument } else { LoserFate::Restorable };
+                self.keep_loser(&kept, fate)?;
+            }
             self.note_delete_permanently(note)?;
         }
         let pending = self.received_header(note)?;
@@ -442,6 +482,22 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
+    /// Makes a note a response to another one, or to none.
+    fn set_parent(&mut self, note: NoteId, parent: Option<Unid>) -> Result<()> {
+        let number = self.number();
+        let before = std::mem::replace(&mut self.received_header(note)?.after.parent, parent);
+        if before == parent {
+            return Ok(());
+        }
+        if let Some(before) = before {
+            self.batch.delete(Table::Children, &keys::child(number, before, note));
+        }
+        if let Some(parent) = parent {
+            self.batch.put(Table::Children, &keys::child(number, parent, note), &[]);
+        }
+        Ok(())
+    }
+
     fn put_received(&mut self, note: NoteId, new: &ReplicaNote, items: &[Item], old: &Summary) -> Result<()> {
         let contents = NewContents::new(items, &new.blobs);
         self.remove_contents(note, old, contents);
@@ -451,7 +507,14 @@ impl Writer<'_, '_> {
         }
         let size = new.size.unwrap_or(stored);
         self.part.rewrites = true;
+        self.set_parent(note, new.parent)?;
         let acl = if new.class == NoteClass::ACL { Some(received_acl(items)?) } else { None };
+        if let Some(acl) = &acl {
+            let before = self.part.database.acl().1;
+            let by = self.part.grant.display_name().to_owned();
+            let change = AclHistoryEntry::between(&before, acl, &by, self.part.now, self.part.modseq);
+            acl_history::record_change(self.store, self.part.database.number, &change, self.batch)?;
+        }
         let header = &mut self.received_header(note)?.after;
         let size_before = header.size;
         header.flags = writer::flags_of(items);
@@ -496,7 +559,7 @@ impl Writer<'_, '_> {
     }
 
     /// Keeps the losing version of a conflict as a document that every replica makes alike. Returns `false` if there is
-    /// nothing to keep, or the document exists.
+    /// nothing to keep, or the document exists or existed.
     fn keep_loser(&mut self, loser: &ReplicaNote, fate: LoserFate) -> Result<bool> {
         if fate == LoserFate::Dropped || loser.items.is_none() {
             return Ok(false);
@@ -516,8 +579,9 @@ impl Writer<'_, '_> {
             ..loser.clone()
         };
         let note = self.create_received(&document)?;
-        // Without a time for which deleted documents are kept, deleting the document would lose it.
-        if fate == LoserFate::Restorable && self.part.database.record().options.keep_deleted_hours.is_some() {
+        // Such documents can be restored for some time, also in a database that keeps no other deleted documents:
+        // replicas whose options differ must make the same document.
+        if fate == LoserFate::Restorable {
             self.delete_softly(note)?;
             let revision = document.revision.deleted_by_replicas(document.sequence_time);
             let time = Timestamp(document.sequence_time.0.saturating_add(1));
@@ -533,76 +597,113 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         let mut changed = false;
-        for (name, register) in state {
-            let Some(key) = self.state_key(name, register.is_set)? else { continue };
-            let header = &self.received_header(note)?.after;
-            let joined = header.register(key).join(*register);
-            if joined == header.register(key) {
-                continue;
+        // The time of the last membership in a folder that has been deleted here.
+        let mut lost: Option<Timestamp> = None;
+        for (name, register) in state.iter().filter(|(_, register)| register.time.0 <= RECEIVED_TIME_MAX) {
+            match self.state_key(name)? {
+                // A folder is not in itself.
+                KnownState::Key(StateKey::Folder(folder)) if folder.0 == note.0 => {}
+                KnownState::Key(key) => changed |= self.join_register(note, key, *register)?,
+                KnownState::DeletedFolder if register.is_set => lost = lost.max(Some(register.time)),
+                KnownState::DeletedFolder | KnownState::Unknown => {}
             }
-            changed = true;
-            self.set_state(note, key, joined)?;
+        }
+        if let Some(time) = lost {
+            changed |= self.file_in_inbox(note, time)?;
         }
         Ok(changed)
     }
 
-    /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed. A folder that has not
-    /// arrived yet is unknown.
-    fn state_key(&mut self, name: &StateName, is_set: bool) -> Result<Option<StateKey>> {
-        Ok(match name {
-            StateName::Mark(bit) if *bit < 8 => Some(StateKey::Mark(*bit)),
-            StateName::Mark(_) => None,
-            StateName::Keyword(name) if is_set => {
-                // A database with too many keywords keeps those that it has.
-                let defined = self.keywords_define(std::slice::from_ref(name)).ok();
-                defined.and_then(|found| found.first().copied()).map(StateKey::Keyword)
-            }
-            StateName::Keyword(name) => self.part.database.keywords().find(name).map(StateKey::Keyword),
-            StateName::Folder(unid) => {
-                let found = match self.part.created_note(*unid) {
-                    Some(header) => Some(header.note),
-                    None => records::find(self.store, self.number(), *unid)?,
-                };
-                let folders = self.all_folders()?;
-                let is_folder = |note: &NoteId| {
-                    let is_new = self.part.pending.get(note).is_some_and(|pending| !pending.after.is_stub());
-                    is_new || folders.iter().any(|folder| folder.view == ViewId(note.0))
-                };
-                found.filter(is_folder).map(|note| StateKey::Folder(ViewId(note.0)))
-            }
-        })
-    }
-
-    fn set_state(&mut self, note: NoteId, key: StateKey, value: Register) -> Result<()> {
+    /// Joins a mark, keyword or folder of a note with that of another replica. Returns `true` if it changed. A note
+    /// with [`JOINED_VALUES_MAX`] keywords or folders gets no others.
+    fn join_register(&mut self, note: NoteId, key: StateKey, register: Register) -> Result<bool> {
+        let header = &self.received_header(note)?.after;
+        let before = header.register(key);
+        let joined = before.join(register);
+        if joined == before {
+            return Ok(false);
+        }
+        let is_full = match key {
+            StateKey::Mark(_) => false,
+            StateKey::Keyword(_) => header.keywords.len() >= JOINED_VALUES_MAX,
+            StateKey::Folder(_) => header.folders.len() >= JOINED_VALUES_MAX,
+        };
+        if is_full && joined.is_set && !before.is_set {
+            return Ok(false);
+        }
         let place = match key {
-            StateKey::Folder(folder) if value.is_set => Some(self.allocate_uid(folder)?),
+            StateKey::Folder(folder) if joined.is_set && !before.is_set => Some(self.allocate_uid(folder)?),
             _ => None,
         };
         let header = &mut self.received_header(note)?.after;
         match key {
             StateKey::Mark(bit) => {
                 let mark = Marks(1 << bit);
-                header.marks = if value.is_set { header.marks.union(mark) } else { header.marks.difference(mark) };
+                header.marks = if joined.is_set { header.marks.union(mark) } else { header.marks.difference(mark) };
             }
             StateKey::Keyword(keyword) => {
                 header.keywords.retain(|known| *known != keyword);
-                if value.is_set && header.keywords.len() < KEYWORDS_PER_NOTE_MAX {
-                    header.keywords.push(keyword);
-                    header.keywords.sort_unstable();
-                }
+                header.keywords.extend(joined.is_set.then_some(keyword));
+                header.keywords.sort_unstable();
             }
-            StateKey::Folder(folder) => {
-                let is_in = header.folders.iter().any(|place| place.folder == folder);
-                match place {
-                    Some(place) if !is_in && header.folders.len() < FOLDERS_PER_NOTE_MAX => header.folders.push(place),
-                    Some(_) => {}
-                    None => header.folders.retain(|place| place.folder != folder),
-                }
-            }
+            StateKey::Folder(_) if joined.is_set => header.folders.extend(place),
+            StateKey::Folder(folder) => header.folders.retain(|place| place.folder != folder),
         }
-        header.set_change_time(key, value.time);
+        header.set_change_time(key, joined.time);
         self.part.received.insert(note);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Adds a message to the inbox if it is in no folder, because the folder in which it was at a time has been
+    /// deleted. Returns `true` if it was added. Other databases have documents that are in no folder.
+    ///
+    /// The time of the change follows from that of the membership, so that all replicas make the same change.
+    fn file_in_inbox(&mut self, note: NoteId, filed: Timestamp) -> Result<bool> {
+        let is_mail = self.part.database.record().kind == DatabaseKind::Mail;
+        if !is_mail || !self.received_header(note)?.after.folders.is_empty() {
+            return Ok(false);
+        }
+        let folders = self.all_folders()?;
+        let Some(inbox) = folders.iter().find(|folder| folder.title == INBOX) else { return Ok(false) };
+        let key = StateKey::Folder(inbox.view);
+        let before = self.received_header(note)?.after.register(key).time;
+        let time = Timestamp(filed.max(before).0.saturating_add(1));
+        self.join_register(note, key, Register { is_set: true, time })
+    }
+
+    /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed.
+    fn state_key(&mut self, name: &StateName) -> Result<KnownState> {
+        Ok(match name {
+            StateName::Mark(bit) if *bit < 8 => KnownState::Key(StateKey::Mark(*bit)),
+            StateName::Mark(_) => KnownState::Unknown,
+            StateName::Keyword(name) => {
+                // A database with too many keywords keeps those that it has.
+                let defined = self.keywords_define(std::slice::from_ref(name)).ok();
+                let keyword = defined.and_then(|found| found.first().copied());
+                keyword.map_or(KnownState::Unknown, |keyword| KnownState::Key(StateKey::Keyword(keyword)))
+            }
+            StateName::Folder(unid) => self.folder_with_unid(*unid)?,
+        })
+    }
+
+    fn folder_with_unid(&mut self, unid: Unid) -> Result<KnownState> {
+        let found = match self.part.created_note(unid) {
+            Some(header) => Some(header.note),
+            None => records::find(self.store, self.number(), unid)?,
+        };
+        let Some(note) = found else { return Ok(KnownState::Unknown) };
+        let folder = ViewId(note.0);
+        let header = match self.part.pending.get(&note) {
+            Some(pending) => Some(pending.after.clone()),
+            None => records::load_header(self.store, self.part.database, note)?,
+        };
+        let is_deleted = header.is_some_and(|header| header.class == NoteClass::VIEW && header.is_stub());
+        if is_deleted {
+            return Ok(KnownState::DeletedFolder);
+        }
+        let exists = self.part.folders.contains_key(&folder)
+            || self.all_folders()?.iter().any(|existing| existing.view == folder);
+        Ok(if exists { KnownState::Key(StateKey::Folder(folder)) } else { KnownState::Unknown })
     }
 
     /// Returns the header of a note or a stub for modification.
@@ -611,14 +712,36 @@ impl Writer<'_, '_> {
     }
 }
 
+/// Title of the folder that gets the messages of a deleted one.
+const INBOX: &str = "INBOX";
+
+/// What the name of a mark, keyword or folder stands for here.
+enum KnownState {
+    /// A mark, keyword or folder.
+    Key(StateKey),
+    /// A folder that has been deleted.
+    DeletedFolder,
+    /// Nothing.
+    Unknown,
+}
+
 /// Checks what no replica of this program sends, and what could not be stored.
 fn check_received(note: &ReplicaNote) -> Result<()> {
     let refuse = |reason: &'static str| Err(Error::invalid(format!("note {}", note.unid), reason));
     if (note.class == NoteClass::ACL) != (note.unid == ACL_UNID) {
         return refuse("its class does not match its UNID");
     }
+    if note.class == NoteClass::ACL && note.items.is_none() {
+        return refuse("an access control list cannot be deleted");
+    }
     if note.revision.sequence == 0 {
         return refuse("it was never saved");
+    }
+    if note.revision.sequence > RECEIVED_SEQUENCE_MAX {
+        return refuse("it was saved too often");
+    }
+    if [note.sequence_time, note.created, note.received].iter().any(|time| time.0 > RECEIVED_TIME_MAX) {
+        return refuse("its times are not possible");
     }
     if note.parent == Some(note.unid) {
         return refuse("it is a response to itself");
@@ -626,10 +749,24 @@ fn check_received(note: &ReplicaNote) -> Result<()> {
     if note.size.unwrap_or(0).max(note.crlf_growth) > RECEIVED_SIZE_MAX {
         return refuse("its size is not possible");
     }
+    check_storable(note)
+}
+
+/// Checks the limits of what a note consists of.
+fn check_storable(note: &ReplicaNote) -> Result<()> {
     if note.record.encode(note.revision).len() > REVISION_RECORD_BYTES_MAX {
-        return refuse("the history of its items is too long");
+        return Err(Error::invalid(format!("note {}", note.unid), "the history of its items is too long"));
     }
-    item::check_items(note.items.as_deref().unwrap_or_default())
+    if note.blobs.len() > BLOBS_PER_NOTE_MAX {
+        return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
+    }
+    let items = note.items.as_deref().unwrap_or_default();
+    item::check_items(items)?;
+    let bytes = item::summary_len(items) + note.blobs.len() * size_of::<BlobId>() + 10;
+    if bytes > SUMMARY_BYTES_MAX {
+        return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
+    }
+    Ok(())
 }
 
 /// Returns the access control list in the items of its note.
@@ -638,7 +775,9 @@ fn received_acl(items: &[Item]) -> Result<Acl> {
     let Some(ItemValue::MimePart(bytes)) = item::find_item(items, ACL_ITEM).map(|item| &item.value) else {
         return Err(invalid());
     };
-    Acl::decode(bytes).map_err(|_| invalid())
+    let acl = Acl::decode(bytes).map_err(|_| invalid())?;
+    acl.check()?;
+    Ok(acl)
 }
 
 /// Returns the note that a merge makes of two versions.

@@ -32,14 +32,14 @@ pub struct RevisionRecord {
 impl RevisionRecord {
     /// Returns the record of a note that has none stored.
     ///
-    /// The parent of a second save is the creation, which follows from the header. A note of structure 2 with more
-    /// saves has ancestors of which nothing is known.
+    /// The parent of a deletion that is the second save is the creation, which follows from the header. Of another note
+    /// of structure 2 with several saves, neither the ancestors are known nor which items changed last.
     #[must_use]
     pub fn derived(header: &NoteHeader) -> Self {
         let first = Revision::first(header.created, header.unid);
         let ancestors = match header.sequence {
             0 | 1 => Ancestors::default(),
-            2 => Ancestors::of_child(first, &Ancestors::default()),
+            2 if header.is_stub() => Ancestors::of_child(first, &Ancestors::default()),
             _ => Ancestors::from_list(Vec::new(), Cut::MainPath).unwrap_or_default(),
         };
         Self { ancestors, changes: ItemChanges::default() }
@@ -58,7 +58,8 @@ impl RevisionRecord {
 
     /// Writes the record of a note, unless it follows from the header.
     pub(crate) fn write(&self, database: &Database, header: &NoteHeader, batch: &mut Batch) {
-        // Only a second save has a record that can follow from the header, and then there was none before.
+        // Only a deletion that is the second save has a record that follows from the header, and then there was none
+        // before.
         if *self != Self::derived(header) {
             let key = keys::revisions(database.number, header.note);
             batch.put(Table::Body, &key, &self.encode(header.revision()));
@@ -84,6 +85,14 @@ impl RevisionRecord {
         let ancestors = Ancestors::decode(&mut input, revision)?;
         let changes = ItemChanges::decode(&mut input, revision, &ancestors)?;
         Ok(Self { ancestors, changes })
+    }
+
+    /// Returns the record of a version `revision` that restores the contents of `kept` after `deletion`, of which this
+    /// is the record.
+    pub(crate) fn after_restoration(&self, deletion: Revision, kept: Revision, revision: Revision) -> Self {
+        let ancestors = Ancestors::of_restored(deletion, &self.ancestors, kept);
+        let changes = self.changes.restored(kept, revision, &ancestors);
+        Self { ancestors, changes }
     }
 
     /// Returns the record after a save that makes `revision` from `parent` and changes the named items.

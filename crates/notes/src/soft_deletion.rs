@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
+use revision::{Revision, RevisionId, is_conflict_document_unid};
 use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Table, TableReader};
 
@@ -29,7 +30,7 @@ use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
 use crate::keys::{self, SummaryRecord as Record};
-use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX, STEPS_PER_LOOKUP};
+use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, JOINED_VALUES_MAX, LOSERS_KEPT_HOURS, STEPS_PER_LOOKUP};
 use crate::note::{BodyDirectoryEntry, Marks, NewContents, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::view::index_record::IndexRecord;
@@ -44,16 +45,32 @@ pub struct DeletionRecord {
     pub by: String,
     /// The folders that contained the document.
     pub folders: Vec<ViewId>,
+    /// The save that made the contents, and its time. It is not always the one that was deleted: another server may
+    /// have deleted a later version that never arrived here.
+    pub kept: Option<KeptRevision>,
+}
+
+/// A save whose contents are kept after a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptRevision {
+    /// The revision.
+    pub revision: Revision,
+    /// The time of the save.
+    pub time: Timestamp,
 }
 
 impl DeletionRecord {
-    /// Returns the stored form (version 1).
+    /// Returns the stored form: version 2 if the save is known, otherwise version 1.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
-        out.u8(1).i64(self.at.0).text(&self.by).varint(self.folders.len() as u64);
+        out.u8(if self.kept.is_some() { 2 } else { 1 });
+        out.i64(self.at.0).text(&self.by).varint(self.folders.len() as u64);
         for folder in &self.folders {
             out.u32(folder.0);
+        }
+        if let Some(kept) = self.kept {
+            out.u32(kept.revision.sequence).raw(&kept.revision.id.0).i64(kept.time.0);
         }
         out.finish()
     }
@@ -61,17 +78,25 @@ impl DeletionRecord {
     /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != 1 {
+        let version = input.u8()?;
+        if !matches!(version, 1 | 2) {
             return Err(InvalidRecord);
         }
         let at = Timestamp(input.i64()?);
         let by = input.text()?.to_owned();
         let count = input.count()?;
-        if count > FOLDERS_PER_NOTE_MAX {
+        if count > JOINED_VALUES_MAX {
             return Err(InvalidRecord);
         }
         let folders = (0..count).map(|_| Ok(ViewId(input.u32()?))).collect::<std::result::Result<_, _>>()?;
-        Ok(Self { at, by, folders })
+        let kept = match version {
+            1 => None,
+            _ => {
+                let revision = Revision { sequence: input.u32()?, id: RevisionId(input.array()?) };
+                Some(KeptRevision { revision, time: Timestamp(input.i64()?) })
+            }
+        };
+        Ok(Self { at, by, folders, kept })
     }
 }
 
@@ -202,8 +227,7 @@ impl Writer<'_, '_> {
             return Err(Error::Exists { what: format!("another note with UNID {unid}") });
         }
         let key = keys::deletion(number, note);
-        let stored = self.store.get(Table::Meta, &key)?;
-        let deletion = stored.and_then(|value| DeletionRecord::decode(&value).ok()).unwrap_or_default();
+        let deletion = self.deletion_record(note)?;
         let known = self.folders()?;
         let mut places = Vec::new();
         for folder in deletion.folders {
@@ -212,7 +236,10 @@ impl Writer<'_, '_> {
             }
         }
         self.batch.delete(Table::Meta, &key);
-        self.advance(note, &BTreeSet::new())?;
+        self.advance_with(note, NoteFlags::default(), &|record, parent, revision| match deletion.kept {
+            Some(kept) => record.after_restoration(parent, kept.revision, revision),
+            None => record.after_save(parent, revision, &BTreeSet::new()),
+        })?;
         let counters = &mut self.part.counters;
         counters.notes += 1;
         counters.stubs = counters.stubs.saturating_sub(1);
@@ -224,6 +251,12 @@ impl Writer<'_, '_> {
             self.batch.put(Table::Children, &keys::child(number, parent, note), &[]);
         }
         Ok(())
+    }
+
+    /// Returns the record of the deletion of a document that can be restored, as the last transaction left it.
+    pub(crate) fn deletion_record(&self, note: NoteId) -> Result<DeletionRecord> {
+        let stored = self.store.get(Table::Meta, &keys::deletion(self.number(), note))?;
+        Ok(stored.and_then(|value| DeletionRecord::decode(&value).ok()).unwrap_or_default())
     }
 
     /// Returns the summary of a note that the caller may delete.
@@ -260,12 +293,14 @@ impl Writer<'_, '_> {
         let at = self.part.now;
         let by = self.part.grant.display_name().to_owned();
         let number = self.part.database.number;
-        self.advance(note, &BTreeSet::new())?;
         let header = &mut self.pending_header(note)?.after;
+        let kept = KeptRevision { revision: header.revision(), time: header.sequence_time };
         let folders = header.folders.drain(..).map(|place| place.folder).collect();
         let parent = header.parent;
-        header.flags = header.flags.union(NoteFlags::STUB).union(NoteFlags::SOFT_DELETED);
-        let record = DeletionRecord { at, by, folders }.encode();
+        header.flags |= NoteFlags::SOFT_DELETED;
+        self.advance_to_stub(note)?;
+        let kept = Some(kept).filter(|_| self.part.has_revisions);
+        let record = DeletionRecord { at, by, folders, kept }.encode();
         self.batch.put(Table::Meta, &keys::deletion(number, note), &record);
         if let Some(parent) = parent {
             self.batch.delete(Table::Children, &keys::child(number, parent, note));
@@ -278,8 +313,10 @@ impl Writer<'_, '_> {
         let flags = self.pending_header(note)?.after.flags;
         self.delete_records(note, flags, summary);
         let number = self.part.database.number;
-        self.advance(note, &BTreeSet::new())?;
-        let header = &mut self.pending_header(note)?.after;
+        self.advance_to_stub(note)?;
+        let deleted =
+            self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let header = &mut deleted.after;
         let size = header.size;
         let parent = header.parent;
         let class = header.class;
@@ -339,13 +376,15 @@ fn clear_contents(header: &mut NoteHeader) {
 }
 
 /// Deletes permanently the documents whose time is over, or all soft-deleted ones if the database no longer keeps
-/// deleted documents.
+/// deleted documents. The losing versions of conflicts stay for some time in any case.
 ///
 /// Returns their number, which is bounded per call. Call again until it returns 0. Durable on return. The change log
 /// gets no new records, because for readers the documents were already deleted.
 pub fn purge_deleted(database: &Database) -> Result<usize> {
-    let kept = u64::from(database.record().options.keep_deleted_hours.unwrap_or(0));
-    let limit = database.clock.now().before(Duration::from_secs(kept * 3_600));
+    let kept = database.record().options.keep_deleted_hours.map(u64::from);
+    let before = |hours: u64| database.clock.now().before(Duration::from_secs(hours * 3_600));
+    let limit = before(kept.unwrap_or(0));
+    let loser_limit = before(kept.unwrap_or(LOSERS_KEPT_HOURS));
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.check_not_dropped()?;
@@ -363,9 +402,13 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
         if removed >= DELETED_PURGED_MAX {
             break;
         }
+        let header = records::load_header(store, database, note)?.filter(NoteHeader::is_soft_deleted);
+        let is_loser = header.as_ref().is_some_and(|header| is_conflict_document_unid(header.unid));
+        if is_loser && deletion.at > loser_limit {
+            continue;
+        }
         batch.delete(Table::Meta, key);
         removed += 1;
-        let header = records::load_header(store, database, note)?.filter(NoteHeader::is_soft_deleted);
         let Some(mut header) = header else { continue };
         let summary = records::load_summary(store, database, note)?.unwrap_or_default();
         let owner = BlobOwner { database: database.number, note };
@@ -401,9 +444,13 @@ mod tests {
 
     #[test]
     fn the_stored_form_reads_back() {
-        let deletion = DeletionRecord { at: Timestamp(-5), by: "Ann/Acme".into(), folders: vec![ViewId(3), ViewId(9)] };
-        let bytes = deletion.encode();
-        assert_eq!(DeletionRecord::decode(&bytes), Ok(deletion));
-        assert!((0..bytes.len()).all(|length| DeletionRecord::decode(&bytes[..length]).is_err()));
+        let revision = Revision { sequence: 3, id: RevisionId([7; 16]) };
+        for kept in [None, Some(KeptRevision { revision, time: Timestamp(-6) })] {
+            let folders = vec![ViewId(3), ViewId(9)];
+            let deletion = DeletionRecord { at: Timestamp(-5), by: "Ann/Acme".into(), folders, kept };
+            let bytes = deletion.encode();
+            assert_eq!(DeletionRecord::decode(&bytes), Ok(deletion));
+            assert!((0..bytes.len()).all(|length| DeletionRecord::decode(&bytes[..length]).is_err()));
+        }
     }
 }

@@ -30,8 +30,9 @@ use crate::grant::Grant;
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord as Record};
 use crate::keyword::Keywords;
-use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
+use crate::limits::{DATABASES_PER_TRANSACTION_MAX, JOINED_VALUES_MAX};
 use crate::note::{Membership, NoteClass, NoteFlags, NoteHeader, Summary};
+use crate::ods::OdsVersion;
 use crate::purge;
 use crate::recent_changes::{PreviousState, RecentChange};
 use crate::records;
@@ -135,6 +136,9 @@ pub(crate) struct DatabaseChanges<'t> {
     /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
     replaced: HashMap<NoteId, PreviousState>,
     keeps_versions: bool,
+    /// `true` if saves get revisions. In a database of an older structure, older programs must be able to read what this
+    /// one writes.
+    pub(crate) has_revisions: bool,
     /// The changes of folders, filled when they are in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,
     /// The keywords, if this transaction added some.
@@ -183,8 +187,8 @@ impl PendingHeader {
     /// A note that was received from another replica can have fewer saves than the deletion that it replaces.
     fn check(&self, is_received: bool) {
         let Self { before, after } = self;
-        assert!(after.folders.len() <= FOLDERS_PER_NOTE_MAX, "a header with more folders could not be read");
-        assert!(after.keywords.len() <= KEYWORDS_PER_NOTE_MAX, "a header with more keywords could not be read");
+        assert!(after.folders.len() <= JOINED_VALUES_MAX, "a header with more folders could not be read");
+        assert!(after.keywords.len() <= JOINED_VALUES_MAX, "a header with more keywords could not be read");
         assert!(after.keywords.is_sorted_by(|one, next| one < next), "keywords rise");
         assert!(!after.is_stub() || after.folders.is_empty(), "a deletion stub is in no folder");
         assert!(
@@ -217,6 +221,7 @@ impl<'t> DatabaseChanges<'t> {
             log_entries: Vec::new(),
             replaced: HashMap::new(),
             keeps_versions: database.views.is_any_open(),
+            has_revisions: database.record().ods >= OdsVersion::WITH_REVISIONS,
             folder_changes: Vec::new(),
             keywords: None,
             acl: None,
@@ -328,7 +333,7 @@ impl<'t> DatabaseChanges<'t> {
             let Some(mut pending) = self.pending.remove(&note) else { continue };
             pending.after.modseq = self.modseq;
             pending.after.modified = self.now;
-            let is_own_change = !pending.after.is_stub() && !self.received.contains(&note);
+            let is_own_change = self.has_revisions && !pending.after.is_stub() && !self.received.contains(&note);
             if let Some(before) = pending.before.as_ref().filter(|_| is_own_change) {
                 pending.after.record_change_times(before, self.now, purge::interval(&self.database.record()));
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base::codec::Encoder;
 use base::limits::{ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, Unpaced, ViewId};
-use revision::{RevisionId, is_conflict_document_unid};
+use revision::{Revision, RevisionId, is_conflict_document_unid};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
@@ -152,12 +152,12 @@ impl Writer<'_, '_> {
             keywords: self.keywords_define(&new.keywords)?,
             ..NoteHeader::new(note, unid, new.class, now, self.part.modseq)
         };
-        if new.unid.is_some() {
+        if new.unid.is_some() && self.part.has_revisions {
             // Another server may create a note with this UNID at the same time.
-            header.revision_id = RevisionId::new(now, self.revision_tail());
+            header.revision_id = RevisionId::new(now, self.revision_tail(unid));
         }
         if let Some(stub) = replaced {
-            self.continue_revisions(&stub, &mut header)?;
+            self.continue_revisions(&stub, &mut header, &new.items)?;
         }
         let stored = self.put_items(note, NewContents::new(&new.items, &new.blobs))?;
         header.size = new.size.unwrap_or(stored);
@@ -516,40 +516,72 @@ impl Writer<'_, '_> {
 
     /// Makes the next revision of a note, in which the items with these names, in lower case, are different.
     pub(crate) fn advance(&mut self, note: NoteId, changed: &BTreeSet<String>) -> Result<()> {
-        let tail = self.revision_tail();
+        self.advance_with(note, NoteFlags::default(), &|record, parent, revision| {
+            record.after_save(parent, revision, changed)
+        })
+    }
+
+    /// Makes the next revision of a note that is deleted: a stub.
+    pub(crate) fn advance_to_stub(&mut self, note: NoteId) -> Result<()> {
+        self.advance_with(note, NoteFlags::STUB, &|record, parent, revision| {
+            record.after_save(parent, revision, &BTreeSet::new())
+        })
+    }
+
+    /// Makes the next revision of a note, which gets these flags in addition. `record_after` returns its record from
+    /// that of the parent, and both revisions.
+    pub(crate) fn advance_with(
+        &mut self,
+        note: NoteId,
+        flags: NoteFlags,
+        record_after: &dyn Fn(&RevisionRecord, Revision, Revision) -> RevisionRecord,
+    ) -> Result<()> {
         let now = self.part.now;
         let before = self.part.pending_header_or_stub(note)?.map(|pending| pending.after.clone());
         let before = before.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        let record = match self.part.revisions.remove(&note) {
-            Some(record) => record,
-            None => RevisionRecord::load(self.store, self.part.database, &before)?,
-        };
+        let tail = self.revision_tail(before.unid);
         let mut after = before.clone();
         after.advance(now, tail);
-        let record = record.after_save(before.revision(), after.revision(), changed);
-        record.write(self.part.database, &after, self.batch);
-        self.part.revisions.insert(note, record);
+        after.flags |= flags;
+        if self.part.has_revisions {
+            let record = match self.part.revisions.remove(&note) {
+                Some(record) => record,
+                None => RevisionRecord::load(self.store, self.part.database, &before)?,
+            };
+            let record = record_after(&record, before.revision(), after.revision());
+            record.write(self.part.database, &after, self.batch);
+            self.part.revisions.insert(note, record);
+        }
         if let Some(pending) = self.part.pending_header_or_stub(note)? {
             pending.after = after;
         }
         Ok(())
     }
 
-    /// Lets a new note descend from the stub whose UNID it has.
-    fn continue_revisions(&mut self, stub: &NoteHeader, header: &mut NoteHeader) -> Result<()> {
-        let record = RevisionRecord::load(self.store, self.part.database, stub)?;
+    /// Lets a new note descend from the stub whose UNID it has. All its items are changes: the deletion has removed what
+    /// was before.
+    fn continue_revisions(&mut self, stub: &NoteHeader, header: &mut NoteHeader, items: &[Item]) -> Result<()> {
         let tail = header.revision_id.tail();
         header.sequence = stub.sequence;
         header.sequence_time = stub.sequence_time;
         header.advance(self.part.now, tail);
-        let record = record.after_save(stub.revision(), header.revision(), &BTreeSet::new());
+        if !self.part.has_revisions {
+            return Ok(());
+        }
+        let record = RevisionRecord::load(self.store, self.part.database, stub)?;
+        let names: BTreeSet<String> = items.iter().map(|item| item.name.to_ascii_lowercase()).collect();
+        let record = record.after_save(stub.revision(), header.revision(), &names);
         record.write(self.part.database, header, self.batch);
         self.part.revisions.insert(header.note, record);
         Ok(())
     }
 
-    /// Returns bytes that distinguish a revision from others at the same time.
-    fn revision_tail(&self) -> [u8; 8] {
+    /// Returns bytes that distinguish a revision of a note from others at the same time. In a database of an older
+    /// structure, they follow from the UNID.
+    fn revision_tail(&self, unid: Unid) -> [u8; 8] {
+        if !self.part.has_revisions {
+            return RevisionId::first(self.part.now, unid).tail();
+        }
         let mut tail = [0; 8];
         self.part.database.random.fill(&mut tail);
         tail

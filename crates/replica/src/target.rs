@@ -153,6 +153,16 @@ impl Target {
                     }
                     ReceiveOutcome::Merged => statistics.merged += 1,
                     ReceiveOutcome::Conflict => statistics.conflicts += 1,
+                    ReceiveOutcome::Dropped { taken } => {
+                        statistics.conflicts += 1;
+                        tracing::warn!(
+                            target: "replica",
+                            database = %self.reader.database().path(),
+                            unid = %note.unid,
+                            taken,
+                            "a note that has no conflict documents was changed on two servers; one version is dropped"
+                        );
+                    }
                     ReceiveOutcome::Taken if note.items.is_none() => statistics.deleted += 1,
                     ReceiveOutcome::Taken | ReceiveOutcome::Known { .. } => {}
                 }

@@ -64,10 +64,31 @@ impl Ancestors {
             .shortened()
     }
 
-    /// Returns these ancestors and those of another version. The main path is that of this list.
+    /// Returns the ancestors of a version that restores the contents of `kept` after a deletion, which may descend from
+    /// later contents.
+    ///
+    /// The restored version then does not know the later contents. Where they still exist, both are put together like
+    /// any other concurrent versions, so that nothing is lost.
     #[must_use]
-    pub fn united(&self, other: &Self) -> Self {
-        self.clone().with(other, Path::Other).shortened()
+    pub fn of_restored(deletion: Revision, of_deletion: &Self, kept: Revision) -> Self {
+        if of_deletion.parent() == Some(kept) {
+            return Self::of_child(deletion, of_deletion);
+        }
+        let restored = Ancestor { revision: deletion, is_on_main_path: true };
+        let is_chain = of_deletion.list.iter().all(|ancestor| ancestor.is_on_main_path);
+        if let Some(place) = of_deletion.position(kept).filter(|_| is_chain) {
+            let list = std::iter::once(restored).chain(of_deletion.list[place..].iter().copied()).collect();
+            return Self { list, cut: of_deletion.cut }.shortened();
+        }
+        let mut list = vec![restored, Ancestor { revision: kept, is_on_main_path: false }];
+        list.sort_by_key(|ancestor| std::cmp::Reverse(ancestor.revision));
+        Self { list, cut: Cut::Branches }
+    }
+
+    /// Returns the revision from which a save made the version, if the list contains it: the greatest on the main path.
+    #[must_use]
+    pub fn parent(&self) -> Option<Revision> {
+        self.list.iter().find(|ancestor| ancestor.is_on_main_path).map(|ancestor| ancestor.revision)
     }
 
     /// Adds a list that continues the main path, or another path.
@@ -217,6 +238,23 @@ mod tests {
         assert_eq!(main, [revision(4, 2), revision(3, 2), revision(2, 2), revision(1, 0)]);
         assert_eq!(merged.list().len(), 6);
         assert!(merged.contains(revision(3, 1)) && merged.contains(revision(2, 1)));
+    }
+
+    #[test]
+    fn a_restored_version_does_not_know_what_was_saved_after_the_kept_contents() {
+        let (last, ancestors) = saved(3, 7, first());
+        let deletion = revision(5, 9);
+        let of_deletion = Ancestors::of_child(last, &ancestors);
+        let list = |kept| -> Vec<Revision> {
+            let restored = Ancestors::of_restored(deletion, &of_deletion, kept);
+            restored.list().iter().map(|ancestor| ancestor.revision).collect()
+        };
+        assert_eq!(list(last), [deletion, last, revision(3, 7), revision(2, 7), revision(1, 0)]);
+        assert_eq!(list(revision(2, 7)), [deletion, revision(2, 7), revision(1, 0)]);
+        let elsewhere = revision(2, 8);
+        assert_eq!(list(elsewhere), [deletion, elsewhere]);
+        assert_eq!(Ancestors::of_restored(deletion, &of_deletion, elsewhere).cut(), Cut::Branches);
+        assert_eq!((of_deletion.parent(), Ancestors::default().parent()), (Some(last), None));
     }
 
     #[test]

@@ -47,6 +47,19 @@ impl ItemChanges {
         changes.within(revision, ancestors)
     }
 
+    /// Returns the changes of a version that restores the contents of `kept` after a deletion with these changes.
+    ///
+    /// An item that was changed after `kept` may have been changed before, too. When that was is not known any more, so
+    /// it counts as changed at `kept`.
+    #[must_use]
+    pub fn restored(&self, kept: Revision, revision: Revision, ancestors: &Ancestors) -> Self {
+        let change = |(name, change): (&String, &Revision)| {
+            let change = if ancestors.contains(*change) { *change } else { kept };
+            (name.clone(), change)
+        };
+        Self { by_name: self.by_name.iter().map(change).collect() }.within(revision, ancestors)
+    }
+
     /// Creates the table of a version from the changes of its items. Those before the list of ancestors are dropped.
     pub(crate) fn from_map(by_name: BTreeMap<String, Revision>, revision: Revision, ancestors: &Ancestors) -> Self {
         Self { by_name }.within(revision, ancestors)

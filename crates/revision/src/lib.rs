@@ -23,6 +23,6 @@ pub use ancestors::{Ancestor, Ancestors, Cut};
 pub use item_changes::ItemChanges;
 pub use limits::ANCESTORS_MAX;
 pub use merge::{Merged, NamedItem, UniteItems, Version, merge};
-pub use receive::{Arrival, DeletionRule, EditRule, LoserFate, Side, receive};
+pub use receive::{Arrival, DeletionRule, EditRule, LoserFate, Rules, Side, receive};
 pub use register::Register;
 pub use revision_id::{Revision, RevisionId, conflict_document_unid, is_conflict_document_unid};

@@ -2,9 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::ancestors::Ancestors;
 use crate::merge::{Merged, NamedItem, UniteItems, Version, merge};
-use crate::revision_id::Revision;
+use crate::revision_id::{Revision, RevisionId};
 
 /// What happens to two edits that do not know each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +21,8 @@ pub enum EditRule {
 /// What happens to a deletion and an edit that do not know each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeletionRule {
-    /// The edit counts, as in CouchDB, unless it is less than an edit from which the deletion descends: then it loses
-    /// to that edit, and the deletion follows that edit.
+    /// The edit counts, as in CouchDB, unless it is less than the edit that the deletion has deleted: then it loses to
+    /// that edit, and the deletion follows that edit.
     EditsCount,
     /// The deletion counts unless the document was saved more often than the deleter knew, as in Domino. The edit is
     /// kept as a document that can be restored.
@@ -57,12 +56,10 @@ pub enum Arrival<I> {
     Known,
     /// It replaces the current version, from which it descends.
     Newer,
-    /// Both have the same contents. The greater revision counts, and descends from what either did.
+    /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept.
     Same {
         /// The version that counts.
         counts: Side,
-        /// Its ancestors from now on.
-        ancestors: Ancestors,
     },
     /// Both are replaced by their merge.
     Merged(Merged<I>),
@@ -75,46 +72,48 @@ pub enum Arrival<I> {
     },
 }
 
-/// Returns what happens to a version that arrives. `edit_rule` returns the rule that a version asks for; that of the
-/// greater version counts.
+/// The rules of a database. All replicas must have the same.
+pub struct Rules<'r, I> {
+    /// Returns the rule that a version asks for. That of the greater version counts.
+    pub edits: &'r dyn Fn(&Version<'_, I>) -> EditRule,
+    /// What happens to a deletion and an edit.
+    pub deletions: DeletionRule,
+    /// Merges items that would conflict otherwise.
+    pub unite: UniteItems<'r, I>,
+    /// Returns `true` if a merged version can be stored. If it cannot, the merge counts as impossible.
+    pub fits: &'r dyn Fn(&Merged<I>) -> bool,
+}
+
+/// Returns what happens to a version that arrives.
 ///
-/// The version that counts is the maximum of an order of all versions, so replicas agree in whatever order versions
-/// arrive.
+/// The version that counts is the maximum of an order of all versions in which descendants are greater than their
+/// ancestors, so replicas agree in whatever order versions arrive. No version changes: its ancestors and changes are
+/// the same on all replicas, like its contents.
 #[must_use]
-pub fn receive<I: NamedItem>(
-    current: &Version<'_, I>,
-    arriving: &Version<'_, I>,
-    edit_rule: &dyn Fn(&Version<'_, I>) -> EditRule,
-    deletion_rule: DeletionRule,
-    unite: UniteItems<'_, I>,
-) -> Arrival<I> {
+pub fn receive<I: NamedItem>(current: &Version<'_, I>, arriving: &Version<'_, I>, rules: &Rules<'_, I>) -> Arrival<I> {
     if current.knows(arriving.revision) {
         return Arrival::Known;
     }
     if arriving.knows(current.revision) {
         return Arrival::Newer;
     }
-    if current.is_deletion == arriving.is_deletion && current.items == arriving.items {
-        return if current.revision > arriving.revision {
-            Arrival::Same { counts: Side::Current, ancestors: current.ancestors.united(arriving.ancestors) }
-        } else {
-            Arrival::Same { counts: Side::Arriving, ancestors: arriving.ancestors.united(current.ancestors) }
-        };
-    }
-    let is_current = order(current, arriving, deletion_rule) == Ordering::Greater;
+    let is_current = order(current, arriving, rules.deletions) == Ordering::Greater;
     let (counts, winner) = if is_current { (Side::Current, current) } else { (Side::Arriving, arriving) };
+    if current.is_deletion == arriving.is_deletion && current.items == arriving.items {
+        return Arrival::Same { counts };
+    }
     if current.is_deletion != arriving.is_deletion {
         // A deletion that does not count leaves nothing to keep.
-        let is_kept = winner.is_deletion && edit_rule(winner) != EditRule::GreaterCounts;
-        let loser = match deletion_rule {
+        let is_kept = winner.is_deletion && (rules.edits)(winner) != EditRule::GreaterCounts;
+        let loser = match rules.deletions {
             _ if !is_kept => LoserFate::Dropped,
             DeletionRule::EditsCount => LoserFate::ConflictDocument,
             DeletionRule::DeletionsCount => LoserFate::Restorable,
         };
         return Arrival::Conflict { counts, loser };
     }
-    let loser = match edit_rule(winner) {
-        EditRule::Merge => match merge(current, arriving, unite) {
+    let loser = match (rules.edits)(winner) {
+        EditRule::Merge => match merge(current, arriving, rules.unite).filter(|merged| (rules.fits)(merged)) {
             Some(merged) => return Arrival::Merged(merged),
             None => LoserFate::ConflictDocument,
         },
@@ -125,30 +124,33 @@ pub fn receive<I: NamedItem>(
     Arrival::Conflict { counts, loser }
 }
 
-/// Returns the greatest revision from which a deletion descends and that another version does not know.
+/// Returns the order of two versions: the greater one counts. It is total, and a version is greater than those from
+/// which it descends.
+fn order<I>(one: &Version<'_, I>, other: &Version<'_, I>, rule: DeletionRule) -> Ordering {
+    match rule {
+        DeletionRule::EditsCount => {
+            let rank = |version: &Version<'_, I>| (deleted(version), version.is_deletion, version.revision);
+            rank(one).cmp(&rank(other))
+        }
+        DeletionRule::DeletionsCount => {
+            let rank = |version: &Version<'_, I>| (version.revision.sequence, version.is_deletion, version.revision);
+            rank(one).cmp(&rank(other))
+        }
+    }
+}
+
+/// Returns the edit that a version is or, for a deletion, the edit that it has deleted.
 ///
 /// A deletion cannot be compared by its own revision, because edits count more. If it counted less than every edit,
 /// there would be circles: an edit loses to another one, which somebody deletes, and the deletion would lose to the
-/// first.
-fn lineage<I>(deletion: &Version<'_, I>, other: &Version<'_, I>) -> Option<Revision> {
-    let own = deletion.ancestors.list().iter().map(|ancestor| ancestor.revision);
-    own.filter(|ancestor| !other.knows(*ancestor)).max()
-}
-
-/// Returns the order of two versions: the greater one counts.
-fn order<I>(one: &Version<'_, I>, other: &Version<'_, I>, rule: DeletionRule) -> Ordering {
-    let by_revision = one.revision.cmp(&other.revision);
-    match rule {
-        DeletionRule::EditsCount => match (one.is_deletion, other.is_deletion) {
-            (true, false) => lineage(one, other).cmp(&Some(other.revision)),
-            (false, true) => Some(one.revision).cmp(&lineage(other, one)),
-            _ => by_revision,
-        },
-        DeletionRule::DeletionsCount => {
-            let by_sequence = one.revision.sequence.cmp(&other.revision.sequence);
-            by_sequence.then(one.is_deletion.cmp(&other.is_deletion)).then(by_revision)
-        }
+/// first. So it takes the place of the edit that it has deleted. If that is unknown, it counts as the greatest with its
+/// sequence number.
+fn deleted<I>(version: &Version<'_, I>) -> Revision {
+    if !version.is_deletion {
+        return version.revision;
     }
+    let sequence = version.revision.sequence.saturating_sub(1);
+    version.ancestors.parent().unwrap_or(Revision { sequence, id: RevisionId([u8::MAX; 16]) })
 }
 
 #[cfg(test)]
@@ -156,8 +158,8 @@ mod tests {
     use base::Timestamp;
 
     use super::*;
+    use crate::ancestors::Ancestors;
     use crate::item_changes::ItemChanges;
-    use crate::revision_id::RevisionId;
 
     #[derive(Clone, PartialEq, Debug)]
     struct Text(&'static str);
@@ -201,7 +203,8 @@ mod tests {
             items: &both[index][..],
             is_deletion: text.is_none(),
         };
-        receive(&version(0, current), &version(1, arriving), &|_| rules.0, rules.1, &|_, _, _| None)
+        let rules = Rules { edits: &|_| rules.0, deletions: rules.1, unite: &|_, _, _| None, fits: &|_| true };
+        receive(&version(0, current), &version(1, arriving), &rules)
     }
 
     #[test]
@@ -244,9 +247,9 @@ mod tests {
         let one = (revision(2, 1), Some("x"));
         let other = (revision(2, 2), Some("x"));
         let rules = (EditRule::KeepBoth, DeletionRule::EditsCount);
-        assert!(matches!(outcome(one, other, rules), Arrival::Same { counts: Side::Arriving, .. }));
-        assert!(matches!(outcome(other, one, rules), Arrival::Same { counts: Side::Current, .. }));
+        assert!(matches!(outcome(one, other, rules), Arrival::Same { counts: Side::Arriving }));
+        assert!(matches!(outcome(other, one, rules), Arrival::Same { counts: Side::Current }));
         let deletions = ((revision(2, 1), None), (revision(2, 2), None));
-        assert!(matches!(outcome(deletions.0, deletions.1, rules), Arrival::Same { counts: Side::Arriving, .. }));
+        assert!(matches!(outcome(deletions.0, deletions.1, rules), Arrival::Same { counts: Side::Arriving }));
     }
 }

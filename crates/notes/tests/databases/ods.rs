@@ -234,3 +234,40 @@ fn newer_database_is_refused_unchanged() {
     assert_eq!(world.databases.database_list().expect("a catalog"), [record], "it is listed");
     assert!(contents(&world) == before, "nothing has changed");
 }
+
+#[test]
+fn database_of_an_older_structure_gets_no_newer_records() {
+    let (world, _) = old_world();
+    let database = world.databases.database_open(PATH).expect("it opens");
+    let before = contents(&world);
+    let unid = base::Unid([5; 16]);
+    let created = world.write(&database, ANN, |writer| {
+        writer.note_create(NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Subject", "1")]) })
+    });
+    let note = created.expect("Ann may");
+    let update = |text: &str, expected| {
+        let items = [Item::text("Subject", text)];
+        world.write(&database, ANN, |writer| writer.note_update(note, expected, &items, &[])).expect("Ann may")
+    };
+    update("2", 1);
+    update("3", 2);
+    world.write(&database, ANN, |writer| writer.marks_set(note, Marks::SEEN, &[])).expect("Ann may");
+    world.write(&database, ANN, |writer| writer.note_delete(NoteId(4))).expect("Ann may");
+    let written = contents(&world).into_iter().filter(|(key, value)| before.get(key) != Some(value));
+    for ((table, key), value) in written {
+        if table == Table::Summary && key[8] == 0 {
+            let flags = u16::from_be_bytes([value[19], value[20]]);
+            assert_eq!(flags & 0x01C0, 0, "a tail, an identifier or times of changes: {value:?}");
+        }
+        assert!(table != Table::Body || key[8..10] != [0xFF, 0xFF], "a record of revisions");
+        let is_deletion = table == Table::Meta && key.get(4) == Some(&b's');
+        assert!(!is_deletion || value[0] == 1, "a deletion with its revision");
+    }
+    let access = manager(&database);
+    run(Upgrade::begin(&world.databases, &access));
+    update("4", 3);
+    assert_sound(&database);
+    let reader: Access<level::Reader> = database.authorize(&identity(ANN)).expect("Ann may");
+    let record = reader.read().and_then(|reading| reading.revisions(note)).expect("sound").expect("it exists");
+    assert_eq!(record.changes.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["subject"]);
+}

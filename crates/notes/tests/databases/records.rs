@@ -7,7 +7,8 @@ use notes::change_times::{ChangeTimes, StateKey};
 use notes::counters::Counters;
 use notes::item::{decode_item_refs, decode_items, encode_items, summary_len};
 use notes::limits::{
-    BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_DATABASE_MAX, KEYWORDS_PER_NOTE_MAX,
+    BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, JOINED_VALUES_MAX, KEYWORDS_PER_DATABASE_MAX,
+    KEYWORDS_PER_NOTE_MAX,
 };
 use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
@@ -303,11 +304,11 @@ fn values_beyond_the_limits_are_refused() {
         ..any_header()
     };
     let reads = |header: NoteHeader| NoteHeader::decode(NoteId(1), &header.encode()).is_ok();
-    assert!(reads(header(FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX)));
-    assert!(!reads(header(FOLDERS_PER_NOTE_MAX + 1, 0)) && !reads(header(0, KEYWORDS_PER_NOTE_MAX + 1)));
+    assert!(reads(header(JOINED_VALUES_MAX, JOINED_VALUES_MAX)));
+    assert!(!reads(header(JOINED_VALUES_MAX + 1, 0)) && !reads(header(0, JOINED_VALUES_MAX + 1)));
     let entry = |keywords: usize| FolderEntry::from_header(&header(0, keywords), Uid(1), Timestamp(0)).encode();
-    assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX)).is_ok());
-    assert!(FolderEntry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
+    assert!(FolderEntry::decode(Uid(1), &entry(JOINED_VALUES_MAX)).is_ok());
+    assert!(FolderEntry::decode(Uid(1), &entry(JOINED_VALUES_MAX + 1)).is_err());
     let summary = |body: usize, blobs: usize| Summary {
         items: Vec::new(),
         body: vec![BodyDirectoryEntry { ordinal: 0, name: "B".to_owned(), length: 1 }; body],

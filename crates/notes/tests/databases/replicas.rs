@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use base::{NoteId, Unid, ViewId};
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
-use notes::{Access, Database, DatabaseOptions, Item, ItemValue, Marks, NewNote, NoteClass, Writer, level};
+use notes::{
+    Access, Database, DatabaseKind, DatabaseOptions, Item, ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer,
+    level,
+};
 use proptest::prelude::*;
 use revision::{DeletionRule, Revision};
 
@@ -33,6 +36,15 @@ impl Replica {
             let options = DatabaseOptions { keep_deleted_hours: Some(48), ..DatabaseOptions::default() };
             world.databases.database_options_set(&access, "Documents", options).expect("Ann may");
         }
+        Self { world, database }
+    }
+
+    fn of_kind(number: usize, kind: DatabaseKind) -> Self {
+        let world = TestServer::numbered(number as u64);
+        let owner = base::Name::new(ANN);
+        let acl = notes::Acl::private(&owner);
+        let new = NewDatabase { owner, ..NewDatabase::new("docs.nsf", "Documents", kind, acl) };
+        let database = world.databases.database_create(&new).expect("the database is created");
         Self { world, database }
     }
 
@@ -74,7 +86,10 @@ impl Replica {
     fn pull(&self, source: &Self, rule: DeletionRule) -> bool {
         let mut changed = false;
         for note in source.notes() {
-            changed |= self.receive(&note, rule) != ReceiveOutcome::Known { state_changed: false };
+            changed |= !matches!(
+                self.receive(&note, rule),
+                ReceiveOutcome::Known { state_changed: false } | ReceiveOutcome::Dropped { taken: false }
+            );
         }
         changed
     }
@@ -383,10 +398,227 @@ fn what_is_not_the_servers_or_does_not_fit_is_refused() {
     assert!(refused(&other_class));
     let newer = Revision { sequence: 9, ..made.revision };
     assert!(refused(&ReplicaNote { class: NoteClass::ACL, revision: newer, ..made.clone() }));
+    let acl = one.notes().into_iter().find(|note| note.class == NoteClass::ACL).expect("each database has a list");
+    let newer_acl = Revision { sequence: 9, ..acl.revision };
+    assert!(refused(&ReplicaNote { items: None, revision: newer_acl, ..acl.clone() }), "it cannot be deleted");
+    let no_list = vec![Item::text("Subject", "x")];
+    assert!(refused(&ReplicaNote { items: Some(no_list), revision: newer_acl, ..acl }));
+    let too_often = Revision { sequence: u32::MAX - 1, ..made.revision };
+    assert!(refused(&ReplicaNote { revision: too_often, ..made.clone() }));
+    assert!(refused(&ReplicaNote { sequence_time: base::Timestamp(i64::MAX), revision: newer, ..made.clone() }));
     let unsaved = Revision { sequence: 0, ..made.revision };
     assert!(refused(&ReplicaNote { unid: Unid([9; 16]), revision: unsaved, ..made.clone() }));
     assert!(refused(&ReplicaNote { parent: Some(made.unid), revision: newer, ..made.clone() }));
     assert!(refused(&ReplicaNote { size: Some(u64::MAX), revision: newer, ..made.clone() }));
     assert!(refused(&ReplicaNote { crlf_growth: u64::MAX, revision: newer, ..made.clone() }));
     assert!(refused(&ReplicaNote { items: Some(vec![Item::text("x".repeat(1_000), "")]), revision: newer, ..made }));
+}
+
+/// Two replicas that keep deleted documents.
+fn two_with_restorable_documents() -> Cluster {
+    Cluster::new(DeletionRule::EditsCount, true)
+}
+
+fn subjects(replica: &Replica) -> Vec<String> {
+    let text = |note: &ReplicaNote| {
+        let subject = notes::item::find_item(note.items.as_deref().unwrap_or_default(), "Subject");
+        subject.and_then(|item| item.value.text().map(str::to_owned))
+    };
+    replica.notes().iter().filter_map(text).collect()
+}
+
+#[test]
+fn restoring_an_older_version_elsewhere_keeps_the_later_one() {
+    let mut cluster = two_with_restorable_documents();
+    let edit = |server| Step::Save { server, note: 1, item: 0 };
+    cluster.run(edit(0));
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    // Server 1 never gets this version. Only its deletion arrives.
+    cluster.run(edit(0));
+    cluster.run(Step::Delete { server: 0, note: 1 });
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    cluster.run(Step::Restore { server: 1, note: 1 });
+    assert_eq!(subjects(&cluster.replicas[1]), ["0/1"]);
+    cluster.settle();
+    let mut found = subjects(&cluster.replicas[0]);
+    found.sort();
+    assert_eq!(found, ["0/1", "0/3"], "the later version is a conflict document");
+}
+
+#[test]
+fn restoring_the_last_version_elsewhere_makes_no_conflict() {
+    let mut cluster = two_with_restorable_documents();
+    cluster.run(Step::Save { server: 0, note: 1, item: 0 });
+    cluster.run(Step::Save { server: 0, note: 1, item: 0 });
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    cluster.run(Step::Delete { server: 0, note: 1 });
+    cluster.run(Step::Pull { from: 0, to: 1 });
+    cluster.run(Step::Restore { server: 1, note: 1 });
+    cluster.settle();
+    assert_eq!(subjects(&cluster.replicas[0]), ["0/2"]);
+}
+
+#[test]
+fn notes_created_again_on_two_servers_are_both_kept() {
+    let mut cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let edit = |server| Step::Save { server, note: 0, item: 0 };
+    cluster.run(edit(0));
+    cluster.run(Step::Delete { server: 0, note: 0 });
+    cluster.settle();
+    // The document asks for merges. Both servers set the same item.
+    cluster.run(edit(0));
+    cluster.run(edit(1));
+    cluster.settle();
+    assert_eq!(subjects(&cluster.replicas[2]).len(), 2, "{:?}", subjects(&cluster.replicas[2]));
+}
+
+#[test]
+fn values_beyond_the_limits_for_people_arrive_everywhere() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let unid = Unid([1; 16]);
+    let new = NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Subject", "x")]) };
+    let note = one.write(|writer| writer.note_create(new));
+    other.pull(one, cluster.rule);
+    let there = other.find(unid).expect("it has arrived");
+    for (replica, note, prefix) in [(one, note, "A"), (other, there, "B")] {
+        let keywords: Vec<String> = (0..100).map(|number| format!("{prefix}{number}")).collect();
+        replica.write(|writer| writer.marks_set(note, Marks::NONE, &keywords));
+        for number in 0..40 {
+            let folder = replica.write(|writer| writer.folder_create(&format!("{prefix}{number}"), &[]));
+            replica.write(|writer| writer.folder_add(note, folder));
+        }
+    }
+    cluster.settle();
+    let note = one.find(unid).expect("it exists");
+    let access: Access<level::Reader> = one.database.authorize(&identity(ANN)).expect("Ann may");
+    let header = access.read().and_then(|reading| reading.header(note)).expect("sound").expect("it exists");
+    assert_eq!((header.keywords.len(), header.folders.len()), (200, 80));
+}
+
+#[test]
+fn values_that_were_taken_away_stay_away_wherever_they_are_unknown() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, third] = &cluster.replicas[..] else { panic!("three servers") };
+    let unid = Unid([1; 16]);
+    let new = NewNote { unid: Some(unid), ..NewNote::document(Vec::new()) };
+    let note = one.write(|writer| writer.note_create(new));
+    one.world.clock.advance(Duration::from_secs(5));
+    one.write(|writer| writer.marks_set(note, Marks::NONE, &["Work".to_owned()]));
+    let set = one.notes();
+    other.pull(one, cluster.rule);
+    other.world.clock.advance(Duration::from_secs(60));
+    let there = other.find(unid).expect("it has arrived");
+    other.write(|writer| writer.marks_set(there, Marks::NONE, &[]));
+    // The third server learns first that the keyword was taken away, and then that it was set before.
+    third.pull(other, cluster.rule);
+    for note in &set {
+        third.receive(note, cluster.rule);
+    }
+    assert!(third.state()[&unid].ends_with("[]"), "{}", third.state()[&unid]);
+}
+
+#[test]
+fn times_of_values_that_are_not_set_are_limited() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let note = one.write(|writer| writer.note_create(NewNote::document(Vec::new())));
+    let access: Access<level::Reader> = one.database.authorize(&server()).expect("the server may");
+    let made = access.read().and_then(|reading| reading.replica_note(note)).expect("sound").expect("it exists");
+    let unset = |number: i64| {
+        let register = revision::Register { is_set: false, time: base::Timestamp(1_000 + number) };
+        (StateName::Keyword(format!("K{number}")), register)
+    };
+    let state = (0..1_000).map(unset).collect();
+    other.receive(&ReplicaNote { state, ..made.clone() }, cluster.rule);
+    let there = other.find(made.unid).expect("it has arrived");
+    let access: Access<level::Reader> = other.database.authorize(&identity(ANN)).expect("Ann may");
+    let header = access.read().and_then(|reading| reading.header(there)).expect("sound").expect("it exists");
+    assert_eq!(header.change_times.list().len(), notes::limits::CHANGE_TIMES_MAX);
+    assert_sound(&other.database);
+}
+
+#[test]
+fn versions_whose_merge_is_too_large_are_both_kept() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let unid = Unid([1; 16]);
+    let merges = Item::text("$ConflictAction", "1");
+    let new = NewNote { unid: Some(unid), ..NewNote::document(vec![merges.clone()]) };
+    one.write(|writer| writer.note_create(new));
+    other.pull(one, cluster.rule);
+    let large = "x".repeat(base::limits::SUMMARY_BYTES_MAX * 2 / 3);
+    for (replica, name) in [(one, "A"), (other, "B")] {
+        let note = replica.find(unid).expect("it exists");
+        let items = [merges.clone(), Item::text(name, large.clone())];
+        replica.write(|writer| writer.note_update(note, 1, &items, &[]));
+    }
+    cluster.settle();
+    assert_eq!(one.state().len(), 2, "each alone can be stored, both together cannot");
+}
+
+#[test]
+fn a_losing_version_can_be_restored_whatever_the_options_of_a_replica() {
+    // One replica keeps deleted documents, the other does not.
+    let replicas = [Replica::new(0, true), Replica::new(1, false)];
+    let [one, other] = &replicas;
+    let rule = DeletionRule::DeletionsCount;
+    let unid = Unid([1; 16]);
+    let new = NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Subject", "x")]) };
+    one.write(|writer| writer.note_create(new));
+    other.pull(one, rule);
+    let note = one.find(unid).expect("it exists");
+    one.write(|writer| writer.note_delete(note));
+    let there = other.find(unid).expect("it exists");
+    other.write(|writer| writer.note_update(there, 1, &[Item::text("Subject", "edited")], &[]));
+    for _ in 0..3 {
+        other.pull(one, rule);
+        one.pull(other, rule);
+    }
+    // Server 1 does not keep deleted documents, but it has the only copy of the edit.
+    notes::soft_deletion::purge_deleted(&other.database).expect("sound");
+    let access: Access<level::Reader> = other.database.authorize(&identity(ANN)).expect("Ann may");
+    let reading = access.read().expect("a snapshot");
+    let deleted = reading.deleted_notes(NoteId(0), 10).expect("sound");
+    let [loser] = &deleted[..] else { panic!("one document can be restored: {deleted:?}") };
+    let contents = reading.deleted_note(loser.header.note, &mut |_| true).expect("sound").expect("it is kept");
+    assert_eq!(contents.text("Subject"), Some("edited"));
+    assert_eq!((one.find(unid), other.find(unid)), (None, None), "the deletion counts");
+    drop(reading);
+    other.write(|writer| writer.note_restore(loser.header.note));
+    one.pull(other, rule);
+    assert_eq!(subjects(one), ["edited"]);
+}
+
+#[test]
+fn a_message_in_a_folder_that_is_deleted_elsewhere_is_in_the_inbox() {
+    let replicas = [Replica::of_kind(0, DatabaseKind::Mail), Replica::of_kind(1, DatabaseKind::Mail)];
+    let [one, other] = &replicas;
+    let rule = DeletionRule::DeletionsCount;
+    let inbox = one.write(|writer| writer.folder_create("INBOX", &[]));
+    let project = one.write(|writer| writer.folder_create("Project", &[]));
+    let message = NewNote { folders: vec![inbox], ..NewNote::document(vec![Item::text("Subject", "x")]) };
+    let note = one.write(|writer| writer.note_create(message));
+    other.pull(one, rule);
+    // One server files the message. On the other, the folder is still empty, and is deleted.
+    one.world.clock.advance(Duration::from_secs(10));
+    one.write(|writer| writer.folder_add(note, project));
+    one.write(|writer| writer.folder_remove(note, inbox));
+    other.write(|writer| {
+        let folders = writer.folders()?;
+        let project = folders.iter().find(|folder| folder.title == "Project").expect("it has arrived");
+        writer.folder_delete(project.view)
+    });
+    for (target, source) in [(other, one), (one, other), (other, one), (one, other)] {
+        target.pull(source, rule);
+    }
+    assert_eq!(one.state(), other.state());
+    for replica in &replicas {
+        assert_sound(&replica.database);
+        assert_eq!(replica.folders().len(), 1);
+        let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let count = reading.folder(replica.folders()[0]).and_then(|folder| folder.totals()).expect("sound").count;
+        assert_eq!(count, 1, "the message is in the inbox");
+    }
 }
