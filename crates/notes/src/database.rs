@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::sync::{Mutex, MutexGuard, RwLock};
-use base::{Clock, DbNumber, Modseq, NoteId, Random};
+use base::{Clock, DbNumber, Modseq, NoteId, Random, Timestamp};
 use event_listener::{Event, EventListener};
 use store::{Store, Ticket};
 
@@ -27,6 +27,7 @@ use crate::folder::FolderDesign;
 use crate::folder_cache::{CacheBudget, FolderCache};
 use crate::instance::InstanceId;
 use crate::keyword::Keywords;
+use crate::purge;
 use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::view::view_cache::ViewCache;
 
@@ -36,8 +37,8 @@ pub(crate) struct DatabaseServices {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) settings: ServerSettings,
-    /// The instance that this run begins in each database that it changes.
-    pub(crate) instance: InstanceId,
+    /// The number of this run of the server. With the number of a database, it makes an instance.
+    pub(crate) run: InstanceId,
     /// The memory that cached folders may take.
     pub(crate) folder_cache_budget: CacheBudget,
     /// The subscribers to changes of any database.
@@ -51,7 +52,7 @@ pub struct Database {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) settings: ServerSettings,
     /// The instance of this run, and whether it is stored: whether this run has changed the database.
-    pub(crate) instance: InstanceId,
+    instance: AtomicU64,
     instance_is_stored: AtomicBool,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
@@ -96,7 +97,7 @@ impl Database {
             clock: Arc::clone(&services.clock),
             random: Arc::clone(&services.random),
             settings: services.settings,
-            instance: services.instance,
+            instance: AtomicU64::new(services.run.of_database(record.number).0),
             instance_is_stored: AtomicBool::new(false),
             number: record.number,
             record: RwLock::new(Arc::new(record)),
@@ -193,14 +194,31 @@ impl Database {
         self.writer.lock()
     }
 
+    /// Returns the instance of this run.
+    pub(crate) fn instance(&self) -> InstanceId {
+        InstanceId(self.instance.load(Ordering::SeqCst))
+    }
+
+    /// Begins another instance, because a repair has made a new list. The caller holds the lock, and has stored it.
+    pub(crate) fn set_instance(&self, instance: InstanceId) {
+        self.instance.store(instance.0, Ordering::SeqCst);
+        self.set_instance_stored(true);
+    }
+
     /// Returns `true` if the instance of this run is in the list of instances.
     pub(crate) fn is_instance_stored(&self) -> bool {
         self.instance_is_stored.load(Ordering::SeqCst)
     }
 
-    /// Records that the list of instances has that of this run, or that it was removed. The caller holds the lock.
+    /// Records that the list of instances has that of this run. The caller holds the lock.
     pub(crate) fn set_instance_stored(&self, is_stored: bool) {
         self.instance_is_stored.store(is_stored, Ordering::SeqCst);
+    }
+
+    /// Returns the time before which deletions are forgotten, if they were purged.
+    #[must_use]
+    pub fn purged_until(&self) -> Timestamp {
+        self.clock.now().before(purge::interval(&self.record()))
     }
 
     /// Marks the database as deleted, so that all further work on it fails. The caller holds the lock.

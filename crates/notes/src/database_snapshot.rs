@@ -26,7 +26,7 @@ use crate::error::{Error, Result, damaged};
 use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
 use crate::grant::Grant;
-use crate::instance::{Continuation, Position};
+use crate::instance::{Position, ReplicationHistory};
 use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::STEPS_PER_RECORD;
@@ -133,27 +133,24 @@ impl<'d> DatabaseSnapshot<'d> {
     }
 
     /// Returns the position after a change of this database, for peers that have received everything up to it. Returns
-    /// `None` if the change was made before the database got instances.
+    /// `None` if the database was never changed since it got instances.
     pub fn position(&self, modseq: Modseq) -> Result<Option<Position>> {
         let instances = records::load_instances(&self.snapshot, self.database.number)?;
         Ok(instances.position(modseq, self.grant.names_digest()))
     }
 
-    /// Returns the position in another replica up to which this one has received everything, or `None` if they have
-    /// never replicated.
-    pub fn replication_position(&self, source: &str) -> Result<Option<Position>> {
-        let stored = self.snapshot.get(Table::Meta, &keys::replication_position(self.database.number, source))?;
-        // A position that cannot be read costs a comparison.
-        Ok(stored.and_then(|value| Position::decode(&value).ok()))
+    /// Returns what this replica has received from another server.
+    pub fn replication_history(&self, source: &str) -> Result<ReplicationHistory> {
+        let stored = self.snapshot.get(Table::Meta, &keys::replication_history(self.database.number, source))?;
+        // A history that cannot be read costs a comparison.
+        Ok(stored.and_then(|value| ReplicationHistory::decode(&value).ok()).unwrap_or_default())
     }
 
-    /// Returns where the reader continues, a peer that has received everything up to a position.
-    pub fn continuation(&self, position: Position) -> Result<Continuation> {
-        if position.names != self.grant.names_digest() {
-            return Ok(Continuation::CompareAll);
-        }
+    /// Returns the last change that both this replica and a peer have that has received everything up to a position, or
+    /// `None` if the position is not known here.
+    pub fn last_common(&self, position: Position) -> Result<Option<Modseq>> {
         let instances = records::load_instances(&self.snapshot, self.database.number)?;
-        Ok(instances.continuation(position, self.modseq()))
+        Ok(instances.last_common(position, self.modseq()))
     }
 
     /// Returns the revisions from which a note descends, also for a stub, or `None` if the note is absent or hidden

@@ -248,7 +248,7 @@ fn repair_with_progress(database: &Database, on_progress: &mut FixupProgressCall
     database.views.remove(None);
     database.reset_recent_changes(repairs.counters.modseq);
     *counters = repairs.counters;
-    database.set_instance_stored(false);
+    database.set_instance(repairs.instance);
     if let Some(keywords) = repairs.keywords {
         database.set_keywords(keywords);
     }

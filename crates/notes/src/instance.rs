@@ -4,11 +4,16 @@
 //! again that its peers have passed. So a *position* is an instance and a modseq. Each run of the server begins a new
 //! instance of a database with its first change of it, whatever happened to the files in between: a restored backup, a
 //! copied folder and an opened log without its end need not be noticed (`docs/replication.md`, "Positions").
+//!
+//! The positions up to which a replica has received the changes of others are in its [`ReplicationHistory`], one for
+//! each server.
+
+use std::collections::BTreeSet;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
-use base::{Modseq, Random};
+use base::{DbNumber, Modseq, Random, Unid};
 
-use crate::limits::INSTANCES_MAX;
+use crate::limits::{INSTANCES_MAX, MISSED_NOTES_MAX};
 
 /// A random number that identifies an instance of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -18,6 +23,14 @@ impl InstanceId {
     /// Generates the number of a new instance.
     pub fn generate(random: &dyn Random) -> Self {
         Self(random.next_u64())
+    }
+
+    /// Returns the number of the instance of a database in the run of a server with this number. Databases have
+    /// different ones, so the position in a database that was deleted says nothing about its successor.
+    #[must_use]
+    pub fn of_database(self, number: DbNumber) -> Self {
+        // The factor is odd, so that different numbers of databases have different products.
+        Self(self.0 ^ u64::from(number.0).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 }
 
@@ -33,11 +46,14 @@ pub struct Position {
     pub names: [u8; 16],
 }
 
+/// Size of a stored position in bytes.
+const POSITION_BYTES: usize = 33;
+
 impl Position {
     /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(33);
+        let mut out = Encoder::with_capacity(POSITION_BYTES);
         out.u8(1).u64(self.instance.0).u64(self.modseq.0).raw(&self.names);
         out.finish()
     }
@@ -53,13 +69,80 @@ impl Position {
     }
 }
 
-/// Where a peer with a position continues.
+/// What a replica has received from another server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReplicationHistory {
+    /// The position at the end of the last complete replication: everything up to it was received, deletions included.
+    pub position: Option<Position>,
+    /// How far a later replication has come that has not ended.
+    pub progress: Option<ListProgress>,
+    /// The rights of the other server in this replica, as a number. With other rights, everything is compared, because
+    /// what was refused may be taken now, or the reverse.
+    pub rights: u32,
+    /// Notes that could not be received, and are asked for again: at most [`MISSED_NOTES_MAX`].
+    pub missed: BTreeSet<Unid>,
+}
+
+/// How far a replication has come that has not ended.
+///
+/// It is valid as long as the other replica is not set back to a state before those that the lists were read from: of
+/// notes that had changed later, the list was to name the later change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Continuation {
-    /// The peer needs the changes after this modseq.
-    After(Modseq),
-    /// The position is unknown. The peer compares everything.
-    CompareAll,
+pub struct ListProgress {
+    /// The position up to which the list of changes was received.
+    pub position: Position,
+    /// The last change of the other replica when the list was read.
+    pub seen: Position,
+    /// `true` if all notes are compared.
+    pub is_comparison: bool,
+}
+
+impl ReplicationHistory {
+    /// Returns the stored form (version 2).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(80 + 16 * self.missed.len());
+        out.u8(2).u32(self.rights);
+        match &self.position {
+            Some(position) => out.u8(1).raw(&position.encode()),
+            None => out.u8(0),
+        };
+        match &self.progress {
+            Some(ListProgress { position, seen, is_comparison }) => {
+                out.u8(if *is_comparison { 2 } else { 1 }).raw(&position.encode()).raw(&seen.encode())
+            }
+            None => out.u8(0),
+        };
+        out.varint(self.missed.len() as u64);
+        for unid in &self.missed {
+            out.raw(&unid.0);
+        }
+        out.finish()
+    }
+
+    /// Parses the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 2 {
+            return Err(InvalidRecord);
+        }
+        let rights = input.u32()?;
+        let decode = |input: &mut Decoder<'_>| Position::decode(&input.array::<POSITION_BYTES>()?);
+        let received = if input.u8()? == 0 { None } else { Some(decode(&mut input)?) };
+        let progress = match input.u8()? {
+            0 => None,
+            kind => {
+                let (position, seen) = (decode(&mut input)?, decode(&mut input)?);
+                Some(ListProgress { position, seen, is_comparison: kind == 2 })
+            }
+        };
+        let count = input.count()?;
+        if count > MISSED_NOTES_MAX {
+            return Err(InvalidRecord);
+        }
+        let missed = (0..count).map(|_| Ok(Unid(input.array()?))).collect::<Result<_, InvalidRecord>>()?;
+        Ok(Self { position: received, progress, rights, missed })
+    }
 }
 
 /// The instances of a replica, the latest last.
@@ -89,26 +172,24 @@ impl Instances {
         self.list.drain(..excess);
     }
 
-    /// Returns the position after the change with this modseq for a peer that reads under these names, or `None` if it
-    /// was made before the first instance that is known.
+    /// Returns the position after the change with this modseq for a peer that reads under these names, or `None` if
+    /// there is no instance. Changes before the first instance that is known count as made by it.
     #[must_use]
     pub fn position(&self, modseq: Modseq, names: [u8; 16]) -> Option<Position> {
-        let made_by = self.list.iter().rfind(|start| start.first <= modseq)?;
+        let made_by = self.list.iter().rfind(|start| start.first <= modseq).or(self.list.first())?;
         Some(Position { instance: made_by.instance, modseq, names })
     }
 
-    /// Returns where a peer continues that has received everything up to a position. `current` is the modseq of the
-    /// last change.
+    /// Returns the last change that both this replica and a peer have that has received everything up to a position, or
+    /// `None` if the instance is unknown. `current` is the modseq of the last change.
     ///
     /// A modseq above those of its instance means that this replica was set back since. Up to its last change in that
     /// instance both agree.
     #[must_use]
-    pub fn continuation(&self, position: Position, current: Modseq) -> Continuation {
-        // A position before the beginning of its instance is from before a repair, which makes a new list.
-        let is_in = |start: &InstanceStart| start.instance == position.instance && start.first <= position.modseq;
-        let Some(index) = self.list.iter().rposition(is_in) else { return Continuation::CompareAll };
+    pub fn last_common(&self, position: Position, current: Modseq) -> Option<Modseq> {
+        let index = self.list.iter().rposition(|start| start.instance == position.instance)?;
         let end = self.list.get(index + 1).map_or(current, |next| Modseq(next.first.0.saturating_sub(1)));
-        Continuation::After(position.modseq.min(end))
+        Some(position.modseq.min(end))
     }
 
     /// Returns the stored form (version 1).
@@ -160,22 +241,47 @@ mod tests {
     }
 
     #[test]
+    fn a_history_reads_back() {
+        let position = Position { instance: InstanceId(3), modseq: Modseq(77), names: [3; 16] };
+        let missed = BTreeSet::from([Unid([1; 16]), Unid([2; 16])]);
+        let history = ReplicationHistory { position: Some(position), progress: None, rights: 9, missed };
+        for is_comparison in [false, true] {
+            let progress = Some(ListProgress { position, seen: position, is_comparison });
+            let history = ReplicationHistory { position: None, progress, ..history.clone() };
+            assert_eq!(ReplicationHistory::decode(&history.encode()), Ok(history));
+        }
+        for history in [history.clone(), ReplicationHistory { missed: BTreeSet::new(), ..history }] {
+            let bytes = history.encode();
+            assert_eq!(ReplicationHistory::decode(&bytes), Ok(history));
+            assert!((0..bytes.len()).all(|length| ReplicationHistory::decode(&bytes[..length]).is_err()));
+        }
+    }
+
+    #[test]
+    fn databases_of_one_run_have_different_instances() {
+        let run = InstanceId(77);
+        assert_eq!(run.of_database(DbNumber(1)), run.of_database(DbNumber(1)));
+        assert_ne!(run.of_database(DbNumber(1)), run.of_database(DbNumber(2)));
+    }
+
+    #[test]
     fn positions_are_valid_within_their_instance() {
         let known = instances(&[(7, 10), (8, 25), (9, 40)]);
-        let check = |instance, modseq, expected| {
+        let check = |instance, modseq, expected: Option<u64>| {
             let position = Position { instance: InstanceId(instance), modseq: Modseq(modseq), names: [0; 16] };
-            assert_eq!(known.continuation(position, Modseq(50)), expected, "{position:?}");
+            assert_eq!(known.last_common(position, Modseq(50)), expected.map(Modseq), "{position:?}");
         };
-        check(7, 12, Continuation::After(Modseq(12)));
-        check(7, 24, Continuation::After(Modseq(24)));
-        check(7, 31, Continuation::After(Modseq(24)));
-        check(8, 39, Continuation::After(Modseq(39)));
-        check(9, 50, Continuation::After(Modseq(50)));
-        check(9, 77, Continuation::After(Modseq(50)));
-        check(6, 12, Continuation::CompareAll);
-        check(9, 39, Continuation::CompareAll);
+        check(7, 3, Some(3));
+        check(7, 12, Some(12));
+        check(7, 24, Some(24));
+        check(7, 31, Some(24));
+        check(8, 39, Some(39));
+        check(9, 50, Some(50));
+        check(9, 77, Some(50));
+        check(6, 12, None);
         let after = |modseq| known.position(Modseq(modseq), [0; 16]).map(|position| position.instance);
-        assert_eq!((after(50), after(39), after(9)), (Some(InstanceId(9)), Some(InstanceId(8)), None));
+        let instance = |number| Some(InstanceId(number));
+        assert_eq!((after(50), after(39), after(9)), (instance(9), instance(8), instance(7)));
         assert_eq!(Instances::default().position(Modseq(50), [0; 16]), None);
     }
 
@@ -185,9 +291,9 @@ mod tests {
         let position = before.position(Modseq(30), [0; 16]).expect("an instance");
         // A backup of modseq 20 is restored, and the next run changes the database.
         let mut restored = before.clone();
-        assert_eq!(restored.continuation(position, Modseq(20)), Continuation::After(Modseq(20)));
+        assert_eq!(restored.last_common(position, Modseq(20)), Some(Modseq(20)));
         restored.begin(InstanceId(8), Modseq(21));
-        assert_eq!(restored.continuation(position, Modseq(45)), Continuation::After(Modseq(20)));
+        assert_eq!(restored.last_common(position, Modseq(45)), Some(Modseq(20)));
     }
 
     #[test]
@@ -195,8 +301,8 @@ mod tests {
         let starts: Vec<(u64, u64)> = (1..=INSTANCES_MAX as u64 + 1).map(|number| (number, number * 10)).collect();
         let many = instances(&starts);
         let at = |instance, modseq| Position { instance: InstanceId(instance), modseq: Modseq(modseq), names: [0; 16] };
-        assert_eq!(many.continuation(at(1, 11), Modseq(9_999)), Continuation::CompareAll);
-        assert_eq!(many.continuation(at(2, 25), Modseq(9_999)), Continuation::After(Modseq(25)));
+        assert_eq!(many.last_common(at(1, 11), Modseq(9_999)), None);
+        assert_eq!(many.last_common(at(2, 25), Modseq(9_999)), Some(Modseq(25)));
         let bytes = many.encode();
         assert_eq!(Instances::decode(&bytes), Ok(many));
         assert!((0..bytes.len()).all(|length| Instances::decode(&bytes[..length]).is_err()));

@@ -111,9 +111,13 @@ pub(crate) fn instances(database: DbNumber) -> [u8; 5] {
     meta(database, b'i')
 }
 
-/// Returns the key of the position in another replica. The name of its server is compared without regard to case.
-pub(crate) fn replication_position(database: DbNumber, source: &str) -> Vec<u8> {
+/// Returns the key of the history of replications from another server. Its name is compared without regard to case.
+pub(crate) fn replication_history(database: DbNumber, source: &str) -> Vec<u8> {
     [&meta(database, b'p')[..], source.to_lowercase().as_bytes()].concat()
+}
+
+pub(crate) fn replication_histories(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'p'))
 }
 
 pub(crate) fn design(database: DbNumber, note: NoteId) -> [u8; 9] {

@@ -8,8 +8,8 @@
 //! An [`Upgrade`] rewrites records in an older format, [`UPGRADE_NOTES_PER_STEP`] notes in a batch, while other work
 //! continues. It raises the number in a last batch when the others are durable. An interrupted upgrade restarts at the
 //! first note and skips records that have the present format already; a stored position would be wrong if an older
-//! program wrote in between. An upgrade changes the contents of no note, so modseqs and sequence numbers stay, and
-//! neither clients nor indexes are notified.
+//! program wrote in between. An upgrade changes the contents of no note, so their modseqs and sequence numbers stay,
+//! and neither clients nor indexes are notified. Its last step begins an instance for replication.
 
 mod version;
 
@@ -87,11 +87,22 @@ impl<'u> Upgrade<'u> {
         if !self.report.complete {
             let is_last = self.rewrite_batch()?;
             if is_last && self.mode == Mode::Rewrite {
+                self.begin_instance()?;
                 self.databases.database_ods_set(self.access, OdsVersion::CURRENT)?;
             }
             self.report.complete = is_last;
         }
         Ok(self.report)
+    }
+
+    /// Begins an instance, so that other replicas get a position in a database that nobody changes.
+    fn begin_instance(&self) -> Result<()> {
+        let access = self.access.downgrade();
+        let accesses = [&access];
+        let mut transaction = self.databases.transaction(&accesses)?;
+        transaction.writer(0).part.touched = true;
+        let ticket = transaction.commit()?;
+        Ok(self.databases.store().durable(ticket).wait()?)
     }
 
     /// Rewrites a batch of notes under the database's lock. Returns `true` if these were the last notes.

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, FLAGS_ITEM};
 use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
-use crate::instance::Position;
+use crate::instance::ReplicationHistory;
 use crate::item::{self, Item, ItemValue};
 use crate::keys;
 use crate::limits::{
@@ -119,6 +119,9 @@ pub struct ListedNote {
     pub size: u64,
     /// Marks, keywords and folders that are set, or that changed since the creation.
     pub state: Vec<(StateName, Register)>,
+    /// `true` if the reader has received the note in this state before: it has not changed since the position from which
+    /// the reader continues, and was visible. A reader who does not have it has deleted it.
+    pub is_old: bool,
 }
 
 /// What happened to a note that arrived.
@@ -128,6 +131,9 @@ pub enum ReceiveOutcome {
     Known { state_changed: bool },
     /// The note is new, or its contents were replaced.
     Taken,
+    /// A folder exists again that had been deleted here. The notes that were in it are not known here any more, so this
+    /// replica must compare everything.
+    FolderRestored,
     /// The contents were merged with those of this replica.
     Merged,
     /// There was a conflict, and this replica's version or the other one was kept besides the winner.
@@ -171,11 +177,13 @@ impl DatabaseSnapshot<'_> {
     }
 
     /// Returns a note as lists of changes name it, also a stub, or `None` if it is absent or hidden from the reader.
-    pub fn listed_note(&self, note: NoteId) -> Result<Option<ListedNote>> {
+    /// `is_old` tells whether the reader has received it before.
+    pub fn listed_note(&self, note: NoteId, is_old: &dyn Fn(&NoteHeader) -> bool) -> Result<Option<ListedNote>> {
         let Some(header) = self.header(note)? else { return Ok(None) };
         let state = self.state_of(&header)?;
         let NoteHeader { unid, class, size, .. } = header;
-        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state }))
+        let is_old = is_old(&header);
+        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state, is_old }))
     }
 
     /// Returns `true` if this replica has a version of a note, or one that descends from it.
@@ -272,6 +280,9 @@ impl Writer<'_, '_> {
         let decided = receive(&current.version(), &arriving.version(), &rules);
         let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
         let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));
+        let is_restored_folder = replaces
+            && current.items.is_none()
+            && arriving.items.as_deref().is_some_and(|items| is_folder(arriving.class, items));
         if replaces && was_folder && arriving.items.is_none() && self.empty_folder(ViewId(note.0))? {
             return Ok(ReceiveOutcome::Later);
         }
@@ -301,10 +312,10 @@ impl Writer<'_, '_> {
         };
         let state_changed = self.join_state(note, &arriving.state)?;
         self.drop_unchanged(note);
-        Ok(if matches!(outcome, ReceiveOutcome::Known { .. }) {
-            ReceiveOutcome::Known { state_changed }
-        } else {
-            outcome
+        Ok(match outcome {
+            ReceiveOutcome::Known { .. } => ReceiveOutcome::Known { state_changed },
+            _ if is_restored_folder => ReceiveOutcome::FolderRestored,
+            outcome => outcome,
         })
     }
 
@@ -318,12 +329,21 @@ impl Writer<'_, '_> {
         Ok(changed)
     }
 
-    /// Records the position in another replica up to which this one has received everything, in the transaction that
-    /// receives the last of it. Fails unless the caller is the server itself.
-    pub fn replication_position_set(&mut self, source: &str, position: Position) -> Result<()> {
+    /// Records what this replica has received from another server, in the transaction that receives the last of it.
+    /// Fails unless the caller is the server itself.
+    pub fn replication_history_set(&mut self, source: &str, history: &ReplicationHistory) -> Result<()> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
-        let key = keys::replication_position(self.number(), source);
-        self.batch.put(Table::Meta, &key, &position.encode());
+        self.batch.put(Table::Meta, &keys::replication_history(self.number(), source), &history.encode());
+        Ok(())
+    }
+
+    /// Forgets what this replica has received from other servers, so that it compares everything. Fails unless the
+    /// caller is the server itself.
+    pub fn replication_histories_clear(&mut self) -> Result<()> {
+        records::require_server_itself(self.part.database, &self.part.grant)?;
+        let range = keys::replication_histories(self.number());
+        let end = range.end.as_ref().expect("database numbers never reach the maximum");
+        self.batch.delete_range(Table::Meta, &range.start, end);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Databases {
         settings: ServerSettings,
     ) -> Arc<Self> {
         let services = DatabaseServices {
-            instance: InstanceId::generate(random.as_ref()),
+            run: InstanceId::generate(random.as_ref()),
             store,
             clock,
             random,

@@ -357,7 +357,7 @@ impl<'t> DatabaseChanges<'t> {
         assert!(self.counters.purged_modseq == self.guard.purged_modseq, "only a purge changes purged_modseq");
         if !self.database.is_instance_stored() {
             let mut instances = records::load_instances(self.database.store.as_ref(), self.database.number)?;
-            instances.begin(self.database.instance, self.modseq);
+            instances.begin(self.database.instance(), self.modseq);
             batch.put(Table::Meta, &keys::instances(self.database.number), &instances.encode());
         }
         self.counters.modseq = self.modseq;

@@ -16,5 +16,5 @@ mod source;
 mod target;
 
 pub use pull::{Pull, PullStatistics};
-pub use source::{Answer, ListPage, Question, answer};
-pub use target::Target;
+pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, log_unsent};
+pub use target::{HeldBackNotes, Target};

@@ -6,5 +6,11 @@ pub const CHANGES_PER_PAGE: usize = 2_000;
 /// Maximum number of notes that one question asks for.
 pub const NOTES_PER_QUESTION_MAX: usize = 250;
 
+/// Maximum number of pages of a list within one pull that do not end behind the ones before.
+pub const RESTARTS_MAX: usize = 16;
+
+/// Size in bytes that a note counts for which earlier pulls have missed, and whose size is not known.
+pub const RETRIED_NOTE_BYTES: u64 = 1 << 20;
+
 /// Size in bytes at which the notes that one question asks for end.
 pub const BYTES_PER_QUESTION: u64 = 4 << 20;

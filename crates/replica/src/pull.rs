@@ -1,16 +1,14 @@
 //! The side of the replica that asks.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use base::Modseq;
-use notes::Result;
-use notes::instance::Position;
-use notes::replica::{ListedNote, ReplicaNote};
-use store::blob::PreparedBlob;
+use base::Unid;
+use notes::instance::{ListProgress, Position, ReplicationHistory};
+use notes::replica::ListedNote;
+use notes::{Error, Result};
 
-use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX};
-use crate::source::{Answer, ListPage, Question};
+use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
+use crate::source::{Answer, ListPage, Question, SourceNotes};
 use crate::target::Target;
 
 /// What a pull has done so far.
@@ -30,50 +28,79 @@ pub struct PullStatistics {
     pub state_only: u64,
     /// Number of notes that the source may not bring by the access control list.
     pub refused: u64,
-    /// Number of notes that are not valid, and were skipped.
+    /// Number of notes that could not be sent or taken over, and are asked for again by the next pull.
     pub skipped: u64,
+    /// Number of notes that were deleted here so long ago that the deletion is forgotten, and that the source still
+    /// has.
+    pub held_back: u64,
 }
 
 /// A pull from one source.
 pub struct Pull {
     target: Target,
     state: State,
+    /// What was received, with the position of this pull.
+    history: ReplicationHistory,
     /// The number of the question that waits for its answer.
     number: u64,
     statistics: PullStatistics,
+    /// `true` if the next pull must compare everything.
+    must_compare: bool,
+    /// Number of pages that did not end behind the ones before.
+    restarts: usize,
 }
 
 enum State {
     /// The next page of the list is needed.
-    Listing {
-        after: Option<Position>,
-        compared: Modseq,
-    },
+    Listing,
     /// The notes of a page are needed.
     Fetching(Page),
     Done,
 }
 
-/// A page of which notes are missing.
+/// Notes that are missing.
 struct Page {
-    missing: VecDeque<ListedNote>,
+    missing: VecDeque<WantedNote>,
     /// The notes whose contents are known.
     known: Vec<ListedNote>,
-    end: PageEnd,
+    /// The end of the page, or `None` for the notes that earlier pulls missed.
+    end: Option<PageEnd>,
+}
+
+struct WantedNote {
+    unid: Unid,
+    size: u64,
 }
 
 #[derive(Clone, Copy)]
 struct PageEnd {
-    position: Option<Position>,
-    modseq: Modseq,
+    position: Position,
+    seen: Position,
+    is_comparison: bool,
     is_last: bool,
 }
 
 impl Pull {
     /// Begins a pull, after the position that the target has recorded for the source.
     pub fn begin(target: Target) -> Result<Self> {
-        let state = State::Listing { after: target.position()?, compared: Modseq(0) };
-        Ok(Self { target, state, number: 1, statistics: PullStatistics::default() })
+        let mut history = target.history()?;
+        let missing: VecDeque<WantedNote> = std::mem::take(&mut history.missed)
+            .into_iter()
+            .map(|unid| WantedNote { unid, size: RETRIED_NOTE_BYTES })
+            .collect();
+        let state = match missing.is_empty() {
+            true => State::Listing,
+            false => State::Fetching(Page { missing, known: Vec::new(), end: None }),
+        };
+        Ok(Self {
+            target,
+            state,
+            history,
+            number: 1,
+            statistics: PullStatistics::default(),
+            must_compare: false,
+            restarts: 0,
+        })
     }
 
     /// Returns the target.
@@ -94,10 +121,8 @@ impl Pull {
     pub fn question(&self) -> Option<(u64, Question)> {
         let question = match &self.state {
             State::Done => return None,
-            State::Listing { after, compared } => Question::Changes { after: *after, compared: *compared },
-            State::Fetching(page) => {
-                Question::Notes { unids: page.missing.iter().take(page.batch_size(0)).map(|note| note.unid).collect() }
-            }
+            State::Listing => changes_after(&self.history),
+            State::Fetching(page) => Question::Notes { unids: page.unids(0) },
         };
         Some((self.number, question))
     }
@@ -108,14 +133,14 @@ impl Pull {
     pub fn upcoming_question(&self) -> Option<Question> {
         let State::Fetching(page) = &self.state else { return None };
         let first = page.batch_size(0);
-        if first == page.missing.len() {
-            return match page.end.next() {
-                State::Listing { after, compared } => Some(Question::Changes { after, compared }),
-                State::Fetching(_) | State::Done => None,
-            };
+        if first < page.missing.len() {
+            return Some(Question::Notes { unids: page.unids(first) });
         }
-        let batch = page.missing.iter().skip(first).take(page.batch_size(first));
-        Some(Question::Notes { unids: batch.map(|note| note.unid).collect() })
+        match page.end {
+            Some(end) if end.is_last => None,
+            Some(end) => Some(changes_after(&end.added_to(&self.history))),
+            None => Some(changes_after(&self.history)),
+        }
     }
 
     /// Takes the answer to the question with a number over. An answer to another question is ignored: it came late, or
@@ -125,12 +150,12 @@ impl Pull {
             return Ok(());
         }
         match (std::mem::replace(&mut self.state, State::Done), answer) {
-            (State::Listing { .. }, Answer::Changes(page)) => self.take_list(page)?,
-            (State::Fetching(page), Answer::Notes { notes, contents }) => self.take_notes(page, &notes, &contents)?,
+            (State::Listing, Answer::Changes(page)) => self.take_list(page)?,
+            (State::Fetching(page), Answer::Notes(notes)) => self.take_notes(page, &notes)?,
             // A source that answers another question than the one that it was asked cannot be understood.
             (state, _) => {
                 self.state = state;
-                return Err(notes::Error::invalid("the answer of another replica", "it belongs to another question"));
+                return Err(Error::invalid("the answer of another replica", "it belongs to another question"));
             }
         }
         self.number += 1;
@@ -139,21 +164,38 @@ impl Pull {
 
     /// Takes a page of the list over: finds out which notes are missing.
     fn take_list(&mut self, page: ListPage) -> Result<()> {
+        self.check_progress(&page)?;
         self.statistics.listed += page.notes.len() as u64;
-        let compared = self.target.compare(page.notes, &mut self.statistics)?;
-        let end = PageEnd { position: page.position, modseq: page.modseq, is_last: page.is_last };
-        self.proceed(Page { missing: compared.missing.into(), known: compared.known, end })
+        let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last } = page;
+        let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
+        let missing = compared.missing.iter().map(|note| WantedNote { unid: note.unid, size: note.size }).collect();
+        let end = Some(PageEnd { position, seen, is_comparison, is_last });
+        self.proceed(Page { missing, known: compared.known, end })
+    }
+
+    /// Fails if pages repeatedly do not end behind the ones before, so that a source cannot keep this replica busy for
+    /// ever. A source that was set back meanwhile begins again.
+    fn check_progress(&mut self, page: &ListPage) -> Result<()> {
+        let before = self.history.progress.map_or(self.history.position, |progress| Some(progress.position));
+        let is_behind =
+            |before: Position| before.instance != page.position.instance || before.modseq < page.position.modseq;
+        if page.is_last || before.is_none_or(is_behind) {
+            return Ok(());
+        }
+        self.restarts += 1;
+        if self.restarts > RESTARTS_MAX {
+            return Err(Error::invalid("the answer of another replica", "its list of changes does not come to an end"));
+        }
+        Ok(())
     }
 
     /// Takes notes over that a page lacked.
-    fn take_notes(
-        &mut self,
-        mut page: Page,
-        notes: &[ReplicaNote],
-        contents: &[Arc<PreparedBlob<'static>>],
-    ) -> Result<()> {
+    fn take_notes(&mut self, mut page: Page, sent: &SourceNotes) -> Result<()> {
         page.missing.drain(..page.batch_size(0));
-        self.target.receive(notes, contents, &mut self.statistics)?;
+        let received = self.target.receive(sent, &mut self.statistics)?;
+        self.must_compare |= received.restored_folder;
+        self.statistics.skipped += sent.unsent.len() as u64;
+        self.history.missed.extend(sent.unsent.iter().chain(&received.skipped));
         self.proceed(page)
     }
 
@@ -164,32 +206,54 @@ impl Pull {
             self.state = State::Fetching(page);
             return Ok(());
         }
-        self.target.finish_page(&page.known, page.end.position, &mut self.statistics)?;
-        self.state = page.end.next();
+        if let Some(end) = page.end {
+            self.history = end.added_to(&self.history);
+        }
+        let recorded = match self.must_compare {
+            true => ReplicationHistory { rights: self.history.rights, ..ReplicationHistory::default() },
+            false => self.history.clone(),
+        };
+        let skipped = self.target.finish_page(&page.known, &recorded, &mut self.statistics)?;
+        self.history.missed.extend(skipped);
+        self.state = if page.end.is_some_and(|end| end.is_last) { State::Done } else { State::Listing };
         Ok(())
     }
+}
+
+fn changes_after(history: &ReplicationHistory) -> Question {
+    Question::Changes { after: history.position, progress: history.progress }
 }
 
 impl Page {
     /// Returns the number of missing notes that one question asks for, after the first `skipped` ones.
     fn batch_size(&self, skipped: usize) -> usize {
         let mut bytes = 0_u64;
-        let within = |note: &&ListedNote| {
+        let within = |note: &&WantedNote| {
             let fits = bytes < BYTES_PER_QUESTION;
             bytes = bytes.saturating_add(note.size);
             fits
         };
         self.missing.iter().skip(skipped).take(NOTES_PER_QUESTION_MAX).take_while(within).count()
     }
+
+    /// Returns the missing notes that one question asks for, after the first `skipped` ones.
+    fn unids(&self, skipped: usize) -> Vec<Unid> {
+        self.missing.iter().skip(skipped).take(self.batch_size(skipped)).map(|note| note.unid).collect()
+    }
 }
 
 impl PageEnd {
-    /// Returns the state after the page.
-    fn next(self) -> State {
-        match (self.is_last, self.position) {
-            (true, _) => State::Done,
-            (false, Some(position)) => State::Listing { after: Some(position), compared: self.modseq },
-            (false, None) => State::Listing { after: None, compared: self.modseq },
+    /// Returns the history after the page. A position counts only when the replication has ended: a note that changed
+    /// meanwhile was to follow.
+    fn added_to(self, history: &ReplicationHistory) -> ReplicationHistory {
+        let Self { position, seen, is_comparison, is_last } = self;
+        let mut history = history.clone();
+        if is_last {
+            history.position = Some(position);
+            history.progress = None;
+        } else {
+            history.progress = Some(ListProgress { position, seen, is_comparison });
         }
+        history
     }
 }

@@ -1,11 +1,12 @@
 //! The side of the replica that is asked.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::{Modseq, Unid};
-use notes::instance::{Continuation, Position};
-use notes::replica::{ListedNote, ReplicaNote};
-use notes::{DatabaseSnapshot, Result};
+use base::{Modseq, NoteId, Unid};
+use notes::instance::{ListProgress, Position};
+use notes::replica::{ListedNote, ReplicaNote, StateName};
+use notes::{DatabaseSnapshot, Error, NoteFlags, NoteHeader, Result};
 use store::blob::PreparedBlob;
 
 use crate::limits::CHANGES_PER_PAGE;
@@ -17,8 +18,8 @@ pub enum Question {
     Changes {
         /// The position up to which the target has everything.
         after: Option<Position>,
-        /// Without a position: the modseq up to which this pull has compared everything.
-        compared: Modseq,
+        /// How far the target has come since.
+        progress: Option<ListProgress>,
     },
     /// Asks for notes.
     Notes {
@@ -32,12 +33,28 @@ pub enum Question {
 pub struct ListPage {
     /// The notes that changed, design notes first, then by ascending size.
     pub notes: Vec<ListedNote>,
-    /// The position behind the page. `None` if the source has none for it: its changes are older than its instances.
-    pub position: Option<Position>,
-    /// The modseq of the last change of the page. A page without a position is continued with it.
-    pub modseq: Modseq,
+    /// The position behind the page.
+    pub position: Position,
+    /// The position behind the last change of the source.
+    pub seen: Position,
+    /// `true` if the page belongs to a comparison of all notes: the target has no position, or changes after it are no
+    /// longer known.
+    pub is_comparison: bool,
+    /// `true` if the target's position is not known here, so that no note is marked as old.
+    pub is_position_unknown: bool,
     /// `true` if the source has no later changes.
     pub is_last: bool,
+}
+
+/// Notes of the source.
+#[derive(Clone, Default)]
+pub struct SourceNotes {
+    /// The notes that exist, in the order of the question.
+    pub notes: Vec<ReplicaNote>,
+    /// The contents of their attachments, as far as the target lacks them.
+    pub contents: Vec<Arc<PreparedBlob<'static>>>,
+    /// Notes that exist and cannot be sent: they are damaged, or too large.
+    pub unsent: Vec<Unid>,
 }
 
 /// An answer of the source.
@@ -46,41 +63,88 @@ pub enum Answer {
     /// A page of the list of changes.
     Changes(ListPage),
     /// The notes that still exist.
-    Notes {
-        /// The notes, in the order of the question.
-        notes: Vec<ReplicaNote>,
-        /// The contents of their attachments, as far as the target lacks them.
-        contents: Vec<Arc<PreparedBlob<'static>>>,
-    },
+    Notes(SourceNotes),
 }
 
 /// Answers a question from a snapshot of the source, without contents of attachments. The reader must be a server.
 pub fn answer(snapshot: &DatabaseSnapshot<'_>, question: &Question) -> Result<Answer> {
+    answer_in_pages(snapshot, question, CHANGES_PER_PAGE)
+}
+
+/// Answers a question as [`answer`] does, with about `changes_max` changes in a page.
+pub fn answer_in_pages(snapshot: &DatabaseSnapshot<'_>, question: &Question, changes_max: usize) -> Result<Answer> {
     match question {
-        Question::Changes { after, compared } => {
-            let continuation = after.map(|position| snapshot.continuation(position)).transpose()?;
-            let since = match continuation {
-                Some(Continuation::After(modseq)) => modseq,
-                Some(Continuation::CompareAll) => Modseq(0),
-                None => *compared,
-            };
-            page_after(snapshot, since).map(Answer::Changes)
+        Question::Changes { after, progress } => {
+            let place = place_of(snapshot, *after, *progress)?;
+            page_at(snapshot, &place, changes_max).map(Answer::Changes)
         }
         Question::Notes { unids } => {
-            let mut found = Vec::with_capacity(unids.len());
+            let mut found = SourceNotes::default();
             for unid in unids {
-                let note = snapshot.find(*unid)?.map(|note| snapshot.replica_note(note)).transpose()?;
-                found.extend(note.flatten());
+                let note = snapshot.find(*unid)?.map(|note| snapshot.replica_note(note)).transpose();
+                match note {
+                    Err(error) if error.is_damage() => {
+                        log_unsent(snapshot, *unid, &error);
+                        found.unsent.push(*unid);
+                    }
+                    note => found.notes.extend(note?.flatten()),
+                }
             }
-            Ok(Answer::Notes { notes: found, contents: Vec::new() })
+            Ok(Answer::Notes(found))
         }
     }
 }
 
-/// Returns the changes after a modseq, up to the end of a transaction.
-fn page_after(snapshot: &DatabaseSnapshot<'_>, since: Modseq) -> Result<ListPage> {
-    let changes = snapshot.changes_by_transaction(since, CHANGES_PER_PAGE)?;
-    let is_last = changes.len() < CHANGES_PER_PAGE;
+/// Logs that a note of the source cannot be sent.
+pub fn log_unsent(snapshot: &DatabaseSnapshot<'_>, unid: Unid, error: &Error) {
+    let database = snapshot.database().path();
+    tracing::error!(target: "replica", database, %unid, %error, "a note cannot be sent to another server");
+}
+
+/// The place in the changes of the source at which a page begins.
+struct Place {
+    since: Modseq,
+    is_comparison: bool,
+    is_position_unknown: bool,
+    /// The last change that the target has received, if that is known.
+    received: Option<Modseq>,
+    /// `true` if the target reads under the same names as then.
+    has_same_names: bool,
+}
+
+/// Returns where a target continues.
+///
+/// What was begun is continued, unless this replica was set back since. Otherwise the target gets the changes after its
+/// position, or all notes if deletions after it were purged here, or other notes may be visible to it than before.
+fn place_of(snapshot: &DatabaseSnapshot<'_>, after: Option<Position>, progress: Option<ListProgress>) -> Result<Place> {
+    let names = snapshot.grant().names_digest();
+    let received = after.map(|position| snapshot.last_common(position)).transpose()?.flatten();
+    let has_same_names = after.is_some_and(|position| position.names == names);
+    let place = |since, is_comparison| Place {
+        since,
+        is_comparison,
+        is_position_unknown: is_comparison && after.is_some() && received.is_none(),
+        received,
+        has_same_names,
+    };
+    let is_complete = |since: &Modseq| has_same_names && snapshot.is_complete_since(*since);
+    let begin = received.filter(is_complete);
+    if let Some(ListProgress { position, seen, is_comparison }) = progress {
+        let is_valid = position.names == names && (is_comparison || begin.is_some());
+        if is_valid && snapshot.last_common(seen)? == Some(seen.modseq) {
+            return Ok(place(position.modseq, is_comparison));
+        }
+    }
+    Ok(match begin {
+        Some(received) => place(received, false),
+        None => place(Modseq(0), true),
+    })
+}
+
+/// Returns the changes at a place, up to the end of a transaction.
+fn page_at(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -> Result<ListPage> {
+    let changes = snapshot.changes_by_transaction(place.since, changes_max)?;
+    let is_last = changes.len() < changes_max;
     let modseq = match changes.last() {
         Some(last) if !is_last => last.modseq,
         _ => snapshot.modseq(),
@@ -88,10 +152,63 @@ fn page_after(snapshot: &DatabaseSnapshot<'_>, since: Modseq) -> Result<ListPage
     let mut ids: Vec<_> = changes.into_iter().map(|change| change.note).collect();
     ids.sort_unstable();
     ids.dedup();
+    let is_old = |header: &NoteHeader| {
+        let was_visible = place.has_same_names || !header.flags.contains(NoteFlags::HAS_READERS);
+        place.is_comparison && was_visible && place.received.is_some_and(|received| header.modseq <= received)
+    };
     let mut notes = Vec::with_capacity(ids.len());
     for note in ids {
-        notes.extend(snapshot.listed_note(note)?);
+        notes.extend(list_note(snapshot, note, &is_old)?);
     }
+    add_folders(snapshot, modseq, &is_old, &mut notes)?;
     notes.sort_by_key(|note| (!note.class.is_design(), note.size, note.unid));
-    Ok(ListPage { notes, position: snapshot.position(modseq)?, modseq, is_last })
+    let database = snapshot.database().path();
+    let position_after = |modseq| {
+        let reason = "it has no position for replicas; upgrade its structure again";
+        snapshot.position(modseq)?.ok_or_else(|| Error::invalid(format!("database {database}"), reason))
+    };
+    let (position, seen) = (position_after(modseq)?, position_after(snapshot.modseq())?);
+    let Place { is_comparison, is_position_unknown, .. } = *place;
+    Ok(ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last })
+}
+
+/// Adds the folders of listed notes that changed after the page: the target needs them first.
+fn add_folders(
+    snapshot: &DatabaseSnapshot<'_>,
+    end: Modseq,
+    is_old: &dyn Fn(&NoteHeader) -> bool,
+    notes: &mut Vec<ListedNote>,
+) -> Result<()> {
+    let mut seen: HashSet<Unid> = notes.iter().map(|note| note.unid).collect();
+    let states = notes.iter().flat_map(|note| &note.state);
+    let folders: Vec<Unid> = states
+        .filter_map(|(name, _)| match name {
+            StateName::Folder(unid) => Some(*unid),
+            _ => None,
+        })
+        .filter(|unid| seen.insert(*unid))
+        .collect();
+    for unid in folders {
+        let Some(note) = snapshot.find(unid)? else { continue };
+        if snapshot.header(note)?.is_some_and(|header| header.modseq > end) {
+            notes.extend(list_note(snapshot, note, is_old)?);
+        }
+    }
+    Ok(())
+}
+
+/// Lists a note. One whose header is damaged has no name for other servers, and is left out.
+fn list_note(
+    snapshot: &DatabaseSnapshot<'_>,
+    note: NoteId,
+    is_old: &dyn Fn(&NoteHeader) -> bool,
+) -> Result<Option<ListedNote>> {
+    match snapshot.listed_note(note, is_old) {
+        Err(error) if error.is_damage() => {
+            let database = snapshot.database().path();
+            tracing::error!(target: "replica", database, %note, %error, "a note cannot be listed for another server");
+            Ok(None)
+        }
+        listed => listed,
+    }
 }

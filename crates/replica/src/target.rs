@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::Unid;
-use notes::instance::Position;
+use base::{Modseq, Unid};
+use notes::instance::ReplicationHistory;
+use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{Access, AclFlags, AclLevel, Database, Databases, Error, Grant, Identity, NoteClass, Result, level};
 use revision::DeletionRule;
 use store::blob::{BlobId, PreparedBlob};
 
 use crate::pull::PullStatistics;
+use crate::source::SourceNotes;
 
 /// A replica that takes notes over from one source.
 pub struct Target {
@@ -22,6 +24,18 @@ pub struct Target {
     source: Access<level::Depositor>,
     name: String,
     rule: DeletionRule,
+    held_back: HeldBackNotes,
+}
+
+/// What happens to notes that were deleted here so long ago that the deletion is forgotten, and that the source still
+/// has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HeldBackNotes {
+    /// They are not received.
+    #[default]
+    Left,
+    /// They are received like new ones.
+    Taken,
 }
 
 impl Target {
@@ -38,12 +52,25 @@ impl Target {
         let depositor = reader.downgrade();
         let name = source.name.canonical().to_owned();
         let source = database.authorize(source)?;
-        Ok(Self { databases: Arc::clone(databases), reader, depositor, source, name, rule })
+        let held_back = HeldBackNotes::default();
+        Ok(Self { databases: Arc::clone(databases), reader, depositor, source, name, rule, held_back })
     }
 
-    /// Returns the position in the source up to which this replica has everything.
-    pub fn position(&self) -> Result<Option<Position>> {
-        self.reader.read()?.replication_position(&self.name)
+    /// Sets what happens to notes whose deletion is forgotten.
+    #[must_use]
+    pub fn with_held_back(self, held_back: HeldBackNotes) -> Self {
+        Self { held_back, ..self }
+    }
+
+    /// Returns what this replica has received from the source. It begins anew if the source has other rights than
+    /// before, or if notes that were held back are wanted now.
+    pub(crate) fn history(&self) -> Result<ReplicationHistory> {
+        let history = self.reader.read()?.replication_history(&self.name)?;
+        let rights = rights_of(self.source.grant()?.as_ref());
+        if history.rights != rights || self.held_back == HeldBackNotes::Taken {
+            return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
+        }
+        Ok(history)
     }
 
     /// Returns the databases of this server.
@@ -53,16 +80,39 @@ impl Target {
     }
 
     /// Splits a list into the notes whose contents this replica lacks, and those that it knows. Notes that the source
-    /// may not bring are left out, and counted.
-    pub(crate) fn compare(&self, listed: Vec<ListedNote>, statistics: &mut PullStatistics) -> Result<Compared> {
+    /// may not bring, and those whose deletion is forgotten here, are left out and counted.
+    ///
+    /// If the source does not know the position of this replica, it cannot tell which notes are old. Then those are held
+    /// back that were saved last before the time whose deletions were purged here.
+    pub(crate) fn compare(
+        &self,
+        listed: Vec<ListedNote>,
+        is_position_unknown: bool,
+        statistics: &mut PullStatistics,
+    ) -> Result<Compared> {
         let grant = self.source.grant()?;
         let reading = self.reader.read()?;
+        let has_purged = reading.counters().purged_modseq > Modseq(0);
+        let purged_until = self.reader.database().purged_until();
+        let was_deleted = |note: &ListedNote| {
+            note.is_old || (is_position_unknown && has_purged && note.revision.id.time() < purged_until)
+        };
         let mut compared = Compared::default();
         for note in listed {
             if !may_bring(&grant, note.class) {
                 statistics.refused += 1;
-            } else if reading.knows_revision(note.unid, note.revision)? {
+                continue;
+            }
+            let is_known = match reading.knows_revision(note.unid, note.revision) {
+                // A note that is damaged here is asked for, and the attempt to receive it is logged.
+                Err(error) if error.is_damage() => false,
+                known => known?,
+            };
+            if is_known {
                 compared.known.push(note);
+            } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && reading.find(note.unid)?.is_none()
+            {
+                statistics.held_back += 1;
             } else {
                 compared.missing.push(note);
             }
@@ -91,48 +141,53 @@ impl Target {
 
     /// Takes notes over, with contents of attachments that were missing. They are durable on return.
     ///
-    /// Notes that are not valid, or that the source may not bring, are skipped and counted.
-    pub(crate) fn receive(
-        &self,
-        notes: &[ReplicaNote],
-        contents: &[Arc<PreparedBlob<'static>>],
-        statistics: &mut PullStatistics,
-    ) -> Result<()> {
+    /// Notes that the source may not bring are left out and counted. Notes that are not valid, or whose version here is
+    /// damaged, are skipped, counted and returned.
+    pub(crate) fn receive(&self, sent: &SourceNotes, statistics: &mut PullStatistics) -> Result<Received> {
+        let SourceNotes { notes, contents, .. } = sent;
         let before = *statistics;
-        let outcome = self.receive_together(notes, contents, statistics);
-        if outcome.is_ok() {
-            return Ok(());
+        if let Ok(restored_folder) = self.receive_together(notes, contents, statistics) {
+            return Ok(Received { skipped: Vec::new(), restored_folder });
         }
         // One of the notes is refused. The others are taken over one by one.
         *statistics = before;
+        let mut received = Received::default();
         for note in notes {
-            if let Err(error) = self.receive_together(std::slice::from_ref(note), contents, statistics) {
-                if !matches!(error, Error::Invalid { .. } | Error::Limit { .. } | Error::NotFound { .. }) {
-                    return Err(error);
+            match self.receive_together(std::slice::from_ref(note), contents, statistics) {
+                Ok(restored_folder) => received.restored_folder |= restored_folder,
+                Err(error) => {
+                    let is_of_note =
+                        matches!(error, Error::Invalid { .. } | Error::Limit { .. } | Error::NotFound { .. });
+                    if !is_of_note && !error.is_damage() {
+                        return Err(error);
+                    }
+                    received.skipped.push(note.unid);
+                    tracing::warn!(
+                        target: "replica",
+                        database = %self.reader.database().path(),
+                        source = %self.name,
+                        unid = %note.unid,
+                        %error,
+                        "a note of another replica is not valid and was skipped"
+                    );
+                    statistics.skipped += 1;
                 }
-                tracing::warn!(
-                    target: "replica",
-                    database = %self.reader.database().path(),
-                    source = %self.name,
-                    unid = %note.unid,
-                    %error,
-                    "a note of another replica is not valid and was skipped"
-                );
-                statistics.skipped += 1;
             }
         }
-        Ok(())
+        Ok(received)
     }
 
-    /// Takes notes over in one transaction, or more if some need others before them.
+    /// Takes notes over in one transaction, or more if some need others before them. Returns `true` if a folder exists
+    /// again that had been deleted here.
     fn receive_together(
         &self,
         notes: &[ReplicaNote],
         contents: &[Arc<PreparedBlob<'static>>],
         statistics: &mut PullStatistics,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let accesses = [&self.depositor];
         let mut rest = notes;
+        let mut restored_folder = false;
         loop {
             // An access control list that has arrived counts for the notes behind it.
             let grant = self.source.grant()?;
@@ -150,6 +205,10 @@ impl Target {
                     ReceiveOutcome::Later => {
                         is_interrupted = true;
                         break;
+                    }
+                    ReceiveOutcome::FolderRestored => {
+                        writer.replication_histories_clear()?;
+                        restored_folder = true;
                     }
                     ReceiveOutcome::Merged => statistics.merged += 1,
                     ReceiveOutcome::Conflict => statistics.conflicts += 1,
@@ -176,34 +235,71 @@ impl Target {
             let ticket = transaction.commit()?;
             self.databases.store().durable(ticket).wait().map_err(Error::from)?;
             if !is_interrupted || rest.is_empty() {
-                return Ok(());
+                return Ok(restored_folder);
             }
         }
     }
 
-    /// Joins marks, keywords and folders of notes whose contents are known, and records the position in the source.
+    /// Joins marks, keywords and folders of notes whose contents are known, and records what was received. Returns the
+    /// notes that are damaged here. They are to be asked for again.
     pub(crate) fn finish_page(
         &self,
         known: &[ListedNote],
-        position: Option<Position>,
+        history: &ReplicationHistory,
         statistics: &mut PullStatistics,
-    ) -> Result<()> {
-        if known.is_empty() && position.is_none() {
-            return Ok(());
-        }
+    ) -> Result<Vec<Unid>> {
+        let reading = self.reader.read()?;
+        let is_damaged = |note: &ListedNote| -> Result<bool> {
+            match reading.find(note.unid)?.map(|found| reading.listed_note(found, &|_| false)).transpose() {
+                Err(error) if error.is_damage() => Ok(true),
+                read => read.map(|_| false),
+            }
+        };
+        let mut skipped = Vec::new();
         let accesses = [&self.depositor];
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
         for note in known {
-            statistics.state_only += u64::from(writer.state_receive(note.unid, &note.state)?);
+            match writer.state_receive(note.unid, &note.state) {
+                Err(error) if error.is_damage() && is_damaged(note)? => {
+                    skipped.push(note.unid);
+                    statistics.skipped += 1;
+                }
+                joined => statistics.state_only += u64::from(joined?),
+            }
         }
-        if let Some(position) = position {
-            writer.replication_position_set(&self.name, position)?;
+        let missed = history.missed.iter().chain(&skipped).copied();
+        let recorded = limited(ReplicationHistory { missed: missed.collect(), ..history.clone() });
+        if known.is_empty() && recorded == reading.replication_history(&self.name)? {
+            return Ok(skipped);
         }
+        writer.replication_history_set(&self.name, &recorded)?;
         let ticket = transaction.commit()?;
         self.databases.store().durable(ticket).wait().map_err(Error::from)?;
-        Ok(())
+        Ok(skipped)
     }
+}
+
+/// Returns the history to be recorded. If too many notes were missed, everything is compared the next time.
+fn limited(history: ReplicationHistory) -> ReplicationHistory {
+    if history.missed.len() <= MISSED_NOTES_MAX {
+        return history;
+    }
+    ReplicationHistory { rights: history.rights, ..ReplicationHistory::default() }
+}
+
+/// Returns the rights of a source as a number.
+fn rights_of(grant: &Grant) -> u32 {
+    (grant.level() as u32) << 16 | u32::from(grant.flags().bits())
+}
+
+/// What became of arriving notes.
+#[derive(Default)]
+pub(crate) struct Received {
+    /// The notes that could not be taken over.
+    pub(crate) skipped: Vec<Unid>,
+    /// `true` if a folder exists again that had been deleted here.
+    pub(crate) restored_folder: bool,
 }
 
 /// The notes of a list.

@@ -37,6 +37,13 @@ impl RevisionId {
         [a, b, c, d, e, f, g, h]
     }
 
+    /// Returns the time of the save. It means nothing if the identifier is that of a CouchDB client.
+    #[must_use]
+    pub fn time(self) -> Timestamp {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        Timestamp((u64::from_be_bytes([a, b, c, d, e, f, g, h]) ^ (1 << 63)).cast_signed())
+    }
+
     /// Returns `true` if the identifier has the form of a save at this time.
     #[must_use]
     pub fn is_of_time(self, time: Timestamp) -> bool {
@@ -185,6 +192,7 @@ mod tests {
         let id = RevisionId::first(Timestamp(77), unid);
         assert_eq!(id.tail(), [8, 9, 10, 11, 12, 13, 14, 15]);
         assert!(id.is_of_time(Timestamp(77)) && !id.is_of_time(Timestamp(78)));
+        assert_eq!((id.time(), RevisionId::new(Timestamp(-5), [0; 8]).time()), (Timestamp(77), Timestamp(-5)));
         assert_eq!(id.to_string(), "800000000000004d08090a0b0c0d0e0f");
     }
 

@@ -4,7 +4,7 @@
 //! a thread that may block, one database after the other. The answer to the next question is fetched while the last one
 //! is taken over. A pull that fails continues at its place the next time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,13 @@ use base::{Name, ReplicaId, Unid};
 use directory::Connection;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
-use notes::replica::ListedNote;
+use notes::instance::ListProgress;
+use notes::replica::{ListedNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
     NewDatabase, OdsVersion, Upgrade, level,
 };
-use replica::{Pull, PullStatistics, Target};
+use replica::{HeldBackNotes, Pull, PullStatistics, Target};
 use revision::DeletionRule;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -81,8 +82,17 @@ impl Replication {
             let (rows, failure) = for_each_database(&databases, &mut |path| self.compare(&server, path, report))?;
             return Ok(Answer { failure, ..Answer::list(rows) });
         }
-        let (pulled, failure) = for_each_database(&databases, &mut |path| self.pull(&server, path, report))?;
+        let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
+        let mut pull = |path: &str| self.pull((&server, path), held_back, report);
+        let (pulled, failure) = for_each_database(&databases, &mut pull)?;
         let mut answer = Answer { failure, ..Answer::list(pulled.iter().map(PulledDatabase::to_row).collect()) };
+        if pulled.iter().any(|pulled| pulled.statistics.held_back > 0) {
+            answer.messages.push(
+                "Documents that were deleted here long ago still exist there and were held back. `--take-held-back` \
+                 takes them."
+                    .to_owned(),
+            );
+        }
         let clock_difference = pulled.iter().map(|pulled| pulled.clock_difference).max().unwrap_or_default();
         if clock_difference > CLOCK_DIFFERENCE_MAX {
             answer.messages.push(clock_warning(&server, clock_difference));
@@ -98,10 +108,12 @@ impl Replication {
             databases: connection.databases.clone(),
             server_name: None,
             compare: false,
+            take_held_back: false,
         };
         let server = self.connect(&request)?;
         let databases = self.databases(&server, &request.databases)?;
-        let (pulled, failure) = for_each_database(&databases, &mut |path| self.pull(&server, path, report))?;
+        let mut pull = |path: &str| self.pull((&server, path), HeldBackNotes::Left, report);
+        let (pulled, failure) = for_each_database(&databases, &mut pull)?;
         match failure {
             Some(failure) => Err(AdminError::Refused(failure)),
             None => Ok(pulled.iter().map(|pulled| pulled.statistics.received).sum()),
@@ -148,8 +160,8 @@ impl Replication {
     /// Takes over the changes of one database. The replica is created if it does not exist.
     fn pull(
         &self,
-        server: &RemoteServer,
-        path: &str,
+        (server, path): (&RemoteServer, &str),
+        held_back: HeldBackNotes,
         report: &mut ProgressCallback<'_>,
     ) -> Result<PulledDatabase, AdminError> {
         let started = self.instance.clock.monotonic();
@@ -165,12 +177,12 @@ impl Replication {
         if clock_difference > CLOCK_DIFFERENCE_MAX {
             tracing::warn!(target: "replica", "{}", clock_warning(server, clock_difference));
         }
-        let target = TargetDatabase { databases: &self.instance.databases, database: &database, itself: self.itself() };
+        let (databases, itself) = (&self.instance.databases, self.itself());
+        let target = TargetDatabase { databases, database: &database, itself, held_back };
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
         let path = database.path();
-        let invalid_notes = source.invalid_notes();
-        Ok(PulledDatabase { path, statistics, invalid_notes, elapsed, clock_difference })
+        Ok(PulledDatabase { path, statistics, elapsed, clock_difference })
     }
 
     /// Fails if the contents of attachments have other names on the other server.
@@ -279,15 +291,15 @@ impl Replication {
         let access = database.authorize::<level::Reader>(&server.identity)?;
         let reading = access.read()?;
         let mut found = BTreeMap::new();
-        let mut compared = base::Modseq(0);
+        let mut progress = None;
         loop {
-            let question = replica::Question::Changes { after: None, compared };
+            let question = replica::Question::Changes { after: None, progress };
             let replica::Answer::Changes(page) = replica::answer(&reading, &question)? else { return Ok(found) };
             found.extend(page.notes.into_iter().map(|note| (note.unid, comparable(note))));
             if page.is_last {
                 return Ok(found);
             }
-            compared = page.modseq;
+            progress = Some(ListProgress { position: page.position, seen: page.seen, is_comparison: true });
         }
     }
 }
@@ -336,6 +348,7 @@ struct TargetDatabase<'t> {
     databases: &'t Arc<Databases>,
     database: &'t Arc<Database>,
     itself: Arc<Identity>,
+    held_back: HeldBackNotes,
 }
 
 /// Takes over the changes of a database of another server.
@@ -347,7 +360,7 @@ fn pull_changes(
 ) -> Result<PullStatistics, AdminError> {
     let rule = deletion_rule(target.database.record().kind);
     let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
-    let mut pull = Pull::begin(receiver)?;
+    let mut pull = Pull::begin(receiver.with_held_back(target.held_back))?;
     while let Some((number, question)) = pull.question() {
         let progress = Progress {
             step: format!("{}: receiving from {}", source.path, server.label()),
@@ -361,14 +374,29 @@ fn pull_changes(
         let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
         pull.take(number, answer)?;
     }
-    Ok(pull.statistics())
+    let statistics = pull.statistics();
+    if statistics.held_back > 0 {
+        tracing::info!(
+            target: "replica",
+            database = source.path,
+            server = server.label(),
+            held_back = statistics.held_back,
+            "notes were deleted here so long ago that the deletion is forgotten, and were not received again"
+        );
+    }
+    Ok(statistics)
 }
 
 /// What two replicas must agree on: the revision, and the marks, keywords and folders that are set.
-type Comparable = (revision::Revision, Vec<notes::replica::StateName>);
+type Comparable = (revision::Revision, BTreeSet<StateName>);
 
 fn comparable(note: ListedNote) -> Comparable {
-    let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(name, _)| name).collect();
+    // Each replica keeps a keyword in the case in which it was first used there.
+    let name = |name| match name {
+        StateName::Keyword(keyword) => StateName::Keyword(keyword.to_ascii_lowercase()),
+        name => name,
+    };
+    let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(key, _)| name(key)).collect();
     (note.revision, set)
 }
 
@@ -389,8 +417,6 @@ fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
 struct PulledDatabase {
     path: String,
     statistics: PullStatistics,
-    /// Number of notes that could not be read.
-    invalid_notes: u64,
     elapsed: Duration,
     /// The difference of the clocks of both servers.
     clock_difference: Duration,
@@ -408,7 +434,8 @@ impl PulledDatabase {
             ("conflicts", json!(statistics.conflicts)),
             ("states", json!(statistics.state_only)),
             ("refused", json!(statistics.refused)),
-            ("skipped", json!(statistics.skipped + self.invalid_notes)),
+            ("skipped", json!(statistics.skipped)),
+            ("held_back", json!(statistics.held_back)),
             ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
         ])
     }

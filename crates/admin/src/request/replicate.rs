@@ -24,4 +24,8 @@ pub struct ReplicateRequest {
     #[arg(long)]
     #[serde(default)]
     pub compare: bool,
+    /// Also takes documents that were deleted here so long ago that the deletion is forgotten. Compares everything.
+    #[arg(long, conflicts_with = "compare")]
+    #[serde(default)]
+    pub take_held_back: bool,
 }

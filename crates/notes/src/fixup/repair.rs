@@ -14,6 +14,7 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::counters::Counters;
 use crate::error::Result;
 use crate::folder::{self, FolderEntry, FolderState, FolderWeights};
+use crate::instance::{InstanceId, Instances};
 use crate::item::Item;
 use crate::keys::{self, SummaryRecord};
 use crate::keyword::Keywords;
@@ -27,6 +28,8 @@ pub(super) struct RepairBatch {
     pub(super) counters: Counters,
     /// The keywords, if they are rewritten.
     pub(super) keywords: Option<Keywords>,
+    /// The instance that begins with the repair.
+    pub(super) instance: InstanceId,
 }
 
 impl Survey<'_> {
@@ -35,8 +38,15 @@ impl Survey<'_> {
         let mut batch = Batch::new();
         let modseq = self.correct_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
-        // Peers compare everything, because the order of changes may lack some.
-        batch.delete(Table::Meta, &keys::instances(self.number));
+        // Peers compare everything, because the order of changes may lack some. So does this replica, because notes may
+        // be lost.
+        let instance = InstanceId::generate(self.database.random.as_ref());
+        let mut instances = Instances::default();
+        instances.begin(instance, modseq);
+        batch.put(Table::Meta, &keys::instances(self.number), &instances.encode());
+        let histories = keys::replication_histories(self.number);
+        let end = histories.end.as_ref().expect("database numbers never reach the maximum");
+        batch.delete_range(Table::Meta, &histories.start, end);
         for note in &self.without_revisions {
             batch.delete(Table::Body, &keys::revisions(self.number, *note));
         }
@@ -77,7 +87,7 @@ impl Survey<'_> {
         batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
         assert!(counters.next_note >= self.stored.next_note, "a repair must not reuse note ids");
         assert!(counters.modseq >= self.stored.modseq, "a repair must not lower the modseq");
-        Ok(RepairBatch { batch, counters, keywords })
+        Ok(RepairBatch { batch, counters, keywords, instance })
     }
 
     fn delete_table(&self, table: Table, batch: &mut Batch) {
@@ -229,7 +239,11 @@ impl Survey<'_> {
         let mut header = left.cloned().unwrap_or_else(new);
         // The revisions of the note before may be lost, too.
         batch.delete(Table::Body, &keys::revisions(self.number, note));
-        header.advance(now, self.database.random.next_u64().to_be_bytes());
+        let is_of_last_save = note == ACL_NOTE_ID && !self.database.losses.acl && header.sequence > 0;
+        if !is_of_last_save {
+            // What another replica still has replaces the substitute.
+            header.set_oldest();
+        }
         header.modified = now;
         header.modseq = kind.1;
         header.size = record.len() as u64;

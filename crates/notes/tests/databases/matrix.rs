@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::change_log::ChangeCursor;
-use notes::instance::{InstanceId, Position};
+use notes::instance::ReplicationHistory;
 use notes::replica::ReplicaNote;
 use notes::view::build::BuildOptions;
 use notes::view::note::{ViewKind, ViewNote};
@@ -374,7 +374,7 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::replica_note_within", Note(Reader), |c| {
         c.read(|r| Ok(r.replica_note_within(c.note, 1 << 20)?.is_some()))
     }),
-    ("DatabaseSnapshot::listed_note", Note(Reader), |c| c.read(|r| Ok(r.listed_note(c.note)?.is_some()))),
+    ("DatabaseSnapshot::listed_note", Note(Reader), |c| c.read(|r| Ok(r.listed_note(c.note, &|_| false)?.is_some()))),
     ("DatabaseSnapshot::knows_revision", Note(Reader), |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
         let header = access.read().and_then(|reading| reading.header(c.note)).expect("sound").expect("it exists");
@@ -542,10 +542,11 @@ const WRITING: &[Row] = &[
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
     ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
     ("Writer::state_receive", Server, |c| c.write(|w| w.state_receive(UNID, &[]).map(|_| true))),
-    ("Writer::replication_position_set", Server, |c| {
-        let position = Position { instance: InstanceId(1), modseq: Modseq(1), names: [0; 16] };
-        c.write(|w| w.replication_position_set("CN=other/O=Acme", position).map(|()| true))
+    ("Writer::replication_history_set", Server, |c| {
+        let history = ReplicationHistory::default();
+        c.write(|w| w.replication_history_set("CN=other/O=Acme", &history).map(|()| true))
     }),
+    ("Writer::replication_histories_clear", Server, |c| c.write(|w| w.replication_histories_clear().map(|()| true))),
     ("Writer::note_receive", Server, |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
         let reading = access.read().expect("a snapshot");
@@ -768,7 +769,7 @@ const EXEMPT_METHODS: &[&str] = &[
     "Access::database Access::identity Access::grant Access::downgrade",
     // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
     // for quotas.
-    "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::continuation DatabaseSnapshot::replication_position DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
+    "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::last_common DatabaseSnapshot::replication_history DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
     // Used by the server itself, without an identity.
     "Databases::open Databases::open_with Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
     "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",

@@ -38,6 +38,12 @@ fn contents(world: &TestServer) -> Contents {
     found
 }
 
+/// Returns the records without the counters and the instances of the database, which the last step of an upgrade writes.
+fn of_notes(contents: Contents) -> Contents {
+    let is_of_database = |key: &[u8]| matches!(key.get(4), Some(b'c' | b'i'));
+    contents.into_iter().filter(|((table, key), _)| *table != Table::Meta || !is_of_database(key)).collect()
+}
+
 fn commit(world: &TestServer, batch: &Batch) {
     let store = world.databases.store();
     store.durable(store.commit(batch).expect("it is written")).wait().expect("it is durable");
@@ -132,8 +138,8 @@ fn older_database_opens_and_is_upgraded() {
     assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
     let modseq = database.modseq();
     assert_eq!(run(Upgrade::begin(&world.databases, &access)), planned, "the upgrade matches the plan");
-    assert_eq!((database.record().ods, database.modseq()), (OdsVersion::CURRENT, modseq));
-    assert!(contents(&world) == wanted, "only the formats have changed");
+    assert_eq!((database.record().ods, database.modseq()), (OdsVersion::CURRENT, modseq.next()));
+    assert!(of_notes(contents(&world)) == of_notes(wanted), "only the formats have changed");
     assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
     assert_sound(&database);
     let (written, _) = world.memory.sequences();
@@ -165,7 +171,7 @@ fn interrupted_upgrade_is_restarted() {
         let left =
             if done == steps { 0 } else { OLD_NOTES - (1 + done * 500 / 4).min(OLD_NOTES) + u64::from(done == 0) };
         assert_eq!(report.rewritten, left, "{done}: upgraded notes are skipped");
-        assert!(contents(&world) == wanted, "{done}: the result is the same");
+        assert!(of_notes(contents(&world)) == of_notes(wanted.clone()), "{done}: the result is the same");
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{NoteId, Unid};
-use notes::instance::Continuation;
 use notes::revision_record::RevisionRecord;
 use notes::{Access, Database, DatabaseOptions, Item, ItemValue, Marks, NewNote, NoteHeader, level};
 use revision::{ANCESTORS_MAX, Cut, Revision, RevisionId};
@@ -157,10 +156,10 @@ fn each_run_that_changes_a_database_begins_an_instance() {
     }
     let access = reader(&restored, ANN).expect("Ann may");
     let reading = access.read().expect("a snapshot");
-    assert_eq!(reading.continuation(seen).expect("a sound store"), Continuation::After(old.modseq));
+    assert_eq!(reading.last_common(seen).expect("a sound store"), Some(old.modseq));
     let now = position(&restored).expect("it was changed");
     assert!(now.instance != old.instance && now.modseq > seen.modseq);
-    assert_eq!(reading.continuation(now).expect("a sound store"), Continuation::After(now.modseq));
+    assert_eq!(reading.last_common(now).expect("a sound store"), Some(now.modseq));
 }
 
 #[test]

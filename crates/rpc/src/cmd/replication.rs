@@ -3,11 +3,11 @@
 use base::Unid;
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, level};
 use proto::v1;
-use replica::{Answer, Question, answer};
+use replica::{Answer, Question, answer, log_unsent};
 use store::blob::BlobId;
 
 use super::{CallContext, check_count};
-use crate::convert::replication::{note_to_proto, page_to_proto, position_from_proto};
+use crate::convert::replication::{note_to_proto, page_to_proto, position_from_proto, progress_from_proto};
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
@@ -67,7 +67,8 @@ pub(crate) fn list(
 ) -> Result<CallOutcome<v1::ChangedNotes>> {
     let access = open(context, request.database.clone())?;
     let after = request.after.as_ref().map(position_from_proto).transpose()?;
-    let question = Question::Changes { after, compared: base::Modseq(request.compared_modseq) };
+    let progress = request.progress.as_ref().map(progress_from_proto).transpose()?;
+    let question = Question::Changes { after, progress };
     let reading = context.read(&access)?;
     match answer(&reading, &question)? {
         Answer::Changes(page) => Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket())),
@@ -122,12 +123,13 @@ impl ReplicaNoteStream {
     }
 }
 
-/// Reads a note. Returns it with its approximate size in bytes.
+/// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
 fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
     let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX) {
-        Err(notes::Error::Limit { .. }) => {
-            let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), too_large: true, ..v1::ReplicaNote::default() };
+        Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
+            log_unsent(reading, unid, &error);
+            let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() };
             return Ok(Some((placeholder, NOTE_OVERHEAD_BYTES)));
         }
         read => read?,

@@ -1,8 +1,8 @@
 //! Conversion between the protocol and what replicas exchange. All functions are pure.
 
-use base::{Modseq, Timestamp, Unid};
+use base::{Timestamp, Unid};
 use notes::NoteClass;
-use notes::instance::Position;
+use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
 use proto::v1;
@@ -19,9 +19,11 @@ use crate::error::{Error, Result};
 pub fn page_to_proto(page: ListPage) -> v1::ChangedNotes {
     v1::ChangedNotes {
         notes: page.notes.into_iter().map(listed_to_proto).collect(),
-        position: page.position.map(position_to_proto),
-        modseq: page.modseq.0,
+        position: Some(position_to_proto(page.position)),
+        seen: Some(position_to_proto(page.seen)),
         last: page.is_last,
+        comparison: page.is_comparison,
+        unknown_position: page.is_position_unknown,
     }
 }
 
@@ -29,8 +31,10 @@ pub fn page_to_proto(page: ListPage) -> v1::ChangedNotes {
 pub fn page_from_proto(page: v1::ChangedNotes) -> Result<ListPage> {
     Ok(ListPage {
         notes: page.notes.into_iter().map(listed_from_proto).collect::<Result<_>>()?,
-        position: page.position.as_ref().map(position_from_proto).transpose()?,
-        modseq: Modseq(page.modseq),
+        position: required_position(page.position.as_ref())?,
+        seen: required_position(page.seen.as_ref())?,
+        is_comparison: page.comparison,
+        is_position_unknown: page.unknown_position,
         is_last: page.last,
     })
 }
@@ -46,6 +50,29 @@ pub fn position_from_proto(position: &v1::ReplicaPosition) -> Result<Position> {
     Position::decode(&position.state).map_err(|_| Error::invalid("the position cannot be read"))
 }
 
+fn required_position(position: Option<&v1::ReplicaPosition>) -> Result<Position> {
+    position_from_proto(position.ok_or_else(|| Error::invalid("a position is missing"))?)
+}
+
+/// Converts the progress of a list to the protocol's type.
+#[must_use]
+pub fn progress_to_proto(progress: ListProgress) -> v1::ListProgress {
+    v1::ListProgress {
+        position: Some(position_to_proto(progress.position)),
+        seen: Some(position_to_proto(progress.seen)),
+        comparison: progress.is_comparison,
+    }
+}
+
+/// Converts the progress of a list from another server.
+pub fn progress_from_proto(progress: &v1::ListProgress) -> Result<ListProgress> {
+    Ok(ListProgress {
+        position: required_position(progress.position.as_ref())?,
+        seen: required_position(progress.seen.as_ref())?,
+        is_comparison: progress.comparison,
+    })
+}
+
 fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
     v1::ListedNote {
         unid: note.unid.0.to_vec(),
@@ -53,6 +80,7 @@ fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
         revision: Some(revision_to_proto(note.revision)),
         size_bytes: note.size,
         states: note.state.into_iter().map(state_to_proto).collect(),
+        old: note.is_old,
     }
 }
 
@@ -63,6 +91,7 @@ fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
         revision: revision_from_proto(note.revision)?,
         size: note.size_bytes,
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
+        is_old: note.old,
     })
 }
 
@@ -86,15 +115,15 @@ pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
         items: note.items.iter().flatten().map(item_to_proto).collect(),
         content_ids: note.blobs.iter().map(|blob| blob.0.to_vec()).collect(),
         states: note.state.into_iter().map(state_to_proto).collect(),
-        too_large: false,
+        unsent: false,
     }
 }
 
 /// Converts a note from another server.
 pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
     let unid = unid_from_proto(&note.unid)?;
-    if note.too_large {
-        return Err(Error::invalid(format!("the note {unid} is too large for the protocol")));
+    if note.unsent {
+        return Err(Error::invalid(format!("the note {unid} is damaged there, or too large for the protocol")));
     }
     let revision = revision_from_proto(note.revision)?;
     let record = RevisionRecord::decode(&note.history, revision)
@@ -159,6 +188,7 @@ fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
 
 #[cfg(test)]
 mod tests {
+    use base::Modseq;
     use notes::{Item, ItemValue};
 
     use super::*;
@@ -197,11 +227,15 @@ mod tests {
         }
         let position = Position { instance: notes::instance::InstanceId(5), modseq: Modseq(6), names: [7; 16] };
         let ReplicaNote { unid, class, revision, state, .. } = note();
-        let listed = ListedNote { unid, class, revision, size: 9, state };
-        for position in [Some(position), None] {
-            let page = ListPage { notes: vec![listed.clone()], position, modseq: Modseq(6), is_last: true };
-            assert_eq!(page_from_proto(page_to_proto(page.clone())).expect("a written page is valid"), page);
-        }
+        let listed = ListedNote { unid, class, revision, size: 9, state, is_old: true };
+        let seen = Position { modseq: Modseq(8), ..position };
+        let (notes, is_last) = (vec![listed], false);
+        let page = ListPage { notes, position, seen, is_comparison: true, is_position_unknown: true, is_last };
+        assert_eq!(page_from_proto(page_to_proto(page.clone())).expect("a written page is valid"), page);
+        let progress = ListProgress { position, seen, is_comparison: true };
+        assert_eq!(progress_from_proto(&progress_to_proto(progress)).expect("written progress is valid"), progress);
+        let no_position = v1::ChangedNotes { position: None, ..page_to_proto(page) };
+        assert!(page_from_proto(no_position).is_err());
     }
 
     #[test]
@@ -217,7 +251,7 @@ mod tests {
         check(&|note| note.history.truncate(3), "history of the note");
         check(&|note| note.note_class = 3, "unknown class");
         check(&|note| note.content_ids.push(vec![1]), "32 bytes, not 1");
-        check(&|note| note.too_large = true, "too large");
+        check(&|note| note.unsent = true, "too large");
         check(&|note| note.states.push(v1::StateValue::default()), "no name");
         let mark = v1::StateValue { name: Some(Name::Mark(256)), ..v1::StateValue::default() };
         check(&|note| note.states.push(mark.clone()), "no such number");

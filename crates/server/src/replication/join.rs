@@ -17,6 +17,7 @@ use instance::data_folder::read_limited;
 use instance::{StoreServices, server_name};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{Database, DatabaseKind, Identity};
+use replica::HeldBackNotes;
 use wire::limits::PEM_BYTES_MAX;
 
 use super::source::{Partner, RemoteServer};
@@ -52,7 +53,8 @@ pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback
         None => services.databases.database_create(&new_replica(&source, &itself, &server.identity.name))?,
     };
     let identity = Arc::new(Identity::local_server(itself));
-    let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity };
+    let held_back = HeldBackNotes::Left;
+    let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity, held_back };
     let statistics = pull_changes(&target, &server, &mut source, report)?;
     if statistics.refused > 0 {
         let text = format!("the access control list of {DIRECTORY} on {} does not let it write", server.label());

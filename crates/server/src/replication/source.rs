@@ -10,12 +10,13 @@ use admin::servers::with_port;
 use base::{Name, ReplicaId, Timestamp, Unid, Unpaced};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
+use notes::instance::ListProgress;
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity};
 use prost::Message as _;
 use proto::v1::database_key::Key;
-use replica::{Answer, Question, Target};
-use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto};
+use replica::{Answer, Question, SourceNotes, Target};
+use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto, progress_to_proto};
 use store::blob::{BlobId, PreparedBlob};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -117,7 +118,6 @@ impl RemoteServer {
             content_key: replica.content_key,
             clock: Timestamp(replica.clock_us),
             ahead: None,
-            invalid_notes: 0,
         })
     }
 
@@ -155,8 +155,6 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) clock: Timestamp,
     /// A question that was asked before its turn.
     ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
-    /// Number of notes that could not be read.
-    invalid_notes: u64,
 }
 
 /// The reply to a question, as it was sent.
@@ -192,18 +190,14 @@ impl RemoteDatabase<'_> {
         }
     }
 
-    /// Returns the number of notes that could not be read.
-    pub(super) fn invalid_notes(&self) -> u64 {
-        self.invalid_notes
-    }
-
     fn spawn(&self, question: &Question) -> JoinHandle<Result<Reply, client::Status>> {
         let mut stub = self.server.client.replication();
         let database = Some(self.key.clone());
         match question {
-            Question::Changes { after, compared } => {
+            Question::Changes { after, progress } => {
                 let after = after.map(position_to_proto);
-                let request = v1::ListChangedNotesRequest { database, after, compared_modseq: compared.0 };
+                let progress = progress.map(progress_to_proto);
+                let request = v1::ListChangedNotesRequest { database, after, progress };
                 self.server
                     .runtime
                     .spawn(async move { Ok(Reply::Changes(stub.list_changed_notes(request).await?.into_inner())) })
@@ -228,17 +222,19 @@ impl RemoteDatabase<'_> {
         }
     }
 
-    /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are counted
-    /// and left out.
+    /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are named
+    /// instead.
     fn complete(&mut self, target: &Target, sent: Vec<v1::ReplicaNote>) -> Result<Answer, AdminError> {
         let mut notes: Vec<ReplicaNote> = Vec::with_capacity(sent.len());
+        let mut unsent = Vec::new();
         for note in sent {
+            let unid = <[u8; 16]>::try_from(note.unid.as_slice()).map(Unid);
             match note_from_proto(note) {
                 Ok(note) => notes.push(note),
                 Err(error) => {
                     let server = self.server.label();
                     tracing::warn!(target: "replica", database = self.path, server, %error, "a note cannot be read and was skipped");
-                    self.invalid_notes += 1;
+                    unsent.extend(unid);
                 }
             }
         }
@@ -251,7 +247,7 @@ impl RemoteDatabase<'_> {
             let request = v1::ReadContentsRequest { database, contents: batch.iter().map(of_note).collect() };
             contents.extend(self.read_contents(target, request)?);
         }
-        Ok(Answer::Notes { notes, contents })
+        Ok(Answer::Notes(SourceNotes { notes, contents, unsent }))
     }
 
     /// Reads contents of attachments.
@@ -283,10 +279,10 @@ impl RemoteDatabase<'_> {
 
     /// Lists all notes that this server may read. `each` gets them page by page, and may end the list.
     pub(super) fn list_all(&self, each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>) -> Result<(), AdminError> {
-        let mut compared_modseq = 0;
+        let mut progress = None;
         loop {
             let database = Some(self.key.clone());
-            let request = v1::ListChangedNotesRequest { database, after: None, compared_modseq };
+            let request = v1::ListChangedNotesRequest { database, after: None, progress };
             let listed = self.server.call(self.server.client.replication().list_changed_notes(request))?;
             let page = page_from_proto(listed).map_err(AdminError::refused)?;
             if each(page.notes) == ControlFlow::Break(()) {
@@ -295,7 +291,8 @@ impl RemoteDatabase<'_> {
             if page.is_last {
                 return Ok(());
             }
-            compared_modseq = page.modseq.0;
+            let (position, seen) = (page.position, page.seen);
+            progress = Some(progress_to_proto(ListProgress { position, seen, is_comparison: true }));
         }
     }
 }

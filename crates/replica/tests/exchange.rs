@@ -1,0 +1,338 @@
+//! Single exchanges between two replicas: deletions that were purged, notes that cannot be sent or received, rights that
+//! change, repairs, and sources that do not follow the protocol.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, NoteId, Unid};
+use notes::replica::ReplicaNote;
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, NewDatabase, NewNote,
+    ServerSettings, Writer, fixup, level, purge,
+};
+use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
+use revision::DeletionRule;
+use store::memory::MemoryEngine;
+use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
+
+const PATH: &str = "docs.nsf";
+const ANN: &str = "Ann/Acme";
+
+struct Server {
+    name: String,
+    clock: Arc<SimClock>,
+    databases: Arc<Databases>,
+    database: Arc<Database>,
+}
+
+fn list(level: AclLevel) -> Acl {
+    let mut acl = Acl::private(&Name::new(ANN));
+    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", level) });
+    acl
+}
+
+impl Server {
+    fn new(number: u64) -> Self {
+        let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
+        let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(11));
+        let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
+        let clock = Arc::new(SimClock::new());
+        let random = Arc::new(SeededRandom::new(number));
+        let databases = Databases::open_with(store, Arc::clone(&clock) as _, random, ServerSettings::default());
+        let owner = Name::new(ANN);
+        let new = NewDatabase {
+            owner,
+            ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, list(AclLevel::Manager))
+        };
+        let database = databases.database_create(&new).expect("the database is created");
+        Self { name: format!("CN=server{number}/O=Acme"), clock, databases, database }
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+        let access: Access<level::Depositor> = self.database.authorize(&self.ann()).expect("Ann may");
+        let accesses = [&access];
+        let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
+        let outcome = change(&mut transaction.writer(0)).expect("Ann may");
+        transaction.commit().expect("a sound store");
+        outcome
+    }
+
+    fn ann(&self) -> Arc<Identity> {
+        Arc::new(Identity::person(ANN))
+    }
+
+    fn create(&self, number: u8) -> NoteId {
+        let items = vec![Item::text("Subject", number.to_string())];
+        self.write(|writer| writer.note_create(NewNote { unid: Some(Unid([number; 16])), ..NewNote::document(items) }))
+    }
+
+    fn has(&self, number: u8) -> bool {
+        let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.find(Unid([number; 16])).expect("a sound store");
+        note.is_some_and(|note| reading.note(note).expect("a sound store").is_some())
+    }
+
+    /// Lets this server answer a question of another one.
+    fn answer(&self, target: &Self, question: &Question) -> Answer {
+        let reader = Arc::new(Identity { server: true, ..Identity::person(target.name.as_str()) });
+        let access: Access<level::Reader> = self.database.authorize(&reader).expect("the list names the servers");
+        let reading = access.read().expect("a snapshot");
+        answer_in_pages(&reading, question, 3).expect("a sound store")
+    }
+
+    fn begin(&self, source: &Self, held_back: HeldBackNotes) -> Pull {
+        let itself = Arc::new(Identity::local_server(self.name.as_str()));
+        let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
+        let target = Target::new(&self.databases, &self.database, &itself, &other, DeletionRule::EditsCount);
+        Pull::begin(target.expect("the list names the servers").with_held_back(held_back)).expect("a sound store")
+    }
+
+    fn pull_with(&self, source: &Self, held_back: HeldBackNotes) -> PullStatistics {
+        let mut pull = self.begin(source, held_back);
+        while let Some((number, question)) = pull.question() {
+            pull.take(number, source.answer(self, &question)).expect("a sound store");
+        }
+        pull.statistics()
+    }
+
+    fn pull(&self, source: &Self) -> PullStatistics {
+        self.pull_with(source, HeldBackNotes::Left)
+    }
+
+    /// Purges the deletions of this server.
+    fn purge(&self) {
+        self.clock.advance(Duration::from_secs(100 * 86_400));
+        while purge::purge(&self.database).expect("a sound store") > 0 {}
+    }
+
+    fn set_list(&self, level: AclLevel) {
+        self.write(|writer| writer.acl_set(list(level)));
+    }
+}
+
+/// Returns two replicas with the same ten documents. The second one has pulled from the first.
+fn two() -> (Server, Server) {
+    let servers = (Server::new(1), Server::new(2));
+    for number in 1..=10 {
+        servers.0.create(number);
+    }
+    assert_eq!(servers.1.pull(&servers.0).received, 11, "with the access control list");
+    servers.0.pull(&servers.1);
+    servers
+}
+
+#[test]
+fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
+    let (hub, laptop) = two();
+    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    hub.write(|writer| writer.note_delete(note));
+    hub.purge();
+    // The laptop was away for longer than the purge interval. It has edited one document and created another one.
+    laptop.create(20);
+    let edited = laptop.write(|writer| writer.find(Unid([4; 16]))).expect("it exists");
+    laptop.write(|writer| writer.note_update(edited, 1, &[Item::text("Subject", "edited")], &[]));
+    laptop.pull(&hub);
+    assert!(laptop.has(3), "the laptop has not heard of the deletion");
+    let pulled = hub.pull(&laptop);
+    assert_eq!((pulled.received, pulled.held_back), (2, 0), "unchanged notes are not listed");
+    assert!(!hub.has(3) && hub.has(20));
+    // The hub loses its position in the laptop, for example because the laptop was repaired.
+    fixup_with_finding(&laptop);
+    let pulled = hub.pull(&laptop);
+    assert_eq!((pulled.received, pulled.held_back), (0, 1));
+    assert!(!hub.has(3));
+    assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
+    assert!(hub.has(3));
+}
+
+#[test]
+fn target_that_missed_purged_deletions_compares_everything_and_gets_nothing_back() {
+    let (hub, laptop) = two();
+    // The laptop deletes a document and forgets it. Meanwhile the hub forgets deletions, too.
+    for server in [&hub, &laptop] {
+        let number = if server.name == hub.name { 5 } else { 6 };
+        let note = server.write(|writer| writer.find(Unid([number; 16]))).expect("it exists");
+        server.write(|writer| writer.note_delete(note));
+        server.purge();
+    }
+    let pulled = laptop.pull(&hub);
+    assert!(pulled.listed >= 10, "deletions after the position were purged, so everything is compared: {pulled:?}");
+    assert_eq!((pulled.received, pulled.held_back), (0, 1));
+    assert!(!laptop.has(6));
+}
+
+/// Damages and repairs a database, so that it begins a new order of changes.
+fn fixup_with_finding(server: &Server) {
+    let mut batch = Batch::new();
+    let key = [&server.database.number().to_key()[..], &[9; 16]].concat();
+    batch.put(Table::Unid, &key, &[0, 0, 0, 2]);
+    server.databases.store().commit(&batch).expect("it is written");
+    assert!(fixup::repair(&server.database).expect("it can be repaired").repaired);
+}
+
+#[test]
+fn replica_that_was_repaired_gets_lost_notes_and_its_list_from_others() {
+    let (hub, other) = two();
+    hub.set_list(AclLevel::Editor);
+    hub.set_list(AclLevel::Manager);
+    other.pull(&hub);
+    let lost = other.write(|writer| writer.find(Unid([7; 16]))).expect("it exists");
+    let mut batch = Batch::new();
+    for (note, part) in [(lost, 0), (NoteId(1), 1)] {
+        let key = [&other.database.number().to_key()[..], &note.to_key(), &[part]].concat();
+        batch.put(Table::Summary, &key, b"damaged");
+    }
+    other.databases.store().commit(&batch).expect("it is written");
+    assert!(fixup::repair(&other.database).expect("it can be repaired").repaired);
+    assert!(!other.has(7));
+    let pulled = other.pull(&hub);
+    assert!(other.has(7), "{pulled:?}");
+    let conflicts = hub.pull(&other);
+    assert_eq!((conflicts.received, conflicts.conflicts), (0, 0), "the hub has everything: {conflicts:?}");
+}
+
+#[test]
+fn note_that_is_damaged_at_the_source_is_asked_for_again() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    for number in 1..=5 {
+        hub.create(number);
+    }
+    let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
+    let key = [&hub.database.number().to_key()[..], &note.to_key(), &[1]].concat();
+    let stored = hub.databases.store().get(Table::Summary, &key).expect("sound").expect("it exists");
+    let put = |value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(Table::Summary, &key, value);
+        hub.databases.store().commit(&batch).expect("it is written");
+    };
+    put(b"damaged");
+    let pulled = other.pull(&hub);
+    assert_eq!((pulled.received, pulled.skipped), (5, 1), "the others arrive");
+    assert!(!other.has(3) && other.has(5));
+    assert_eq!(other.pull(&hub).skipped, 1, "it is asked for again");
+    put(&stored);
+    let pulled = other.pull(&hub);
+    assert_eq!((pulled.received, pulled.skipped), (1, 0));
+    assert!(other.has(3));
+    assert_eq!(other.pull(&hub), PullStatistics::default(), "nothing is left");
+}
+
+#[test]
+fn note_that_is_not_valid_is_asked_for_again_and_the_others_arrive() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    for number in 1..=4 {
+        hub.create(number);
+    }
+    let mut is_wrong = true;
+    for expected in [1, 0] {
+        let mut pull = other.begin(&hub, HeldBackNotes::Left);
+        while let Some((number, question)) = pull.question() {
+            let mut answer = hub.answer(&other, &question);
+            if let Answer::Notes(sent) = &mut answer {
+                for note in sent.notes.iter_mut().filter(|note| is_wrong && note.unid == Unid([2; 16])) {
+                    note.items = Some(vec![Item::text("x".repeat(1_000), "")]);
+                }
+            }
+            pull.take(number, answer).expect("a sound store");
+        }
+        assert_eq!(pull.statistics().skipped, expected);
+        is_wrong = false;
+    }
+    assert!((1..=4).all(|number| other.has(number)));
+}
+
+#[test]
+fn what_was_refused_arrives_when_the_list_permits_it() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    hub.create(1);
+    other.set_list(AclLevel::Author);
+    let pulled = other.pull(&hub);
+    assert_eq!((pulled.received, pulled.refused), (0, 2));
+    assert_eq!(other.pull(&hub).listed, 0, "it is not listed again");
+    other.set_list(AclLevel::Editor);
+    let pulled = other.pull(&hub);
+    assert_eq!((pulled.received, pulled.refused), (1, 1), "the list itself needs a manager");
+    assert!(other.has(1));
+}
+
+#[test]
+fn folder_that_was_renamed_after_the_filing_arrives_before_its_documents() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    let folder = hub.write(|writer| writer.folder_create("Old", &[]));
+    for number in 1..=9 {
+        let note = hub.create(number);
+        hub.write(|writer| writer.folder_add(note, folder));
+    }
+    hub.write(|writer| writer.folder_rename(folder, "New"));
+    other.pull(&hub);
+    let access: Access<level::Reader> = other.database.authorize(&other.ann()).expect("Ann may");
+    let reading = access.read().expect("a snapshot");
+    let folders = reading.folders().expect("a sound store");
+    assert_eq!(folders[0].title, "New");
+    let count = reading.folder(folders[0].view).and_then(|folder| folder.totals()).expect("a sound store").count;
+    assert_eq!(count, 9);
+}
+
+#[test]
+fn source_whose_list_does_not_end_is_given_up() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    for number in 1..=20 {
+        hub.create(number);
+    }
+    let mut pull = other.begin(&hub, HeldBackNotes::Left);
+    let mut questions = 0;
+    let error = loop {
+        questions += 1;
+        assert!(questions < 1_000, "the pull ends");
+        let (number, question) = pull.question().expect("the list does not end");
+        let answer = match question {
+            Question::Changes { after, .. } => hub.answer(&other, &Question::Changes { after, progress: None }),
+            question => hub.answer(&other, &question),
+        };
+        if let Err(error) = pull.take(number, answer) {
+            break error.to_string();
+        }
+    };
+    assert!(error.contains("does not come to an end"), "{error}");
+}
+
+#[test]
+fn another_database_with_the_replica_id_has_no_valid_position() {
+    let (hub, other) = two();
+    let position = |server: &Server| {
+        let access: Access<level::Reader> = server.database.authorize(&server.ann()).expect("Ann may");
+        access.read().and_then(|reading| reading.position(reading.modseq())).expect("sound").expect("it was changed")
+    };
+    let before = position(&hub);
+    let id = hub.database.record().replica_id;
+    let manager: Access<level::Manager> = hub.database.authorize(&hub.ann()).expect("Ann may");
+    hub.databases.database_delete(&manager).expect("Ann may");
+    let new = NewDatabase {
+        replica_id: Some(id),
+        ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, list(AclLevel::Manager))
+    };
+    let database = hub.databases.database_create(&new).expect("the path is free");
+    let again = Server { name: hub.name.clone(), clock: hub.clock.clone(), databases: hub.databases.clone(), database };
+    assert_ne!(position(&again).instance, before.instance);
+    again.create(30);
+    let pulled = other.pull(&again);
+    assert!(other.has(30), "{pulled:?}");
+}
+
+#[test]
+fn answers_name_notes_in_the_order_of_the_question() {
+    let (hub, other) = two();
+    let unids = vec![Unid([4; 16]), Unid([99; 16]), Unid([2; 16])];
+    let reader = Arc::new(Identity { server: true, ..Identity::person(other.name.as_str()) });
+    let access: Access<level::Reader> = hub.database.authorize(&reader).expect("the list names the servers");
+    let reading = access.read().expect("a snapshot");
+    let Answer::Notes(SourceNotes { notes, unsent, .. }) =
+        answer(&reading, &Question::Notes { unids }).expect("a sound store")
+    else {
+        panic!("notes")
+    };
+    let found: Vec<Unid> = notes.iter().map(|note: &ReplicaNote| note.unid).collect();
+    assert_eq!((found, unsent), (vec![Unid([4; 16]), Unid([2; 16])], Vec::new()));
+}
