@@ -231,6 +231,7 @@ impl User {
             database: self.database(),
             note: key(saved.note_id),
             expected_sequence: saved.sequence,
+            expected_revision_id: Vec::new(),
             items: self.items(),
             ..v1::UpdateNoteRequest::default()
         };

@@ -35,6 +35,7 @@ mod media_type;
 mod note;
 mod note_list;
 mod profile;
+mod revision;
 mod search;
 mod view;
 

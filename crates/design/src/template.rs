@@ -238,7 +238,7 @@ impl TemplateApplication<'_, '_, '_> {
             let mut items = stored.items;
             items.retain(|item| !item.is_named(TEMPLATE_ITEM));
             items.push(self.template_item());
-            self.writer.note_update(stored.header.note, stored.header.sequence, &items, &stored.blobs)?;
+            self.writer.note_update(stored.header.note, stored.header.revision(), &items, &stored.blobs)?;
         }
         Ok(())
     }
@@ -250,7 +250,7 @@ impl TemplateApplication<'_, '_, '_> {
                 Some(stored) if !self.is_from_template(&stored) => self.applied.skipped.push(title),
                 Some(stored) if ViewNote::of_items(&stored.items).as_ref() == Some(&view) => self.applied.kept += 1,
                 Some(stored) => {
-                    self.writer.view_update(stored.header.note, stored.header.sequence, &view)?;
+                    self.writer.view_update(stored.header.note, stored.header.revision(), &view)?;
                     self.applied.changed.push(title);
                 }
                 None => {
@@ -271,7 +271,7 @@ impl TemplateApplication<'_, '_, '_> {
                 Some(stored) if !self.is_from_template(&stored) => self.applied.skipped.push(form.title.clone()),
                 Some(stored) if stored.items == items => self.applied.kept += 1,
                 Some(stored) => {
-                    self.writer.note_update(stored.header.note, stored.header.sequence, &items, &[])?;
+                    self.writer.note_update(stored.header.note, stored.header.revision(), &items, &[])?;
                     self.applied.changed.push(form.title.clone());
                 }
                 None => {

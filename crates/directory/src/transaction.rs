@@ -128,7 +128,7 @@ impl<'d> DirectoryTransaction<'d> {
             let stored = writer.note(note)?.ok_or_else(|| Error::not_found(record.label()))?;
             let mut items = stored.items;
             record.write(&mut items);
-            writer.note_update(note, stored.header.sequence, &items, &[])?;
+            writer.note_update(note, stored.header.revision(), &items, &[])?;
             note
         };
         self.index.put(writer.batch()?, note, &record.keys())?;

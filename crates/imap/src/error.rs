@@ -78,7 +78,9 @@ fn notes_error_text(error: &notes::Error) -> &'static str {
         notes::Error::AccessDenied { .. } | notes::Error::NotAuthor { .. } => "[NOPERM] access denied",
         notes::Error::NotFound { .. } => "[NONEXISTENT] the object does not exist",
         notes::Error::Exists { .. } => "[ALREADYEXISTS] the object exists already",
-        notes::Error::Conflict { .. } => "[INUSE] another session changed the object at the same time",
+        notes::Error::Conflict { .. } | notes::Error::OtherVersion { .. } => {
+            "[INUSE] another session changed the object at the same time"
+        }
         notes::Error::NotEmpty { .. } => "[CANNOT] the object is not empty",
         notes::Error::Invalid { .. } | notes::Error::Formula { .. } => "[CANNOT] the value is not valid",
         notes::Error::Limit { .. } => "[LIMIT] a limit would be exceeded",

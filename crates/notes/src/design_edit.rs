@@ -10,7 +10,7 @@ use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
 use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
-use crate::note::{NewNote, NoteClass};
+use crate::note::{ExpectedVersion, NewNote, NoteClass};
 use crate::private_design;
 use crate::records;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
@@ -99,7 +99,7 @@ impl Writer<'_, '_> {
         let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
         design.items.retain(|item| !item.is_named(name));
         design.items.extend(item);
-        self.note_update(note, design.header.sequence, &design.items, &[])?;
+        self.note_update(note, design.header.revision(), &design.items, &[])?;
         Ok(())
     }
 
@@ -155,9 +155,9 @@ impl Writer<'_, '_> {
 
     /// Replaces the design of a view, or the columns of a folder. Returns the new sequence number.
     ///
-    /// Fails with [`Error::Conflict`] if the note was saved since the caller read sequence number `expected`. Items of
-    /// the design note that do not belong to the design are kept.
-    pub fn view_update(&mut self, note: NoteId, expected: u32, view: &ViewNote) -> Result<u32> {
+    /// Fails if the note does not have the version `expected` any more, which the caller has read. Items of the design
+    /// note that do not belong to the design are kept.
+    pub fn view_update(&mut self, note: NoteId, expected: impl Into<ExpectedVersion>, view: &ViewNote) -> Result<u32> {
         self.check_may_design_view(note)?;
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
         let stored = stored.ok_or_else(|| Error::not_found(format!("view {note}")))?;

@@ -37,6 +37,13 @@ pub enum Error {
     /// The note was saved by another caller since it was read. The caller reads it again and decides.
     #[error("save conflict: note {unid} was saved since it was read (sequence number {found}, not {expected})")]
     Conflict { unid: Unid, expected: u32, found: u32 },
+    /// The note may have been replaced, since the caller read it, by a version of another server that has the same
+    /// sequence number. The caller reads it again and decides.
+    #[error(
+        "save conflict: note {unid} has another version with the sequence number {sequence}, from another server; name \
+         the revision that was read"
+    )]
+    OtherVersion { unid: Unid, sequence: u32 },
     /// The caller passed an invalid value.
     #[error("{what}: {reason}")]
     Invalid { what: String, reason: String },

@@ -132,7 +132,8 @@ impl ReplicationHistory {
         let progress = match input.u8()? {
             0 => None,
             kind => {
-                let (position, seen) = (decode(&mut input)?, decode(&mut input)?);
+                let position = decode(&mut input)?;
+                let seen = decode(&mut input)?;
                 Some(ListProgress { position, seen, is_comparison: kind == 2 })
             }
         };

@@ -88,7 +88,7 @@ pub use folder_reader::FolderReader;
 pub use grant::Grant;
 pub use item::{Item, ItemFlags, ItemValue};
 pub use keyword::Keywords;
-pub use note::{Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary};
+pub use note::{ExpectedVersion, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};
 pub use public::PublicSnapshot;
 pub use save::{OnConflict, SaveOptions, SaveOutcome};

@@ -65,8 +65,8 @@ pub const UNFILED_PER_TRANSACTION_MAX: usize = 250;
 /// one.
 pub const INSTANCES_MAX: usize = 256;
 
-/// Maximum number of notes of another replica that are remembered to be asked for again. With more, the next replication
-/// compares everything.
+/// Maximum number of notes of another replica that are remembered to be asked for again. With more, the next
+/// replication compares everything.
 pub const MISSED_NOTES_MAX: usize = 1_000;
 
 /// Maximum sequence number of a note from another replica. A note with more saves could soon not be saved any more.

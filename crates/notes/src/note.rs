@@ -80,6 +80,9 @@ bitflags::bitflags! {
         /// The document is public ([`crate::public`]). The bits 0x0010, 0x0040, 0x0080 and
         /// 0x0100 are reserved for the stored form.
         const PUBLIC = 0x0020;
+        /// The last save came from another replica. A caller who names only its sequence number may have read another
+        /// save with this number.
+        const RECEIVED = 0x0200;
     }
 }
 
@@ -115,6 +118,40 @@ pub struct Membership {
     pub folder: ViewId,
     /// The note's UID in the folder.
     pub uid: Uid,
+}
+
+/// The version of a note that a caller has read before changing it.
+///
+/// A sequence number alone does not identify a version: another server may have made a different one with the same
+/// number, which has replaced the one that the caller has read. So a number without the identifier is accepted only for
+/// versions that were saved on this server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExpectedVersion {
+    /// The sequence number.
+    pub sequence: u32,
+    /// The identifier of the save, if the caller knows it.
+    pub id: Option<RevisionId>,
+}
+
+impl ExpectedVersion {
+    /// Returns `true` if a note still has this version.
+    #[must_use]
+    pub fn is_of(self, header: &NoteHeader) -> bool {
+        let is_id = |id| id == header.revision_id;
+        self.sequence == header.sequence && self.id.map_or(!header.flags.contains(NoteFlags::RECEIVED), is_id)
+    }
+}
+
+impl From<u32> for ExpectedVersion {
+    fn from(sequence: u32) -> Self {
+        Self { sequence, id: None }
+    }
+}
+
+impl From<Revision> for ExpectedVersion {
+    fn from(revision: Revision) -> Self {
+        Self { sequence: revision.sequence, id: Some(revision.id) }
+    }
 }
 
 /// The header of a note: metadata that every note has, and whose size does not depend on that of the note.

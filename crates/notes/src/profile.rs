@@ -109,8 +109,8 @@ impl Writer<'_, '_> {
         if !may {
             return Err(self.not_author(note));
         }
-        let sequence = self.pending_header(note)?.after.sequence;
-        self.replace_items(note, sequence, &summary, NewContents::new(&items, blobs))?;
+        let stored = self.pending_header(note)?.after.revision();
+        self.replace_items(note, stored.into(), &summary, NewContents::new(&items, blobs))?;
         Ok(note)
     }
 

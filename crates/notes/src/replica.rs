@@ -119,8 +119,8 @@ pub struct ListedNote {
     pub size: u64,
     /// Marks, keywords and folders that are set, or that changed since the creation.
     pub state: Vec<(StateName, Register)>,
-    /// `true` if the reader has received the note in this state before: it has not changed since the position from which
-    /// the reader continues, and was visible. A reader who does not have it has deleted it.
+    /// `true` if the reader has received the note in this state before: it has not changed since the position from
+    /// which the reader continues, and was visible. A reader who does not have it has deleted it.
     pub is_old: bool,
 }
 
@@ -458,8 +458,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes the first notes out of a folder that another replica has deleted: its user had not seen them there. Returns
-    /// `false` if there were none.
+    /// Takes the first notes out of a folder that another replica has deleted: its user had not seen them there.
+    /// Returns `false` if there were none.
     fn empty_folder(&mut self, folder: ViewId) -> Result<bool> {
         let mut notes = Vec::new();
         FolderReader::open(self.store, self.part.database, folder)?.for_each_entry(Uid(0), &mut |entry| {
@@ -569,6 +569,7 @@ impl Writer<'_, '_> {
         header.sequence = version.revision.sequence;
         header.revision_id = version.revision.id;
         header.sequence_time = version.sequence_time;
+        header.flags |= NoteFlags::RECEIVED;
         header.set_created(version.created);
         let header = header.clone();
         // An earlier record of this note would otherwise stay.

@@ -24,7 +24,7 @@ use crate::edit_history::{REVISIONS_ITEM, UPDATED_BY_ITEM, is_edit_history, with
 use crate::error::{Error, Result};
 use crate::item::{self, Item, drop_unused_blobs};
 use crate::limits::CONFLICTS_PER_NOTE_MAX;
-use crate::note::{BodyDirectoryEntry, NewContents, NewNote, NoteFlags, NoteHeader, Summary};
+use crate::note::{BodyDirectoryEntry, ExpectedVersion, NewContents, NewNote, NoteFlags, NoteHeader, Summary};
 use crate::public::PUBLIC_ITEM;
 use crate::records;
 use crate::writer::Writer;
@@ -99,11 +99,11 @@ impl ConflictAction {
 }
 
 impl Writer<'_, '_> {
-    /// Replaces the items of a note that the caller read at sequence number `expected`.
+    /// Replaces the items of a note of which the caller read the version `expected`.
     pub fn note_save(
         &mut self,
         note: NoteId,
-        expected: u32,
+        expected: impl Into<ExpectedVersion>,
         contents: (&[Item], &[BlobId]),
         options: &SaveOptions<'_>,
     ) -> Result<SaveOutcome> {
@@ -113,8 +113,11 @@ impl Writer<'_, '_> {
             true => with_edit_history(&summary.items, items, writer.part.grant.name(), writer.part.now),
             false => items.to_vec(),
         };
-        let NoteHeader { unid, sequence: found, class, .. } = self.pending_header(note)?.after;
-        if found == expected {
+        let expected = expected.into();
+        let found = self.pending_header(note)?.after.clone();
+        let NoteHeader { unid, class, .. } = found;
+        let checked = expected.check(&found);
+        let Err(refused) = checked else {
             let items = tracked(self, items);
             let NoteHeader { size, crlf_growth, .. } = self.pending_header(note)?.after;
             let kept = self.kept_bodies(note, &summary, options.kept)?;
@@ -128,9 +131,9 @@ impl Writer<'_, '_> {
                 counters.bytes = (counters.bytes + size).saturating_sub(stored);
             }
             return Ok(SaveOutcome::Plain { sequence });
-        }
-        let refused = Error::Conflict { unid, expected, found };
-        let is_stored = self.pending_header(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
+        };
+        let before = self.pending_header(note)?.before.as_ref();
+        let is_stored = before.is_some_and(|before| before.revision() == found.revision());
         let may_resolve = options.on_conflict == OnConflict::Resolve && options.kept.is_empty();
         if !may_resolve || !is_stored || !class.is_document() {
             return Err(refused);
@@ -147,7 +150,8 @@ impl Writer<'_, '_> {
                 &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(),
                 &items,
             );
-            let sequence = self.replace_items(note, found, &summary, NewContents::new(&items, &both))?;
+            let contents = NewContents::new(&items, &both);
+            let sequence = self.replace_items(note, found.revision().into(), &summary, contents)?;
             return Ok(SaveOutcome::Merged { sequence });
         }
         if !action.keeps || self.conflicts_of(note)? >= CONFLICTS_PER_NOTE_MAX {

@@ -136,8 +136,8 @@ pub(crate) struct DatabaseChanges<'t> {
     /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
     replaced: HashMap<NoteId, PreviousState>,
     keeps_versions: bool,
-    /// `true` if saves get revisions. In a database of an older structure, older programs must be able to read what this
-    /// one writes.
+    /// `true` if saves get revisions. In a database of an older structure, older programs must be able to read what
+    /// this one writes.
     pub(crate) has_revisions: bool,
     /// The changes of folders, filled when they are in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,

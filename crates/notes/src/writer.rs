@@ -24,8 +24,8 @@ use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{
-    BodyDirectoryEntry, Keyword, Marks, Membership, NewContents, NewNote, Note, NoteClass, NoteFlags, NoteHeader,
-    Summary,
+    BodyDirectoryEntry, ExpectedVersion, Keyword, Marks, Membership, NewContents, NewNote, Note, NoteClass, NoteFlags,
+    NoteHeader, Summary,
 };
 use crate::profile::is_profile_unid;
 use crate::public;
@@ -212,34 +212,36 @@ impl Writer<'_, '_> {
         Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
 
-    /// Replaces the items of a note. Fails if the note was saved since the caller read it at sequence number
-    /// `expected`.
-    pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
+    /// Replaces the items of a note, and returns its sequence number. Fails if the note does not have the version
+    /// `expected` any more, which the caller has read.
+    pub fn note_update(
+        &mut self,
+        note: NoteId,
+        expected: impl Into<ExpectedVersion>,
+        items: &[Item],
+        blobs: &[BlobId],
+    ) -> Result<u32> {
         let summary = self.editable_summary(note)?;
         // A caller who may change a view only as its owner may not turn it into a shared one.
         let is_theirs = self.pending_header(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
         if is_theirs && !self.is_owned_by_caller(items) {
             return Err(self.not_author(note));
         }
-        self.replace_items(note, expected, &summary, NewContents::new(items, blobs))
+        self.replace_items(note, expected.into(), &summary, NewContents::new(items, blobs))
     }
 
     /// Replaces the items of a note without checking whether the caller may change it.
     pub(crate) fn replace_items(
         &mut self,
         note: NoteId,
-        expected: u32,
+        expected: ExpectedVersion,
         summary: &Summary,
         contents: NewContents<'_>,
     ) -> Result<u32> {
         let items = contents.items;
         let pending = self.pending_header(note)?;
-        let unid = pending.after.unid;
-        let found = pending.after.sequence;
         let size = pending.after.size;
-        if found != expected {
-            return Err(Error::Conflict { unid, expected, found });
-        }
+        expected.check(&pending.after)?;
         self.check_protected_items(note, &summary.items, items)?;
         item::check_items(items)?;
         if items.len() + contents.kept.len() > ITEMS_PER_NOTE_MAX {
@@ -364,10 +366,10 @@ impl Writer<'_, '_> {
         let by = self.part.grant.display_name().to_owned();
         let change = AclHistoryEntry::between(&before, &acl, &by, self.part.now, self.part.modseq);
         acl_history::record_change(store, database.number, &change, self.batch)?;
-        let sequence = self.pending_header(ACL_NOTE_ID)?.after.sequence;
+        let stored = self.pending_header(ACL_NOTE_ID)?.after.revision();
         let old = records::load_summary(store, database, ACL_NOTE_ID)?;
         let old = old.ok_or_else(|| records::damaged_note(database, ACL_NOTE_ID, "summary"))?;
-        self.replace_items(ACL_NOTE_ID, sequence, &old, NewContents::new(&[acl_item(&acl)], &[]))?;
+        self.replace_items(ACL_NOTE_ID, stored.into(), &old, NewContents::new(&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
         Ok(())
@@ -542,7 +544,7 @@ impl Writer<'_, '_> {
         let tail = self.revision_tail(before.unid);
         let mut after = before.clone();
         after.advance(now, tail);
-        after.flags |= flags;
+        after.flags = after.flags.difference(NoteFlags::RECEIVED).union(flags);
         if self.part.has_revisions {
             let record = match self.part.revisions.remove(&note) {
                 Some(record) => record,
@@ -558,8 +560,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Lets a new note descend from the stub whose UNID it has. All its items are changes: the deletion has removed what
-    /// was before.
+    /// Lets a new note descend from the stub whose UNID it has. All its items are changes: the deletion has removed
+    /// what was before.
     fn continue_revisions(&mut self, stub: &NoteHeader, header: &mut NoteHeader, items: &[Item]) -> Result<()> {
         let tail = header.revision_id.tail();
         header.sequence = stub.sequence;
@@ -750,6 +752,20 @@ impl Writer<'_, '_> {
 
     fn owner(&self, note: NoteId) -> BlobOwner {
         BlobOwner { database: self.number(), note }
+    }
+}
+
+impl ExpectedVersion {
+    /// Fails with [`Error::Conflict`] or [`Error::OtherVersion`] if a note does not have this version any more.
+    pub fn check(self, header: &NoteHeader) -> Result<()> {
+        let NoteHeader { unid, sequence: found, .. } = *header;
+        if self.is_of(header) {
+            return Ok(());
+        }
+        if self.sequence == found {
+            return Err(Error::OtherVersion { unid, sequence: found });
+        }
+        Err(Error::Conflict { unid, expected: self.sequence, found })
     }
 }
 

@@ -167,7 +167,8 @@ fn page_at(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -
         let reason = "it has no position for replicas; upgrade its structure again";
         snapshot.position(modseq)?.ok_or_else(|| Error::invalid(format!("database {database}"), reason))
     };
-    let (position, seen) = (position_after(modseq)?, position_after(snapshot.modseq())?);
+    let position = position_after(modseq)?;
+    let seen = position_after(snapshot.modseq())?;
     let Place { is_comparison, is_position_unknown, .. } = *place;
     Ok(ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last })
 }

@@ -82,8 +82,8 @@ impl Target {
     /// Splits a list into the notes whose contents this replica lacks, and those that it knows. Notes that the source
     /// may not bring, and those whose deletion is forgotten here, are left out and counted.
     ///
-    /// If the source does not know the position of this replica, it cannot tell which notes are old. Then those are held
-    /// back that were saved last before the time whose deletions were purged here.
+    /// If the source does not know the position of this replica, it cannot tell which notes are old. Then those are
+    /// held back that were saved last before the time whose deletions were purged here.
     pub(crate) fn compare(
         &self,
         listed: Vec<ListedNote>,

@@ -250,7 +250,7 @@ impl World {
     /// Exchanges everything until nothing changes, and checks that all replicas are equal. All servers connect to all
     /// others, or only to their neighbors in a chain.
     fn settle(&mut self) {
-        let is_chain = self.next % 2 == 0;
+        let is_chain = self.next.is_multiple_of(2);
         for _ in 0..20 {
             let before = self.replicas.clone();
             for from in 0..REPLICAS {

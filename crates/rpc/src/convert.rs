@@ -4,9 +4,13 @@
 //! whole notes.
 
 use base::{NoteId, Timestamp, Unid};
-use notes::{AclEntry, AclFlags, AclKind, AclLevel, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, NoteHeader};
+use notes::{
+    AclEntry, AclFlags, AclKind, AclLevel, ExpectedVersion, Item, ItemFlags, ItemValue, NoteClass, NoteFlags,
+    NoteHeader,
+};
 use proto::v1;
 use proto::v1::value::Kind;
+use revision::{Revision, RevisionId};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result, access_level};
@@ -134,7 +138,18 @@ pub fn header_to_proto(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
         folder_ids: header.folders.iter().map(|place| place.folder.0).collect(),
         conflict: header.flags.contains(NoteFlags::CONFLICT),
         soft_deleted: header.flags.contains(NoteFlags::SOFT_DELETED),
+        revision_id: header.revision_id.0.to_vec(),
     }
+}
+
+/// Converts the version of a note that a client has read: its sequence number, and the identifier of the save or
+/// nothing if the client does not know it. Returns `None` for the number 0, which stands for any version.
+pub fn expected_from_proto(sequence: u32, id: &[u8]) -> Result<Option<ExpectedVersion>> {
+    let id = match id {
+        [] => None,
+        id => Some(RevisionId(bytes_of(id, "the id of a revision")?)),
+    };
+    Ok((sequence != 0).then_some(ExpectedVersion { sequence, id }))
 }
 
 /// Converts the class of a note to be created. The default is a document.
@@ -166,7 +181,7 @@ pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteKey> {
 
 /// Converts an ACL to the protocol's type.
 #[must_use]
-pub fn acl_to_proto(acl: &notes::Acl, sequence: u32) -> v1::Acl {
+pub fn acl_to_proto(acl: &notes::Acl, revision: Option<Revision>) -> v1::Acl {
     let entry = |entry: &AclEntry| v1::AclEntry {
         name: entry.name.canonical().to_owned(),
         kind: entry.kind as i32,
@@ -178,7 +193,8 @@ pub fn acl_to_proto(acl: &notes::Acl, sequence: u32) -> v1::Acl {
         entries: acl.entries.iter().map(entry).collect(),
         roles: acl.roles.iter().cloned().collect(),
         uniform: acl.enforce_consistent,
-        sequence,
+        sequence: revision.map_or(0, |revision| revision.sequence),
+        revision_id: revision.map(|revision| revision.id.0.to_vec()).unwrap_or_default(),
         internet_max: Some(access_level(acl.max_internet_access).into()),
     }
 }
@@ -305,8 +321,8 @@ mod tests {
         acl.enforce_consistent = true;
         acl.max_internet_access = AclLevel::Author;
         let other = notes::Acl::default();
-        assert_eq!(acl_from_proto(acl_to_proto(&acl, 7), &other).expect("a written value is valid"), acl);
-        let silent = v1::Acl { internet_max: None, ..acl_to_proto(&acl, 7) };
+        assert_eq!(acl_from_proto(acl_to_proto(&acl, None), &other).expect("a written value is valid"), acl);
+        let silent = v1::Acl { internet_max: None, ..acl_to_proto(&acl, None) };
         assert_eq!(
             acl_from_proto(silent, &other).expect("a written value is valid").max_internet_access,
             other.max_internet_access

@@ -196,6 +196,11 @@ fn notes_status(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
             let found_sequence = *found;
             (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
         }
+        E::OtherVersion { unid, sequence } => {
+            let unid = unid.0.to_vec();
+            let detail = Conflict { unid, expected_sequence: *sequence, found_sequence: *sequence };
+            (Code::Aborted, "conflict", Some(Detail::Conflict(detail)))
+        }
         E::NotEmpty { .. } => (Code::FailedPrecondition, "state", None),
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
         E::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),

@@ -177,7 +177,8 @@ impl Replication {
         if clock_difference > CLOCK_DIFFERENCE_MAX {
             tracing::warn!(target: "replica", "{}", clock_warning(server, clock_difference));
         }
-        let (databases, itself) = (&self.instance.databases, self.itself());
+        let databases = &self.instance.databases;
+        let itself = self.itself();
         let target = TargetDatabase { databases, database: &database, itself, held_back };
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);

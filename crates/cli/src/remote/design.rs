@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::note::saved_answer;
+use super::revision::{ExpectedRevision, revision_text};
 use super::view::{create_error, lookup_error, view_key};
 use crate::CommandError;
 use crate::limits::VIEW_FILE_BYTES_MAX;
@@ -27,12 +28,13 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     let design = view_from_proto(found.design.unwrap_or_default()).map_err(CommandError::new)?;
     let words = ViewText::from_view_note(&design);
     let number = found.view_id;
-    let sequence = found.sequence;
-    let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
+    let revision = revision_text(found.sequence, &found.revision_id);
+    let head = format!("# View {number} of {database}, revision {revision} (--expect {revision}).");
     let answer = Answer::record(vec![
         ("view", json!(found.view_id)),
         ("unid", json!(hex::upper(&found.unid))),
         ("sequence", json!(found.sequence)),
+        ("revision", json!(revision)),
         ("design", words.to_json()),
     ]);
     Ok(Answer { text: Some(format!("{head}\n{}", words.to_toml())), ..answer })
@@ -62,12 +64,17 @@ pub(super) async fn change(
     database: String,
     view: String,
     file: &Path,
-    expected_sequence: u32,
+    expect: Option<ExpectedRevision>,
 ) -> Result<Answer, CommandError> {
     let key = Some(key(database.clone()));
     let design = Some(read(file)?);
-    let request =
-        v1::UpdateViewRequest { database: key, view: Some(view_key(view.clone())), design, expected_sequence };
+    let request = v1::UpdateViewRequest {
+        database: key,
+        view: Some(view_key(view.clone())),
+        design,
+        expected_sequence: ExpectedRevision::sequence(&expect),
+        expected_revision_id: ExpectedRevision::id(&expect),
+    };
     let outcome = client.views().update_view(request).await;
     Ok(saved_answer("view", &outcome.map_err(|status| view_error(status, &database, &view))?.into_inner()))
 }
@@ -77,11 +84,15 @@ pub(super) async fn delete(
     client: &Client,
     database: String,
     view: String,
-    expect: u32,
+    expect: Option<ExpectedRevision>,
 ) -> Result<Answer, CommandError> {
     let key = Some(key(database.clone()));
-    let expected_sequence = expect;
-    let request = v1::DeleteViewRequest { database: key, view: Some(view_key(view.clone())), expected_sequence };
+    let request = v1::DeleteViewRequest {
+        database: key,
+        view: Some(view_key(view.clone())),
+        expected_sequence: ExpectedRevision::sequence(&expect),
+        expected_revision_id: ExpectedRevision::id(&expect),
+    };
     match client.views().delete_view(request).await {
         Ok(_) => Ok(Answer::message("The view was deleted; its documents were kept.")),
         Err(status) if client::reason(&status) == "state" => {

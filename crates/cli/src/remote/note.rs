@@ -16,6 +16,7 @@ use super::database::key;
 use super::item::{read, to_json};
 use super::note_list::{self, ListPosition};
 use super::profile::{self, ProfileCommand};
+use super::revision::{ExpectedRevision, revision_text};
 use super::{call_error, media_type};
 use crate::CommandError;
 
@@ -102,9 +103,10 @@ pub enum NoteCommand {
         database: String,
         /// Note number or UNID.
         note: String,
-        /// Fails if the note was saved since it had this sequence number.
-        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-        expect: u32,
+        /// Fails if the note was saved since it had this revision, as `doublet note get` shows it. Its sequence number
+        /// is enough for what was saved last on this server.
+        #[arg(long, value_name = "REVISION")]
+        expect: Option<ExpectedRevision>,
         /// Fails if the document could not be restored later.
         #[arg(long)]
         soft: bool,
@@ -194,9 +196,10 @@ pub struct NoteEdit {
     /// Item to remove. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub(super) remove: Vec<String>,
-    /// Fails if the document was saved since it had this sequence number.
-    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-    pub(super) expect: u32,
+    /// Fails if the document was saved since it had this revision, as `doublet note get` shows it. Its sequence number
+    /// is enough for what was saved last on this server.
+    #[arg(long, value_name = "REVISION")]
+    pub(super) expect: Option<ExpectedRevision>,
 }
 
 impl NoteEdit {
@@ -235,16 +238,23 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
                 items: edit.items()?,
                 remove: edit.remove,
                 replace_all: false,
-                expected_sequence: edit.expect,
+                expected_sequence: ExpectedRevision::sequence(&edit.expect),
+                expected_revision_id: ExpectedRevision::id(&edit.expect),
                 on_conflict: v1::update_note_request::OnConflict::from(on_conflict).into(),
                 base,
             };
             updated_note(client.notes().update_note(request).await)
         }
-        NoteCommand::Delete { database, note, expect: expected_sequence, soft, permanent } => {
-            let database = Some(key(database));
-            let note = Some(parse_note_key(&note)?);
-            delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, permanent }).await
+        NoteCommand::Delete { database, note, expect, soft, permanent } => {
+            let request = v1::DeleteNoteRequest {
+                database: Some(key(database)),
+                note: Some(parse_note_key(&note)?),
+                expected_sequence: ExpectedRevision::sequence(&expect),
+                expected_revision_id: ExpectedRevision::id(&expect),
+                soft,
+                permanent,
+            };
+            delete(&client, request).await
         }
         NoteCommand::Deleted { database, items, limit } => {
             list_deleted(&client, database, shown_items(items), limit).await
@@ -261,7 +271,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
         NoteCommand::Detach { database, note, name: file_name } => {
             let database = Some(key(database));
             let note = Some(parse_note_key(&note)?);
-            let request = v1::DetachFileRequest { database, note, expected_sequence: 0, file_name };
+            let request = v1::DetachFileRequest { database, note, file_name, ..v1::DetachFileRequest::default() };
             saved_note(client.notes().detach_file(request).await)
         }
         NoteCommand::Fetch { database, note, name, to } => fetch(&client, database, &note, name, to).await,
@@ -292,6 +302,7 @@ pub(super) fn note_answer(found: &v1::Note) -> Answer {
         ("note", json!(header.note_id)),
         ("unid", json!(hex::upper(&header.unid))),
         ("sequence", json!(header.sequence)),
+        ("revision", json!(revision_text(header.sequence, &header.revision_id))),
         ("modseq", json!(header.modseq)),
         ("created", timestamp_json(Some(base::Timestamp(header.created_us)))),
         ("modified", timestamp_json(Some(base::Timestamp(header.modified_us)))),
@@ -390,6 +401,7 @@ async fn attach(
         database: Some(key(database)),
         note: Some(parse_note_key(note)?),
         expected_sequence: 0,
+        expected_revision_id: Vec::new(),
         file_name: file_name.ok_or_else(|| CommandError("the path has no file name; specify a file".to_owned()))?,
         media_type,
         length_bytes: file.metadata().map_err(cannot)?.len(),
@@ -477,6 +489,7 @@ fn saved_fields<'w>(kind: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value
         (kind, json!(saved.note_id)),
         ("unid", json!(hex::upper(&saved.unid))),
         ("sequence", json!(saved.sequence)),
+        ("revision", json!(revision_text(saved.sequence, &saved.revision_id))),
         ("modseq", json!(saved.modseq)),
     ]
 }

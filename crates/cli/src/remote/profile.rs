@@ -8,6 +8,7 @@ use client::{Client, v1};
 use super::call_error;
 use super::database::key;
 use super::note::{NoteEdit, item_selection, note_answer, saved_note};
+use super::revision::ExpectedRevision;
 use crate::CommandError;
 
 /// Profile document commands.
@@ -76,9 +77,17 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
         }
         ProfileCommand::Set { selector, edit } => {
             let items = edit.items()?;
-            let NoteEdit { remove, expect: expected_sequence, .. } = edit;
+            let NoteEdit { remove, expect, .. } = edit;
             let (database, profile, user) = selector.key(client).await?;
-            let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
+            let request = v1::UpdateProfileRequest {
+                database,
+                profile,
+                user,
+                items,
+                remove,
+                expected_sequence: ExpectedRevision::sequence(&expect),
+                expected_revision_id: ExpectedRevision::id(&expect),
+            };
             saved_note(client.notes().update_profile(request).await)
         }
         ProfileCommand::Delete { selector } => {

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::entries::{self, EntryRange, SearchKeys, ViewOptions};
+use super::revision::ExpectedRevision;
 use super::{CommandOutput, call_error, design};
 use crate::CommandError;
 
@@ -64,9 +65,9 @@ pub enum ViewCommand {
         /// File with the view, - for standard input.
         #[arg(value_name = "FILE|-")]
         file: PathBuf,
-        /// Fails if the design was saved since it had this sequence number.
-        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-        expect: u32,
+        /// Fails if the design was saved since it had this revision, as `doublet view design` shows it.
+        #[arg(long, value_name = "REVISION")]
+        expect: Option<ExpectedRevision>,
     },
     /// Deletes a view. Its documents are not deleted.
     Delete {
@@ -74,9 +75,9 @@ pub enum ViewCommand {
         database: String,
         /// Name of the view.
         view: String,
-        /// Fails if the design was saved since it had this sequence number.
-        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-        expect: u32,
+        /// Fails if the design was saved since it had this revision, as `doublet view design` shows it.
+        #[arg(long, value_name = "REVISION")]
+        expect: Option<ExpectedRevision>,
     },
 }
 

@@ -421,7 +421,7 @@ fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -
     let mut items = profile.items;
     items.retain(|item| !item.is_named(PROGRESS_ITEM));
     items.push(Item::summary(PROGRESS_ITEM, ItemValue::TextList(lines)));
-    writer.note_update(profile.header.note, profile.header.sequence, &items, &[])?;
+    writer.note_update(profile.header.note, profile.header.revision(), &items, &[])?;
     Ok(())
 }
 

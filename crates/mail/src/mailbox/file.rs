@@ -714,7 +714,7 @@ impl MailFile {
             let mut items = profile.items;
             items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
             items.push(Item::summary(SUBSCRIPTIONS_ITEM, ItemValue::TextList(names)));
-            writer.note_update(profile.header.note, profile.header.sequence, &items, &[])?;
+            writer.note_update(profile.header.note, profile.header.revision(), &items, &[])?;
             Ok(())
         })?;
         Ok(ticket)

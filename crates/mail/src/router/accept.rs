@@ -636,7 +636,7 @@ fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &QueueU
         return Ok(());
     }
     let Some(note) = writer.note(update.key.note)? else { return Ok(()) };
-    writer.note_update(update.key.note, note.header.sequence, &state_items(&update.entry), &[])?;
+    writer.note_update(update.key.note, note.header.revision(), &state_items(&update.entry), &[])?;
     Ok(())
 }
 

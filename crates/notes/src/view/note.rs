@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{NoteId, Unid, ViewId};
+use revision::Revision;
 
 use crate::catalog::DatabaseRecord;
 use crate::error::{Error, Result};
@@ -201,8 +202,8 @@ pub struct ViewInfo {
     pub note: NoteId,
     /// The universal identifier of the design note.
     pub unid: Unid,
-    /// The sequence number of the design note.
-    pub sequence: u32,
+    /// The last save of the design note.
+    pub revision: Revision,
     /// `true` if Readers items restrict who may see the view.
     pub restricted: bool,
     /// The contents of the design note.

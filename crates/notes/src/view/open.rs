@@ -269,7 +269,7 @@ fn view_info(header: &NoteHeader, items: &[Item]) -> Option<ViewInfo> {
     Some(ViewInfo {
         note: header.note,
         unid: header.unid,
-        sequence: header.sequence,
+        revision: header.revision(),
         restricted,
         view,
         external_inputs: OnceLock::new(),

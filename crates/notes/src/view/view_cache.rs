@@ -107,7 +107,7 @@ impl OpenView {
 
     fn matches(&self, info: &ViewInfo, record: &IndexRecord) -> bool {
         self.info.note == info.note
-            && self.info.sequence == info.sequence
+            && self.info.revision == info.revision
             && self.index.id() == record.index
             && self.evaluated_at == record.evaluated
     }
@@ -171,7 +171,7 @@ impl ViewCache {
     pub(crate) fn current(&self, info: &ViewInfo, database: &DatabaseRecord) -> Option<Arc<OpenView>> {
         let current = self.current.lock().get(&info.note).cloned();
         current.filter(|view| {
-            view.info.sequence == info.sequence && view.external_input_values == info.external_input_values(database)
+            view.info.revision == info.revision && view.external_input_values == info.external_input_values(database)
         })
     }
 
@@ -223,7 +223,7 @@ impl ViewCache {
         *self.list.lock() = Some(kept);
         self.compiled
             .lock()
-            .retain(|note, view| list.iter().any(|info| info.note == *note && info.sequence == view.info.sequence));
+            .retain(|note, view| list.iter().any(|info| info.note == *note && info.revision == view.info.revision));
         Ok(list)
     }
 

@@ -38,7 +38,8 @@ fn contents(world: &TestServer) -> Contents {
     found
 }
 
-/// Returns the records without the counters and the instances of the database, which the last step of an upgrade writes.
+/// Returns the records without the counters and the instances of the database, which the last step of an upgrade
+/// writes.
 fn of_notes(contents: Contents) -> Contents {
     let is_of_database = |key: &[u8]| matches!(key.get(4), Some(b'c' | b'i'));
     contents.into_iter().filter(|((table, key), _)| *table != Table::Meta || !is_of_database(key)).collect()

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use base::{NoteId, Unid, ViewId};
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
+use notes::save::{OnConflict, SaveOptions, SaveOutcome};
 use notes::{
-    Access, Database, DatabaseKind, DatabaseOptions, Item, ItemValue, Marks, NewDatabase, NewNote, NoteClass, Writer,
-    level,
+    Access, Database, DatabaseKind, DatabaseOptions, ExpectedVersion, Item, ItemValue, Marks, NewDatabase, NewNote,
+    NoteClass, Writer, level,
 };
 use proptest::prelude::*;
 use revision::{DeletionRule, Revision};
@@ -225,7 +226,7 @@ impl Cluster {
                 let stored = writer.note(note)?.expect("the note exists");
                 let others = stored.items.into_iter().filter(|item| !item.is_named(&new.name));
                 let items: Vec<Item> = others.chain([new.clone()]).collect();
-                writer.note_update(note, stored.header.sequence, &items, &[]).map(drop)
+                writer.note_update(note, stored.header.revision(), &items, &[]).map(drop)
             }),
         }
     }
@@ -551,7 +552,10 @@ fn versions_whose_merge_is_too_large_are_both_kept() {
     for (replica, name) in [(one, "A"), (other, "B")] {
         let note = replica.find(unid).expect("it exists");
         let items = [merges.clone(), Item::text(name, large.clone())];
-        replica.write(|writer| writer.note_update(note, 1, &items, &[]));
+        replica.write(|writer| {
+            let read = writer.header(note)?.expect("it exists").revision();
+            writer.note_update(note, read, &items, &[])
+        });
     }
     cluster.settle();
     assert_eq!(one.state().len(), 2, "each alone can be stored, both together cannot");
@@ -570,7 +574,10 @@ fn a_losing_version_can_be_restored_whatever_the_options_of_a_replica() {
     let note = one.find(unid).expect("it exists");
     one.write(|writer| writer.note_delete(note));
     let there = other.find(unid).expect("it exists");
-    other.write(|writer| writer.note_update(there, 1, &[Item::text("Subject", "edited")], &[]));
+    other.write(|writer| {
+        let read = writer.header(there)?.expect("it exists").revision();
+        writer.note_update(there, read, &[Item::text("Subject", "edited")], &[])
+    });
     for _ in 0..3 {
         other.pull(one, rule);
         one.pull(other, rule);
@@ -621,4 +628,42 @@ fn a_message_in_a_folder_that_is_deleted_elsewhere_is_in_the_inbox() {
         let count = reading.folder(replica.folders()[0]).and_then(|folder| folder.totals()).expect("sound").count;
         assert_eq!(count, 1, "the message is in the inbox");
     }
+}
+
+#[test]
+fn a_version_from_another_server_is_not_overwritten_because_it_has_the_same_number() {
+    let cluster = Cluster::new(DeletionRule::EditsCount, false);
+    let [one, other, _] = &cluster.replicas[..] else { panic!("three servers") };
+    let unid = Unid([1; 16]);
+    let note = one.write(|writer| writer.note_create(NewNote { unid: Some(unid), ..NewNote::document(Vec::new()) }));
+    other.pull(one, cluster.rule);
+    let save = |replica: &Replica, expected: ExpectedVersion, text: &str| {
+        let note = replica.find(unid).expect("it exists");
+        let items = [Item::text("Subject", text)];
+        replica.world.write(&replica.database, ANN, |writer| writer.note_update(note, expected, &items, &[]))
+    };
+    let revision = |replica: &Replica| {
+        let access: Access<level::Reader> = replica.database.authorize(&identity(ANN)).expect("Ann may");
+        let note = replica.find(unid).expect("it exists");
+        access.read().and_then(|reading| reading.header(note)).expect("sound").expect("it exists").revision()
+    };
+    save(one, 1.into(), "one").expect("it was created here");
+    assert!(matches!(save(other, 1.into(), "other"), Err(notes::Error::OtherVersion { sequence: 1, .. })));
+    other.world.clock.advance(Duration::from_secs(60));
+    save(other, revision(other).into(), "other").expect("this version was read");
+    // A user of the first server has read its version. Then the later one of the second server takes its place.
+    let read = revision(one);
+    one.pull(other, cluster.rule);
+    assert_eq!((read.sequence, revision(one).sequence), (2, 2));
+    for expected in [read.into(), ExpectedVersion::from(2)] {
+        let refused = save(one, expected, "three");
+        assert!(matches!(refused, Err(notes::Error::OtherVersion { sequence: 2, .. })), "{refused:?}");
+    }
+    // Where conflicts are resolved, the version of the caller is kept.
+    let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
+    let items = [Item::text("Subject", "three")];
+    let saved = one.write(|writer| writer.note_save(note, read, (&items, &[]), &options));
+    assert!(matches!(saved, SaveOutcome::Conflict { .. }), "{saved:?}");
+    save(one, revision(one).into(), "four").expect("this version was read");
+    save(one, 3.into(), "five").expect("it was saved here");
 }

@@ -3,10 +3,11 @@
 use notes::acl::ACL_NOTE_ID;
 use notes::{AclLevel, DatabaseSnapshot, level};
 use proto::v1;
+use revision::Revision;
 
 use super::CallContext;
 use super::edit::check_expected;
-use crate::convert::{acl_from_proto, acl_to_proto};
+use crate::convert::{acl_from_proto, acl_to_proto, expected_from_proto};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -14,9 +15,9 @@ use crate::service::CallOutcome;
 pub(crate) fn get(context: &CallContext, request: v1::GetAclRequest) -> Result<CallOutcome<v1::Acl>> {
     let access = context.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
+    // The ACL in memory may be newer than the snapshot. In that case it is read together with the revision from
     // its own transaction.
-    let reply = acl_to_proto(&reading.acl(), sequence(&reading)?);
+    let reply = acl_to_proto(&reading.acl(), revision(&reading)?);
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
@@ -31,17 +32,16 @@ pub(crate) fn set(context: &CallContext, request: v1::SetAclRequest) -> Result<C
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
         return Err(Error::invalid("at least one entry must have Manager access"));
     }
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
     context.write(&access, |writer| {
-        let found = writer.note(ACL_NOTE_ID)?.map(|note| note.header);
-        if let Some(found) = &found {
-            check_expected(request.expected_sequence, found.sequence, found.unid)?;
+        if let Some(found) = writer.header(ACL_NOTE_ID)? {
+            check_expected(expected, &found)?;
         }
-        let reply = acl_to_proto(&acl, found.map_or(0, |found| found.sequence).saturating_add(1));
-        writer.acl_set(acl)?;
-        Ok(reply)
+        writer.acl_set(acl.clone())?;
+        Ok(acl_to_proto(&acl, writer.header(ACL_NOTE_ID)?.map(|header| header.revision())))
     })
 }
 
-fn sequence(reading: &DatabaseSnapshot<'_>) -> Result<u32> {
-    Ok(reading.header(ACL_NOTE_ID)?.map_or(0, |header| header.sequence))
+fn revision(reading: &DatabaseSnapshot<'_>) -> Result<Option<Revision>> {
+    Ok(reading.header(ACL_NOTE_ID)?.map(|header| header.revision()))
 }

@@ -9,9 +9,10 @@ use notes::{DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteClass, NoteFlags, 
 use proto::v1;
 use store::blob::BlobId;
 
-use super::note_change::{self, ExpectedVersion, NoteChange};
+use super::note_change::{self, ExpectedNote, NoteChange};
 use super::{CallContext, edit, find, header_of};
 use crate::convert;
+use crate::convert::expected_from_proto;
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX, STEPS_PER_NOTE};
 use crate::service::CallOutcome;
@@ -207,7 +208,7 @@ pub(crate) fn check_before_content(
         let who = grant.display_name().to_owned();
         return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
     }
-    edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;
+    edit::check_expected(expected_from_proto(header.expected_sequence, &header.expected_revision_id)?, &found)?;
     Ok(CallOutcome::immediate(()))
 }
 
@@ -240,7 +241,8 @@ pub(crate) fn attach(context: &CallContext, upload: &Upload) -> Result<CallOutco
     };
     let item = Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value };
     let removes = |item: &Item| file_in_item(item, &header.file_name).is_some();
-    let version = ExpectedVersion::refusing_conflicts(header.expected_sequence);
+    let expected = expected_from_proto(header.expected_sequence, &header.expected_revision_id)?;
+    let version = ExpectedNote::refusing_conflicts(expected);
     let change = NoteChange { removes: &removes, adds: vec![item], blob: Some(&prepared), ..NoteChange::of(version) };
     note_change::apply(context, &access, header.note.clone(), &change)
 }
@@ -250,7 +252,8 @@ pub(crate) fn detach(context: &CallContext, request: &v1::DetachFileRequest) -> 
     let access = context.access_for_change::<level::Author>(request.database.clone())?;
     let removes = |item: &Item| file_in_item(item, &request.file_name).is_some();
     let what = format!("the attachment {:?}", request.file_name);
-    let version = ExpectedVersion::refusing_conflicts(request.expected_sequence);
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
+    let version = ExpectedNote::refusing_conflicts(expected);
     let change = NoteChange { removes: &removes, must_remove: Some(&what), ..NoteChange::of(version) };
     note_change::apply(context, &access, request.note.clone(), &change)
 }

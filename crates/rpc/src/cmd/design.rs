@@ -9,8 +9,9 @@ use notes::{Access, level};
 use proto::v1;
 use proto::view_design::{view_from_proto, view_to_proto};
 
-use super::edit::{check_quota, check_sequence, saved_note};
+use super::edit::{check_quota, check_version, saved_note};
 use super::{CallContext, view};
+use crate::convert::expected_from_proto;
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
 
@@ -28,7 +29,8 @@ pub(crate) fn get(
     let reply = v1::GetViewDesignReply {
         view_id: info.note.0,
         unid: info.unid.0.to_vec(),
-        sequence: info.sequence,
+        sequence: info.revision.sequence,
+        revision_id: info.revision.id.0.to_vec(),
         design: Some(view_to_proto(&info.view)),
     };
     Ok(CallOutcome::when_durable(reply, reading.ticket()))
@@ -50,12 +52,10 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateViewRequest) -> R
     let access = context.access_for_change::<level::Reader>(request.database)?;
     let view = design_from_proto(request.design)?;
     let note = design_note(&find(&access, request.view)?);
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
     context.write(&access, |writer| {
-        let expected = match (request.expected_sequence, writer.header(note)?) {
-            (0, Some(header)) => header.sequence,
-            (expected, _) => expected,
-        };
-        writer.view_update(note, expected, &view)?;
+        let stored = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the view"))?;
+        writer.view_update(note, expected.unwrap_or(stored.revision().into()), &view)?;
         check_quota(writer)?;
         saved_note(writer, note)
     })
@@ -72,8 +72,9 @@ pub(crate) fn delete(
         return Err(Error::State("this is a folder: delete it with DeleteFolder".to_owned()));
     }
     let note = design_note(&found);
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
     context.write(&access, |writer| {
-        check_sequence(writer, note, request.expected_sequence)?;
+        check_version(writer, note, expected)?;
         writer.view_delete(note)?;
         Ok(v1::DeleteViewReply {})
     })

@@ -4,15 +4,15 @@
 //! only if the same note already contains it: otherwise knowing a content identifier would be enough to read the
 //! content.
 
-use base::{NoteId, Unid, ViewId};
+use base::{NoteId, ViewId};
 use notes::item::{blobs_of, drop_unused_blobs};
-use notes::{Database, DatabaseKind, Item, ItemValue, NewNote, NoteClass, NoteHeader, Writer, level};
+use notes::{Database, DatabaseKind, ExpectedVersion, Item, ItemValue, NewNote, NoteClass, NoteHeader, Writer, level};
 use proto::v1;
 use store::blob::BlobId;
 
-use super::note_change::{self, ExpectedVersion, NoteChange};
+use super::note_change::{self, ExpectedNote, NoteChange};
 use super::{CallContext, check_count, header_of};
-use crate::convert::{class_from_proto, item_from_proto, note_name, optional_unid_from_proto};
+use crate::convert::{class_from_proto, expected_from_proto, item_from_proto, note_name, optional_unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
 use crate::service::CallOutcome;
@@ -47,7 +47,9 @@ pub(crate) fn saved_note(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
     let unid = header.unid.0.to_vec();
     let modseq = writer.modseq().0;
-    Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq, ..v1::SavedNote::default() })
+    let revision_id = header.revision_id.0.to_vec();
+    let sequence = header.sequence;
+    Ok(v1::SavedNote { note_id: note.0, unid, sequence, modseq, revision_id, ..v1::SavedNote::default() })
 }
 
 /// Changes items of a note.
@@ -59,7 +61,8 @@ pub(crate) fn update(context: &CallContext, request: &v1::UpdateNoteRequest) -> 
     };
     let base = request.base.clone().map(|base| items_from_proto(base.items)).transpose()?;
     let edit = ItemChanges::new(request.items.clone(), request.remove.clone(), request.replace_all)?;
-    let version = ExpectedVersion { sequence: request.expected_sequence, resolves };
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
+    let version = ExpectedNote { expected, resolves };
     let removes = |item: &Item| edit.changes_item(item);
     let change = NoteChange { removes: &removes, adds: edit.items.clone(), base, ..NoteChange::of(version) };
     note_change::apply(context, &access, request.note.clone(), &change)
@@ -136,7 +139,8 @@ pub(crate) fn delete(
         return Ok(CallOutcome::when_durable(v1::DeleteNoteReply::default(), ticket));
     };
     writer.header(note)?.map_or(Ok(()), |header| check_class(&header))?;
-    check_sequence(&mut writer, note, request.expected_sequence)?;
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
+    check_version(&mut writer, note, expected)?;
     let is_document = writer.header(note)?.is_some_and(|header| header.class.is_document());
     if request.soft && !is_document {
         return Err(Error::State("only documents can be deleted softly".to_owned()));
@@ -164,16 +168,17 @@ pub(super) fn check_class(header: &NoteHeader) -> Result<()> {
 }
 
 /// Returns a conflict error if another user has saved the note since the caller read it.
-pub(crate) fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> Result<()> {
-    writer.header(note)?.map_or(Ok(()), |header| check_expected(expected, header.sequence, header.unid))
+pub(crate) fn check_version(
+    writer: &mut Writer<'_, '_>,
+    note: NoteId,
+    expected: Option<ExpectedVersion>,
+) -> Result<()> {
+    writer.header(note)?.map_or(Ok(()), |header| check_expected(expected, &header))
 }
 
-/// Returns a conflict error if `expected` is neither 0 nor the sequence number found.
-pub(crate) fn check_expected(expected: u32, found: u32, unid: Unid) -> Result<()> {
-    if expected != 0 && expected != found {
-        return Err(notes::Error::Conflict { unid, expected, found }.into());
-    }
-    Ok(())
+/// Returns a conflict error if a version is expected that the note does not have.
+pub(crate) fn check_expected(expected: Option<ExpectedVersion>, found: &NoteHeader) -> Result<()> {
+    Ok(expected.map_or(Ok(()), |expected| expected.check(found))?)
 }
 
 /// Returns an error if the database exceeds its quota.

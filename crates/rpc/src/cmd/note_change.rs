@@ -11,8 +11,8 @@ use base::NoteId;
 use notes::item::blobs_of;
 use notes::note::BodyDirectoryEntry;
 use notes::{
-    Access, DatabaseSnapshot, Item, ItemFlags, ItemValue, NoteHeader, OnConflict, SaveOptions, SaveOutcome, Writer,
-    level,
+    Access, DatabaseSnapshot, ExpectedVersion, Item, ItemFlags, ItemValue, NoteHeader, OnConflict, SaveOptions,
+    SaveOutcome, Writer, level,
 };
 use proto::v1;
 use proto::v1::saved_note::Outcome;
@@ -29,7 +29,7 @@ const ATTEMPTS_MAX: usize = 8;
 
 /// A change of a note.
 pub(crate) struct NoteChange<'c> {
-    pub version: ExpectedVersion,
+    pub version: ExpectedNote,
     /// Returns `true` for the items that the change removes. A large text outside the summary is passed without its
     /// content.
     pub removes: &'c dyn Fn(&Item) -> bool,
@@ -45,7 +45,7 @@ pub(crate) struct NoteChange<'c> {
 
 impl NoteChange<'_> {
     /// Creates a change that does nothing.
-    pub(crate) fn of(version: ExpectedVersion) -> Self {
+    pub(crate) fn of(version: ExpectedNote) -> Self {
         Self { version, removes: &|_| false, adds: Vec::new(), base: None, blob: None, must_remove: None }
     }
 
@@ -58,18 +58,18 @@ impl NoteChange<'_> {
 
 /// The version of a note that a client has read before changing it.
 #[derive(Clone, Copy)]
-pub(crate) struct ExpectedVersion {
-    /// The sequence number of that version; 0 accepts any version.
-    pub sequence: u32,
+pub(crate) struct ExpectedNote {
+    /// That version; `None` accepts any version.
+    pub expected: Option<ExpectedVersion>,
     /// `true` if a conflict with another save is resolved as the document specifies. Otherwise the client gets an
     /// error.
     pub resolves: bool,
 }
 
-impl ExpectedVersion {
+impl ExpectedNote {
     /// Creates the value for a change that fails on a conflict.
-    pub(crate) fn refusing_conflicts(sequence: u32) -> Self {
-        Self { sequence, resolves: false }
+    pub(crate) fn refusing_conflicts(expected: Option<ExpectedVersion>) -> Self {
+        Self { expected, resolves: false }
     }
 }
 
@@ -126,13 +126,13 @@ impl StoredItems {
     ) -> Result<Self> {
         let header = reading.header(note)?.ok_or_else(missing_note)?;
         check_class(&header)?;
-        let ExpectedVersion { sequence, resolves } = change.version;
+        let ExpectedNote { expected, resolves } = change.version;
         let is_shared = tracks_editors(reading.database(), header.class);
         let on_conflict = if resolves && is_shared { OnConflict::Resolve } else { OnConflict::Refuse };
         if on_conflict == OnConflict::Refuse {
-            check_expected(sequence, header.sequence, header.unid)?;
+            check_expected(expected, &header)?;
         }
-        let is_conflict = sequence != 0 && sequence != header.sequence;
+        let is_conflict = expected.is_some_and(|expected| !expected.is_of(&header));
         let stored = reading.summary(note)?.ok_or_else(missing_note)?;
         let mut bodies = Vec::with_capacity(stored.body.len());
         for entry in stored.body {
@@ -269,9 +269,9 @@ fn save(
     new: &NewItems,
     change: &NoteChange<'_>,
 ) -> Result<Option<v1::SavedNote>> {
-    let NoteHeader { note, sequence, .. } = stored.header;
+    let note = stored.header.note;
     let found = writer.header(note)?.filter(|header| !header.is_stub()).ok_or_else(missing_note)?;
-    if found.sequence != sequence {
+    if found.revision() != stored.header.revision() {
         return Ok(None);
     }
     if let Some(blob) = change.blob {
@@ -284,7 +284,7 @@ fn save(
         preserve_size: new.is_message,
         kept: &new.kept,
     };
-    let expected = if change.version.sequence == 0 { sequence } else { change.version.sequence };
+    let expected = change.version.expected.unwrap_or(found.revision().into());
     let outcome = writer.note_save(note, expected, (&new.items, &new.blobs), &options)?;
     check_quota(writer)?;
     let (note, outcome) = match outcome {

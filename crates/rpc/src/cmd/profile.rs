@@ -8,7 +8,7 @@ use proto::v1;
 use super::edit::{ItemChanges, check_expected, check_quota, saved_note};
 use super::note::{ENVELOPE_BYTES, ItemSelection, read_selected};
 use super::{CallContext, header_of};
-use crate::convert::NoteKey;
+use crate::convert::{NoteKey, expected_from_proto};
 use crate::error::Result;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::service::CallOutcome;
@@ -34,12 +34,19 @@ pub(crate) fn update(context: &CallContext, request: v1::UpdateProfileRequest) -
     let edit = ItemChanges::new(request.items, request.remove, false)?;
     let profile = request.profile;
     let user = owner(context, &*access.grant()?, &request.user)?;
+    let expected = expected_from_proto(request.expected_sequence, &request.expected_revision_id)?;
     context.write(&access, |writer| {
-        let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
-            Some(note) => (note.items, note.blobs, note.header.sequence),
-            None => (Vec::new(), Vec::new(), 0),
+        let (mut items, mut blobs) = match (writer.profile(&profile, user.as_ref())?, expected) {
+            (Some(note), expected) => {
+                check_expected(expected, &note.header)?;
+                (note.items, note.blobs)
+            }
+            (None, None) => (Vec::new(), Vec::new()),
+            (None, Some(expected)) => {
+                let unid = profile_unid(&profile, user.as_ref());
+                return Err(notes::Error::Conflict { unid, expected: expected.sequence, found: 0 }.into());
+            }
         };
-        check_expected(request.expected_sequence, sequence, profile_unid(&profile, user.as_ref()))?;
         edit.apply(&mut items, &mut blobs)?;
         let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
         check_quota(writer)?;

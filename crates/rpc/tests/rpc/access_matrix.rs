@@ -62,13 +62,13 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Databases/CreateDatabase" PermittedCallers::Levels(&[]), databases.create_database |_n| p::CreateDatabaseRequest { path: "new.nsf".into(), ..Default::default() };
         "Databases/ListTemplates" PermittedCallers::Sessions, databases.list_templates |_n| p::ListTemplatesRequest {};
         "Databases/GetAcl" FROM_READER, databases.get_acl |_n| p::GetAclRequest { database: plan() };
-        "Databases/SetAcl" PermittedCallers::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: plan(), acl: None, expected_sequence: 0 };
+        "Databases/SetAcl" PermittedCallers::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: plan(), acl: None, expected_sequence: 0, expected_revision_id: Vec::new() };
         "Notes/OpenNote" FROM_READER, notes.open_note |n| p::OpenNoteRequest { database: plan(), note: note(n), ..Default::default() };
         "Notes/OpenNotes" FROM_READER, notes.open_notes |n| p::OpenNotesRequest { database: plan(), notes: note(n).into_iter().collect(), items: None };
         "Notes/CreateNote" PermittedCallers::Levels(&[1, 3, 4, 5, 6]), notes.create_note |_n| p::CreateNoteRequest { database: plan(), items: vec![text("A", "b")], ..Default::default() };
         "Notes/UpdateNote" FROM_EDITOR, notes.update_note |n| p::UpdateNoteRequest { database: plan(), note: note(n), items: vec![text("A", "c")], ..Default::default() };
         "Notes/DeleteNote" FROM_EDITOR, notes.delete_note |n| p::DeleteNoteRequest { database: plan(), note: note(n), ..Default::default() };
-        "Notes/DetachFile" FROM_AUTHOR, notes.detach_file |n| p::DetachFileRequest { database: plan(), note: note(n), expected_sequence: 0, file_name: "a".into() };
+        "Notes/DetachFile" FROM_AUTHOR, notes.detach_file |n| p::DetachFileRequest { database: plan(), note: note(n), expected_sequence: 0, expected_revision_id: Vec::new(), file_name: "a".into() };
         "Notes/MarkNotes" FROM_READER, notes.mark_notes |n| p::MarkNotesRequest { database: plan(), notes: note(n).into_iter().collect(), unread: false };
         "Notes/ListUnread" FROM_READER, notes.list_unread |_n| p::ListUnreadRequest { database: plan(), ..Default::default() };
         "Notes/RestoreNote" FROM_AUTHOR, notes.restore_note |n| p::RestoreNoteRequest { database: plan(), note: note(n) };
@@ -90,8 +90,8 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Views/GetViewDesign" FROM_READER, views.get_view_design |_n| p::GetViewDesignRequest { database: plan(), view: view() };
         "Views/CreateView" FROM_DESIGNER, views.create_view |n| p::CreateViewRequest { database: plan(), design: design(&format!("v{n}")) };
         "Views/CreateView" FROM_DESIGNER, views.create_view |n| p::CreateViewRequest { database: plan(), design: design(&format!("own{n}")).map(|design| p::ViewDesign { personal: true, ..design }) };
-        "Views/UpdateView" FROM_DESIGNER, views.update_view |_n| p::UpdateViewRequest { database: plan(), view: view(), design: design("view"), expected_sequence: 0 };
-        "Views/DeleteView" FROM_DESIGNER, views.delete_view |_n| p::DeleteViewRequest { database: plan(), view: view(), expected_sequence: 0 };
+        "Views/UpdateView" FROM_DESIGNER, views.update_view |_n| p::UpdateViewRequest { database: plan(), view: view(), design: design("view"), expected_sequence: 0, expected_revision_id: Vec::new() };
+        "Views/DeleteView" FROM_DESIGNER, views.delete_view |_n| p::DeleteViewRequest { database: plan(), view: view(), expected_sequence: 0, expected_revision_id: Vec::new() };
         "Changes/PollNewMail" PermittedCallers::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
         "Directory/LookupNames" PermittedCallers::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: plan(), query: "a".into(), ..Default::default() };

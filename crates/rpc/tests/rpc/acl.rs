@@ -11,7 +11,7 @@ fn get() -> v1::GetAclRequest {
 }
 
 fn set(acl: v1::Acl, expected_sequence: u32) -> v1::SetAclRequest {
-    v1::SetAclRequest { database: plan(), acl: Some(acl), expected_sequence }
+    v1::SetAclRequest { database: plan(), acl: Some(acl), expected_sequence, expected_revision_id: Vec::new() }
 }
 
 #[tokio::test]
@@ -43,7 +43,9 @@ async fn access_lists_are_changed_as_a_whole_by_managers() {
         entry.roles.push("[Crew]".to_owned());
     }
     let saved = databases.set_acl(set(acl.clone(), before.sequence)).await.expect("a manager may").into_inner();
-    assert_eq!(saved, v1::Acl { sequence: before.sequence + 1, ..acl.clone() });
+    assert_ne!(saved.revision_id, before.revision_id);
+    let revision_id = saved.revision_id.clone();
+    assert_eq!(saved, v1::Acl { sequence: before.sequence + 1, revision_id, ..acl.clone() });
     assert_eq!(databases.get_acl(get()).await.expect("a manager may").into_inner(), saved);
     let stale = databases.set_acl(set(acl.clone(), before.sequence)).await;
     assert_eq!(refusal(stale), refused(Code::Aborted, "conflict"));

@@ -66,7 +66,12 @@ impl TwoUsers {
         let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
         self.ann.notes().attach_file(stream::iter(parts)).await.expect("she may");
         self.ann.notes().update_note(update(created.note_id, "A=2")).await.expect("she may");
-        let change = v1::UpdateNoteRequest { note: note(created.note_id), expected_sequence: 2, ..change };
+        let change = v1::UpdateNoteRequest {
+            note: note(created.note_id),
+            expected_sequence: 2,
+            expected_revision_id: Vec::new(),
+            ..change
+        };
         (self.bob.notes().update_note(change).await.map(tonic::Response::into_inner), created.note_id)
     }
 }
@@ -146,6 +151,7 @@ async fn unrequested_or_impossible_resolution_reports_the_conflict() {
         database: mail(),
         note: note(created.note_id),
         expected_sequence: 1,
+        expected_revision_id: Vec::new(),
         ..resolving("A=2", Some("A=1"))
     };
     two.ann.notes().update_note(change.clone()).await.expect("nobody else has saved it");
@@ -169,6 +175,7 @@ async fn concurrent_saves_have_one_winner_per_sequence() {
             let unid = created.unid.clone();
             let request = v1::UpdateNoteRequest {
                 expected_sequence: sequence,
+                expected_revision_id: Vec::new(),
                 ..update(created.note_id, &format!("A={number}.{sequence}"))
             };
             tokio::spawn(async move {

@@ -253,6 +253,7 @@ async fn note_is_changed_in_several_jobs() {
             database: plan(),
             note: note(number),
             expected_sequence: 1,
+            expected_revision_id: Vec::new(),
             items: vec![text("Subject", "second"), rich("Other", &"z".repeat(200_000))],
             remove: vec!["MORE".to_owned()],
             ..Default::default()
@@ -294,6 +295,7 @@ async fn file_is_detached_in_several_jobs() {
             database: plan(),
             note: note(number),
             expected_sequence: 3,
+            expected_revision_id: Vec::new(),
             file_name: "a".to_owned(),
         };
         let saved = ann.notes().detach_file(request).await.expect("ann may").into_inner();

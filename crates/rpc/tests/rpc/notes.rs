@@ -17,6 +17,7 @@ async fn set(client: &Client, number: u32, expected: u32, value: &str) -> Result
         database: plan(),
         note: note(number),
         expected_sequence: expected,
+        expected_revision_id: Vec::new(),
         items: vec![text("Subject", value)],
         ..Default::default()
     };

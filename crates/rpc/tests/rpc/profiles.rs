@@ -22,6 +22,7 @@ fn update(user: &str, value: &str, expected_sequence: u32) -> v1::UpdateProfileR
         user: user.to_owned(),
         items: vec![text("Color", value)],
         expected_sequence,
+        expected_revision_id: Vec::new(),
         ..Default::default()
     }
 }

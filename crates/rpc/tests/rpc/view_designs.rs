@@ -77,7 +77,13 @@ async fn update_view(
     design: v1::ViewDesign,
     expected_sequence: u32,
 ) -> Result<v1::SavedNote, Status> {
-    let request = v1::UpdateViewRequest { database: plan(), view: view(name), design: Some(design), expected_sequence };
+    let request = v1::UpdateViewRequest {
+        database: plan(),
+        view: view(name),
+        design: Some(design),
+        expected_sequence,
+        expected_revision_id: Vec::new(),
+    };
     client.views().update_view(request).await.map(tonic::Response::into_inner)
 }
 
@@ -87,7 +93,12 @@ async fn design_of(client: &Client, name: &str) -> Result<v1::GetViewDesignReply
 }
 
 async fn delete_view(client: &Client, name: &str, expected_sequence: u32) -> Result<v1::DeleteViewReply, Status> {
-    let request = v1::DeleteViewRequest { database: plan(), view: view(name), expected_sequence };
+    let request = v1::DeleteViewRequest {
+        database: plan(),
+        view: view(name),
+        expected_sequence,
+        expected_revision_id: Vec::new(),
+    };
     client.views().delete_view(request).await.map(tonic::Response::into_inner)
 }
 

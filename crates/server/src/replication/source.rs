@@ -15,7 +15,7 @@ use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity};
 use prost::Message as _;
 use proto::v1::database_key::Key;
-use replica::{Answer, Question, SourceNotes, Target};
+use replica::{Answer, ListPage, Question, SourceNotes, Target};
 use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto, progress_to_proto};
 use store::blob::{BlobId, PreparedBlob};
 use tokio::runtime::Handle;
@@ -291,7 +291,7 @@ impl RemoteDatabase<'_> {
             if page.is_last {
                 return Ok(());
             }
-            let (position, seen) = (page.position, page.seen);
+            let ListPage { position, seen, .. } = page;
             progress = Some(progress_to_proto(ListProgress { position, seen, is_comparison: true }));
         }
     }

@@ -62,7 +62,8 @@ impl Server {
             ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl)
         };
         let database = databases.database_create(&new).expect("the database is created");
-        let (acknowledged, deleted) = (BTreeSet::new(), BTreeSet::new());
+        let acknowledged = BTreeSet::new();
+        let deleted = BTreeSet::new();
         Self { number, memory, clock, databases, database, starts: 1, backup: None, pull: None, acknowledged, deleted }
     }
 
@@ -120,7 +121,7 @@ impl Server {
             Some(note) => self.write(|writer| {
                 let stored = writer.note(note)?.expect("the note exists");
                 let items: Vec<Item> = stored.items.into_iter().chain([item]).collect();
-                writer.note_update(note, stored.header.sequence, &items, &[]).map(drop)
+                writer.note_update(note, stored.header.revision(), &items, &[]).map(drop)
             }),
         }
         self.acknowledged.insert(value);

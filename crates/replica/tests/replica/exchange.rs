@@ -1,5 +1,5 @@
-//! Single exchanges between two replicas: deletions that were purged, notes that cannot be sent or received, rights that
-//! change, repairs, and sources that do not follow the protocol.
+//! Single exchanges between two replicas: deletions that were purged, notes that cannot be sent or received, rights
+//! that change, repairs, and sources that do not follow the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,10 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     // The laptop was away for longer than the purge interval. It has edited one document and created another one.
     laptop.create(20);
     let edited = laptop.write(|writer| writer.find(Unid([4; 16]))).expect("it exists");
-    laptop.write(|writer| writer.note_update(edited, 1, &[Item::text("Subject", "edited")], &[]));
+    laptop.write(|writer| {
+        let read = writer.header(edited)?.expect("it exists").revision();
+        writer.note_update(edited, read, &[Item::text("Subject", "edited")], &[])
+    });
     laptop.pull(&hub);
     assert!(laptop.has(3), "the laptop has not heard of the deletion");
     let pulled = hub.pull(&laptop);
@@ -194,25 +197,26 @@ fn replica_that_was_repaired_gets_lost_notes_and_its_list_from_others() {
 }
 
 #[test]
-fn note_that_is_damaged_at_the_source_is_asked_for_again() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+fn note_that_is_damaged_at_the_source_is_received_later() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
     for number in 1..=5 {
         hub.create(number);
     }
     let note = hub.write(|writer| writer.find(Unid([3; 16]))).expect("it exists");
     let key = [&hub.database.number().to_key()[..], &note.to_key(), &[1]].concat();
     let stored = hub.databases.store().get(Table::Summary, &key).expect("sound").expect("it exists");
-    let put = |value: &[u8]| {
+    let put_summary = |record: &[u8]| {
         let mut batch = Batch::new();
-        batch.put(Table::Summary, &key, value);
+        batch.put(Table::Summary, &key, record);
         hub.databases.store().commit(&batch).expect("it is written");
     };
-    put(b"damaged");
+    put_summary(b"damaged");
     let pulled = other.pull(&hub);
     assert_eq!((pulled.received, pulled.skipped), (5, 1), "the others arrive");
     assert!(!other.has(3) && other.has(5));
     assert_eq!(other.pull(&hub).skipped, 1, "it is asked for again");
-    put(&stored);
+    put_summary(&stored);
     let pulled = other.pull(&hub);
     assert_eq!((pulled.received, pulled.skipped), (1, 0));
     assert!(other.has(3));
@@ -220,8 +224,9 @@ fn note_that_is_damaged_at_the_source_is_asked_for_again() {
 }
 
 #[test]
-fn note_that_is_not_valid_is_asked_for_again_and_the_others_arrive() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+fn note_that_is_not_valid_is_received_later_and_the_others_arrive() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
     for number in 1..=4 {
         hub.create(number);
     }
@@ -229,13 +234,13 @@ fn note_that_is_not_valid_is_asked_for_again_and_the_others_arrive() {
     for expected in [1, 0] {
         let mut pull = other.begin(&hub, HeldBackNotes::Left);
         while let Some((number, question)) = pull.question() {
-            let mut answer = hub.answer(&other, &question);
-            if let Answer::Notes(sent) = &mut answer {
+            let mut changed = hub.answer(&other, &question);
+            if let Answer::Notes(sent) = &mut changed {
                 for note in sent.notes.iter_mut().filter(|note| is_wrong && note.unid == Unid([2; 16])) {
                     note.items = Some(vec![Item::text("x".repeat(1_000), "")]);
                 }
             }
-            pull.take(number, answer).expect("a sound store");
+            pull.take(number, changed).expect("a sound store");
         }
         assert_eq!(pull.statistics().skipped, expected);
         is_wrong = false;
@@ -245,7 +250,8 @@ fn note_that_is_not_valid_is_asked_for_again_and_the_others_arrive() {
 
 #[test]
 fn what_was_refused_arrives_when_the_list_permits_it() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+    let hub = Server::new(1);
+    let other = Server::new(2);
     hub.create(1);
     other.set_list(AclLevel::Author);
     let pulled = other.pull(&hub);
@@ -259,7 +265,8 @@ fn what_was_refused_arrives_when_the_list_permits_it() {
 
 #[test]
 fn folder_that_was_renamed_after_the_filing_arrives_before_its_documents() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+    let hub = Server::new(1);
+    let other = Server::new(2);
     let folder = hub.write(|writer| writer.folder_create("Old", &[]));
     for number in 1..=9 {
         let note = hub.create(number);
@@ -277,7 +284,8 @@ fn folder_that_was_renamed_after_the_filing_arrives_before_its_documents() {
 
 #[test]
 fn source_whose_list_does_not_end_is_given_up() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+    let hub = Server::new(1);
+    let other = Server::new(2);
     for number in 1..=20 {
         hub.create(number);
     }

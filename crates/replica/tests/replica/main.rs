@@ -1,0 +1,4 @@
+//! Tests of the exchange between replicas.
+
+mod exchange;
+mod simulation;
