@@ -1,8 +1,8 @@
 """Three servers of one domain that share a discussion and a mail file, and replicate while things fail.
 
 Ann changes documents over the native protocol and her mailbox over IMAP on all three servers. Meanwhile links are cut
-within a transfer, servers are killed within a replication, stopped for a time, and set back to an old copy of their
-data. When the faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal,
+within a transfer, servers are killed within a replication, stopped for a time, started with a wrong clock, and set back
+to an old copy of their data. When the faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal,
 every acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no
 document that was deleted may be back. The seed determines what is done, but not the moments at which servers die.
 """
@@ -31,6 +31,7 @@ REPLICATE_TIME_MAX_S = 60
 STOPPED_S = 0.3
 HEALTHY = "No damage was found."
 USER = ("--user", "ann")
+CLOCK_ERROR_MAX_S = 3 * 86_400
 FLAGS = (r"\Seen", r"\Answered", r"\Flagged", "Work", "Later")
 
 
@@ -102,6 +103,15 @@ def shut(end):
     end.close()
 
 
+def build_clock(folder):
+    """Compiles the library that gives programs a wrong clock. Returns its path."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrong_clock.c")
+    os.makedirs(folder, exist_ok=True)
+    library = f"{folder}/wrong_clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    return library
+
+
 class Member:
     """A server, the way to it, and what was acknowledged by it."""
 
@@ -142,11 +152,12 @@ class Cluster:
     def __init__(self, program, folder, password, seed):
         self.random = random.Random(seed)
         self.password = password
+        self.clock = build_clock(folder)
         self.members = [Member(program, f"{folder}/{name}", name) for name in NAMES]
         self.edits, self.messages, self.deleted = set(), set(), set()
         self.documents, self.doomed = [], []
         self.next_number = 0
-        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "restores"), 0)
+        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores"), 0)
 
     def run(self, steps):
         """Runs the test. Raises `Wrong` if a guarantee is violated."""
@@ -276,7 +287,7 @@ class Cluster:
 
     def fail(self, member):
         """Lets a server fail between two replications."""
-        what = self.random.choice(("stop", "copy", "restore", "close", "open"))
+        what = self.random.choice(("stop", "copy", "restore", "close", "open", "clock"))
         if what == "stop":
             member.server.signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
@@ -285,6 +296,11 @@ class Cluster:
         elif what in ("close", "open"):
             member.gate.is_open = what == "open"
             member.gate.cut()
+        elif what == "clock":
+            error = self.random.randrange(-CLOCK_ERROR_MAX_S, CLOCK_ERROR_MAX_S)
+            member.server.prefix = ["env", f"LD_PRELOAD={self.clock}", f"CLOCK_ERROR_S={error}"]
+            self.restart(member)
+            self.counts["clocks"] += 1
         elif what == "copy":
             member.server.kill()
             shutil.rmtree(member.copy, ignore_errors=True)
@@ -307,6 +323,9 @@ class Cluster:
         """Ends all faults and replicates until nothing changes."""
         for member in self.members:
             member.gate.is_open = True
+            if member.server.prefix:
+                member.server.prefix = []
+                self.restart(member)
         for _ in range(ROUNDS_MAX):
             changed = 0
             for member in self.members:
