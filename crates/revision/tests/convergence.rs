@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{Timestamp, Unid};
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use revision::{
     ANCESTORS_MAX, Ancestors, Arrival, DeletionRule, EditRule, ItemChanges, LoserFate, NamedItem, Revision, RevisionId,
     Rules, Side, Version, conflict_document_unid, receive,
@@ -88,6 +89,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Returns steps that concern one note: short histories with many conflicts and deletions.
+fn step_of_one_note() -> impl Strategy<Value = Step> {
+    let replica = || 0..REPLICAS;
+    prop_oneof![
+        3 => replica().prop_map(|replica| Step::Save { replica, note: 0, item: 0 }),
+        2 => replica().prop_map(|replica| Step::Delete { replica, note: 0 }),
+        4 => (replica(), replica()).prop_map(|(from, to)| Step::Pull { from, to, note: None }),
+    ]
+}
+
 /// An edit that a user was told is saved.
 struct Edit {
     revision: Revision,
@@ -95,13 +106,41 @@ struct Edit {
     written: Option<(&'static str, Option<u64>)>,
 }
 
+/// A rule that is wrong. It replaces the right one, to show that the properties find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WrongRule {
+    /// Of two concurrent versions, the one that arrives counts.
+    ArrivingCounts,
+    /// Of two concurrent versions, the one that was there counts.
+    CurrentCounts,
+    /// A greater sequence number is a later version.
+    NumbersOnly,
+    /// Losing versions are dropped.
+    LosersDropped,
+    /// Each replica keeps losing versions under its own UNID.
+    OwnConflictDocuments,
+    /// If both sides changed an item, the greater version has the right value.
+    GreaterItems,
+    /// Each replica that merges makes its own revision.
+    OwnMerges,
+    /// A deletion counts against every edit, and the edit is dropped.
+    DeletionsAlwaysCount,
+    /// A deletion is taken for a version without ancestors.
+    DeletionsWithoutAncestors,
+}
+
 struct World {
+    wrong: Option<WrongRule>,
     replicas: Vec<BTreeMap<Unid, Note>>,
     clocks: Vec<i64>,
     next: u64,
     edits: Vec<Edit>,
     /// All revisions from which a revision descends.
     true_ancestors: HashMap<Revision, BTreeSet<Revision>>,
+    /// The documents in which each losing version is kept.
+    kept: HashMap<Revision, BTreeSet<Unid>>,
+    /// The revisions that merge two versions, of which the lesser one is the first.
+    merges: HashMap<[Revision; 2], BTreeSet<Revision>>,
     /// Values in documents that can be restored.
     restorable: BTreeSet<u64>,
     edit_rule: EditRule,
@@ -111,11 +150,14 @@ struct World {
 impl World {
     fn new(edit_rule: EditRule, deletion_rule: DeletionRule) -> Self {
         Self {
+            wrong: None,
             replicas: vec![BTreeMap::new(); REPLICAS],
             clocks: vec![0; REPLICAS],
             next: 1,
             edits: Vec::new(),
             true_ancestors: HashMap::new(),
+            kept: HashMap::new(),
+            merges: HashMap::new(),
             restorable: BTreeSet::new(),
             edit_rule,
             deletion_rule,
@@ -210,13 +252,17 @@ impl World {
             unite: &|_, _, _| None,
             fits: &|merged| merged.revision.id.tail()[0] % 8 > 0,
         };
-        match receive(&current.version(), &arriving.version(), &rules) {
+        let decided = receive(&current.version(), &arriving.version(), &rules);
+        match self.decide_wrongly(to, (&current, &arriving), decided) {
             Arrival::Known | Arrival::Same { counts: Side::Current } => {}
             Arrival::Newer | Arrival::Same { counts: Side::Arriving } => {
                 self.replicas[to].insert(unid, arriving);
             }
             Arrival::Merged(merged) => {
                 self.descend(merged.revision, &[current.revision, arriving.revision]);
+                let mut both = [current.revision, arriving.revision];
+                both.sort_unstable();
+                self.merges.entry(both).or_default().insert(merged.revision);
                 let revision::Merged { revision, time, ancestors, changes, items } = merged;
                 let note = Note { revision, time, ancestors, changes, items, is_deletion: false };
                 self.replicas[to].insert(unid, note);
@@ -229,11 +275,49 @@ impl World {
         }
     }
 
+    /// Changes a decision of the right rules into that of a wrong one.
+    fn decide_wrongly(
+        &mut self,
+        to: usize,
+        (current, arriving): (&Note, &Note),
+        decided: Arrival<Item>,
+    ) -> Arrival<Item> {
+        let Some(wrong) = self.wrong else { return decided };
+        let is_between_edits = !current.is_deletion && !arriving.is_deletion;
+        let deletion = if arriving.is_deletion { Side::Arriving } else { Side::Current };
+        let dropped = |counts| Arrival::Conflict { counts, loser: LoserFate::Dropped };
+        match (wrong, decided) {
+            (WrongRule::ArrivingCounts, Arrival::Conflict { loser, .. }) => {
+                Arrival::Conflict { counts: Side::Arriving, loser }
+            }
+            (WrongRule::CurrentCounts, Arrival::Conflict { loser, .. }) => {
+                Arrival::Conflict { counts: Side::Current, loser }
+            }
+            (WrongRule::NumbersOnly, Arrival::Conflict { .. } | Arrival::Merged(_)) => {
+                if arriving.revision > current.revision { Arrival::Newer } else { Arrival::Known }
+            }
+            (WrongRule::LosersDropped, Arrival::Conflict { counts, .. }) => dropped(counts),
+            (WrongRule::GreaterItems, Arrival::Conflict { counts, .. }) if is_between_edits => dropped(counts),
+            (WrongRule::OwnMerges, Arrival::Merged(merged)) => {
+                let tail = [to as u8; 8];
+                let revision = Revision { id: RevisionId::new(merged.time, tail), ..merged.revision };
+                Arrival::Merged(revision::Merged { revision, ..merged })
+            }
+            (WrongRule::DeletionsAlwaysCount, Arrival::Conflict { .. }) if !is_between_edits => dropped(deletion),
+            (WrongRule::DeletionsWithoutAncestors, Arrival::Newer) if arriving.is_deletion => Arrival::Known,
+            (_, decided) => decided,
+        }
+    }
+
     fn keep(&mut self, replica: usize, note: Unid, loser: &Note, fate: LoserFate) {
         if fate == LoserFate::Dropped {
             return;
         }
-        let unid = conflict_document_unid(note, loser.revision);
+        let mut unid = conflict_document_unid(note, loser.revision);
+        if self.wrong == Some(WrongRule::OwnConflictDocuments) {
+            unid.0[15] = replica as u8;
+        }
+        self.kept.entry(loser.revision).or_default().insert(unid);
         let first = Note::first(Revision::first(loser.time, unid), loser.time, loser.items.clone());
         self.descend(first.revision, &[loser.revision]);
         let made = if fate == LoserFate::Restorable {
@@ -311,13 +395,23 @@ impl World {
 }
 
 fn check(edit_rule: EditRule, deletion_rule: DeletionRule, steps: &[Step]) {
-    let mut world = World::new(edit_rule, deletion_rule);
+    check_with(None, (edit_rule, deletion_rule), steps);
+}
+
+fn check_with(wrong: Option<WrongRule>, rules: (EditRule, DeletionRule), steps: &[Step]) {
+    let mut world = World { wrong, ..World::new(rules.0, rules.1) };
     for step in steps {
         world.run(*step);
     }
     world.settle();
     world.check_no_edit_is_lost();
     world.check_no_removal_is_undone();
+    for (both, merged) in &world.merges {
+        assert_eq!(merged.len(), 1, "all replicas merge {both:?} alike");
+    }
+    for (loser, documents) in &world.kept {
+        assert_eq!(documents.len(), 1, "the conflict that {loser} lost has one document on all replicas");
+    }
 }
 
 proptest! {
@@ -329,6 +423,12 @@ proptest! {
     }
 
     #[test]
+    fn replicas_of_one_note_converge(steps in prop::collection::vec(step_of_one_note(), 1..25)) {
+        check(EditRule::KeepBoth, DeletionRule::EditsCount, &steps);
+        check(EditRule::Merge, DeletionRule::DeletionsCount, &steps);
+    }
+
+    #[test]
     fn replicas_that_merge_converge(steps in prop::collection::vec(step(), 1..80)) {
         check(EditRule::Merge, DeletionRule::EditsCount, &steps);
     }
@@ -337,5 +437,40 @@ proptest! {
     fn replicas_on_which_deletions_count_converge(steps in prop::collection::vec(step(), 1..80)) {
         check(EditRule::Merge, DeletionRule::DeletionsCount, &steps);
         check(EditRule::KeepRestorable, DeletionRule::DeletionsCount, &steps);
+    }
+}
+
+/// Maximum number of histories within which a wrong rule must be found.
+const HISTORIES_MAX: u32 = 1_000;
+
+#[test]
+fn wrong_rules_are_found() {
+    let keep = (EditRule::KeepBoth, DeletionRule::EditsCount);
+    let merge = (EditRule::Merge, DeletionRule::EditsCount);
+    for (wrong, rules) in [
+        (WrongRule::ArrivingCounts, keep),
+        (WrongRule::CurrentCounts, keep),
+        (WrongRule::NumbersOnly, keep),
+        (WrongRule::LosersDropped, keep),
+        (WrongRule::OwnConflictDocuments, keep),
+        (WrongRule::GreaterItems, merge),
+        (WrongRule::OwnMerges, merge),
+        (WrongRule::DeletionsAlwaysCount, keep),
+        (WrongRule::DeletionsWithoutAncestors, keep),
+    ] {
+        let config = ProptestConfig {
+            cases: HISTORIES_MAX,
+            failure_persistence: None,
+            max_shrink_iters: 0,
+            ..ProptestConfig::default()
+        };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let histories =
+            prop_oneof![prop::collection::vec(step(), 1..80), prop::collection::vec(step_of_one_note(), 1..25),];
+        let outcome = runner.run(&histories, |steps| {
+            check_with(Some(wrong), rules, &steps);
+            Ok(())
+        });
+        assert!(outcome.is_err(), "{wrong:?} is not found");
     }
 }

@@ -9,15 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, NoteId, Random, Unid};
+use base::{Clock, Name, NoteId, Random, Timestamp, Unid};
 use notes::fixup;
-use notes::replica::ReplicaNote;
+use notes::instance::Position;
+use notes::replica::{ReplicaNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item,
     ItemValue, Marks, NewDatabase, NewNote, ServerSettings, Writer, level,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target, answer_in_pages};
-use revision::DeletionRule;
+use revision::{DeletionRule, Register};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -231,6 +232,73 @@ impl Topology {
     }
 }
 
+/// An exchange that is wrong. The network changes messages accordingly, to show that the properties find it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WrongExchange {
+    /// A position is a modseq: which instance has made the change does not count.
+    NoInstances,
+    /// The place in an unfinished list is valid whatever happens to the source.
+    PlaceOutlivesRestores,
+    /// The position is recorded although notes are missing.
+    PositionBeforeNotes,
+    /// Marks, keywords and folders have the time at which they arrive.
+    TimesOfArrival,
+    /// Marks, keywords and folders that are not set are not sent.
+    OnlySetValues,
+    /// Marks, keywords and folders are sent only with contents.
+    NoStateOfKnownNotes,
+    /// Folders are not listed beside documents.
+    NoFoldersBesideDocuments,
+}
+
+impl WrongExchange {
+    /// Changes a question before the source reads it. `current` is the position of the source.
+    fn distort_question(self, question: &mut Question, current: Option<Position>) {
+        match (self, question, current) {
+            (Self::NoInstances, Question::Changes { after: Some(after), .. }, Some(current)) => {
+                after.instance = current.instance;
+            }
+            (Self::PlaceOutlivesRestores, Question::Changes { progress: Some(progress), .. }, Some(current)) => {
+                progress.position.modseq = progress.position.modseq.min(current.modseq);
+                progress.position.instance = current.instance;
+                progress.seen = progress.position;
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes an answer before the target reads it.
+    fn distort_answer(self, answer: &mut Answer, now: Timestamp, random: &SeededRandom) {
+        let keeps_set = |state: &mut Vec<(StateName, Register)>| state.retain(|(_, register)| register.is_set);
+        let set_times = |state: &mut Vec<(StateName, Register)>| {
+            state.iter_mut().for_each(|(_, register)| register.time = now);
+        };
+        match (self, answer) {
+            (Self::PositionBeforeNotes, Answer::Notes(sent)) if random.below(4) == 0 => sent.notes.clear(),
+            (Self::TimesOfArrival, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| set_times(&mut note.state));
+            }
+            (Self::TimesOfArrival, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| set_times(&mut note.state));
+            }
+            (Self::OnlySetValues, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| keeps_set(&mut note.state));
+            }
+            (Self::OnlySetValues, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| keeps_set(&mut note.state));
+            }
+            (Self::NoStateOfKnownNotes, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| note.state.clear());
+            }
+            (Self::NoFoldersBesideDocuments, Answer::Changes(page)) => {
+                let has_documents = page.notes.iter().any(|note| note.class.is_document());
+                page.notes.retain(|note| !has_documents || note.class.is_document());
+            }
+            _ => {}
+        }
+    }
+}
+
 /// A message between two servers. The pull that it belongs to is that of the target's start and time.
 #[derive(Clone)]
 struct Message {
@@ -268,6 +336,7 @@ struct Network {
     next_value: u64,
     deletions: Deletions,
     topology: Topology,
+    wrong: Option<WrongExchange>,
     /// About this many changes are in a page of a list.
     changes_per_page: usize,
     trace: String,
@@ -280,6 +349,7 @@ impl Network {
         let changes_per_page = [1_000, 1, 3, 10][(seed % 4) as usize];
         Self {
             topology,
+            wrong: None,
             changes_per_page,
             servers: (0..SERVERS).map(|number| Server::new(number, deletions == Deletions::Count)).collect(),
             messages: Vec::new(),
@@ -419,18 +489,25 @@ impl Network {
     fn arrive(&mut self, message: Message) {
         let Message { source, target, pull, number, content } = message;
         match content {
-            Content::Question(question) => {
+            Content::Question(mut question) => {
                 let access = self.servers[source].itself();
                 let reading = access.read().expect("a snapshot");
+                if let Some(wrong) = self.wrong {
+                    let current = reading.position(reading.modseq()).expect("a sound store");
+                    wrong.distort_question(&mut question, current);
+                }
                 // No answer leaves a server before the data in it is durable.
                 let answer = answer_in_pages(&reading, &question, self.changes_per_page).expect("a sound store");
                 let content = Content::Answer(answer);
                 drop(reading);
                 self.messages.push(Message { source, target, pull, number, content });
             }
-            Content::Answer(answer) => {
+            Content::Answer(mut answer) => {
                 if self.pulls[target] != pull {
                     return;
+                }
+                if let Some(wrong) = self.wrong {
+                    wrong.distort_answer(&mut answer, self.servers[target].clock.now(), &self.random);
                 }
                 if let Some((_, running)) = &mut self.servers[target].pull {
                     running.take(number, answer).expect("a sound store");
@@ -466,7 +543,11 @@ impl Network {
 }
 
 fn run(seed: u64, deletions: Deletions) -> Network {
-    let mut network = Network::new(seed, deletions);
+    run_with(None, seed, deletions)
+}
+
+fn run_with(wrong: Option<WrongExchange>, seed: u64, deletions: Deletions) -> Network {
+    let mut network = Network { wrong, ..Network::new(seed, deletions) };
     for _ in 0..150 {
         network.step();
     }
@@ -547,4 +628,29 @@ fn a_pull_asks_only_for_what_changed() {
     network.settle();
     let received: u64 = network.statistics.iter().map(|pull| pull.received).sum();
     assert_eq!(received, 2, "each of the other servers gets the document once: {:?}", listed(&network));
+}
+
+/// Maximum number of seeds within which a wrong exchange must be found.
+const WRONG_SEEDS_MAX: u64 = 1_000;
+
+#[test]
+fn wrong_exchanges_are_found() {
+    for wrong in [
+        WrongExchange::NoInstances,
+        WrongExchange::PlaceOutlivesRestores,
+        WrongExchange::PositionBeforeNotes,
+        WrongExchange::TimesOfArrival,
+        WrongExchange::OnlySetValues,
+        WrongExchange::NoStateOfKnownNotes,
+        WrongExchange::NoFoldersBesideDocuments,
+    ] {
+        let is_found = |seed: &u64| {
+            let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];
+            let runs = |deletions| std::panic::catch_unwind(|| drop(run_with(Some(wrong), *seed, deletions))).is_err();
+            all.into_iter().any(runs)
+        };
+        let found = (0..WRONG_SEEDS_MAX).find(is_found);
+        println!("{wrong:?}: seed {found:?}");
+        assert!(found.is_some(), "{wrong:?} is not found");
+    }
 }
