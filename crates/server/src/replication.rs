@@ -4,7 +4,7 @@
 //! a thread that may block, one database after the other. The answer to the next question is fetched while the last one
 //! is taken over. A pull that fails continues at its place the next time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,9 @@ use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
 
+/// Pause between two looks whether another replication of a database has ended.
+const TURN_PAUSE: Duration = Duration::from_millis(100);
+
 /// Maximum number of differing notes that a comparison lists for one database.
 const DIFFERENCES_SHOWN: usize = 100;
 
@@ -53,6 +56,8 @@ pub struct Replication {
     runtime: Handle,
     /// The connections of this server that were used since its start, by their destinations.
     runs: Mutex<HashMap<Name, ConnectionRun>>,
+    /// The databases that take over changes now.
+    busy: Mutex<HashSet<ReplicaId>>,
     /// Notified when connections have changed.
     pub(crate) changed: Notify,
 }
@@ -66,6 +71,7 @@ impl Replication {
             files,
             runtime: Handle::current(),
             runs: Mutex::default(),
+            busy: Mutex::default(),
             changed: Notify::new(),
         }
     }
@@ -167,6 +173,7 @@ impl Replication {
         let started = self.instance.clock.monotonic();
         let mut source = server.open(path)?;
         self.check_contents(&source)?;
+        let _turn = self.wait_for_turn(&source, report)?;
         let database = match self.instance.databases.database_open_replica(source.replica_id)? {
             Some(database) => database,
             None => self.create(server, &source)?,
@@ -184,6 +191,23 @@ impl Replication {
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
         let path = database.path();
         Ok(PulledDatabase { path, statistics, elapsed, clock_difference })
+    }
+
+    /// Waits until no other replication of a database runs: two at once would each record what it has received.
+    fn wait_for_turn(
+        &self,
+        source: &RemoteDatabase<'_>,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<Turn<'_>, AdminError> {
+        let database = source.replica_id;
+        while !self.busy.lock().insert(database) {
+            let step = format!("{}: waiting for another replication of this database", source.path);
+            if report(Progress { step, done: 0, total: None, unit: Unit::Notes }) == ControlFlow::Break(()) {
+                return Err(AdminError::Cancelled);
+            }
+            std::thread::sleep(TURN_PAUSE);
+        }
+        Ok(Turn { busy: &self.busy, database })
     }
 
     /// Fails if the contents of attachments have other names on the other server.
@@ -302,6 +326,18 @@ impl Replication {
             }
             progress = Some(ListProgress { position: page.position, seen: page.seen, is_comparison: true });
         }
+    }
+}
+
+/// The right to take over changes of a database. It ends when the value is dropped.
+struct Turn<'t> {
+    busy: &'t Mutex<HashSet<ReplicaId>>,
+    database: ReplicaId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.busy.lock().remove(&self.database);
     }
 }
 
