@@ -232,3 +232,30 @@ fn mail_file_of_another_server_comes_as_a_replica() {
     joined.stop();
     running.stop();
 }
+
+#[test]
+fn a_version_that_came_from_another_server_is_not_overwritten_unseen() {
+    let pair = Pair::new();
+    pair.create_database();
+    let hub = pair.hub.serve();
+    let spoke = pair.spoke.serve();
+    let made = pair.hub.as_user("ann", &["note", "create", "talk.nsf", "Subject=Plan"]);
+    let unid = made["unid"].as_str().expect("it has one").to_owned();
+    replicate(&pair.spoke, &hub, "hub", &[]);
+    let set = |folder: &TestFolder, subject: &str| {
+        let saved = folder.as_user("ann", &["note", "set", "talk.nsf", &unid, &format!("Subject={subject}")]);
+        saved["revision"].as_str().expect("it has one").to_owned()
+    };
+    let read = set(&pair.hub, "Hub");
+    set(&pair.spoke, "Spoke");
+    // The version of the spoke has the same number and is later, so it takes the place of the one that was read.
+    replicate(&pair.hub, &spoke, "spoke", &[]);
+    let found = pair.hub.as_user("ann", &["note", "get", "talk.nsf", &unid]);
+    assert_eq!((&found["sequence"], &found["items"]["Subject"]), (&json!(2), &json!("Spoke")), "{found}");
+    for expected in ["2", &read] {
+        let change = ["note", "set", "talk.nsf", &unid, "Subject=Over", "--expect", expected];
+        pair.hub.fails_as_user("ann", &change, "from another server");
+    }
+    let current = found["revision"].as_str().expect("it has one");
+    pair.hub.as_user("ann", &["note", "set", "talk.nsf", &unid, "Subject=Seen", "--expect", current]);
+}
