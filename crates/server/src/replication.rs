@@ -13,7 +13,7 @@ use admin::answer::record;
 use admin::request::ReplicateRequest;
 use admin::servers::server_name;
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
-use base::sync::Mutex;
+use base::sync::{Condvar, Mutex, MutexGuard};
 use base::{Name, ReplicaId, Unid};
 use directory::Connection;
 use instance::Instance;
@@ -39,8 +39,8 @@ use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
 
-/// Pause between two looks whether another replication of a database has ended.
-const TURN_PAUSE: Duration = Duration::from_millis(100);
+/// Pause between two reports of a replication that waits for another one of its database.
+const TURN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum number of differing notes that a comparison lists for one database.
 const DIFFERENCES_SHOWN: usize = 100;
@@ -58,6 +58,8 @@ pub struct Replication {
     runs: Mutex<HashMap<Name, ConnectionRun>>,
     /// The databases that take over changes now.
     busy: Mutex<HashSet<ReplicaId>>,
+    /// Notified when a database takes over no more changes.
+    freed: Condvar,
     /// Notified when connections have changed.
     pub(crate) changed: Notify,
 }
@@ -72,6 +74,7 @@ impl Replication {
             runtime: Handle::current(),
             runs: Mutex::default(),
             busy: Mutex::default(),
+            freed: Condvar::new(),
             changed: Notify::new(),
         }
     }
@@ -200,14 +203,16 @@ impl Replication {
         report: &mut ProgressCallback<'_>,
     ) -> Result<Turn<'_>, AdminError> {
         let database = source.replica_id;
-        while !self.busy.lock().insert(database) {
+        let mut busy = self.busy.lock();
+        while !busy.insert(database) {
+            self.freed.wait_for(&mut busy, TURN_PAUSE);
             let step = format!("{}: waiting for another replication of this database", source.path);
-            if report(Progress { step, done: 0, total: None, unit: Unit::Notes }) == ControlFlow::Break(()) {
+            let progress = Progress { step, done: 0, total: None, unit: Unit::Notes };
+            if MutexGuard::unlocked(&mut busy, || report(progress)) == ControlFlow::Break(()) {
                 return Err(AdminError::Cancelled);
             }
-            std::thread::sleep(TURN_PAUSE);
         }
-        Ok(Turn { busy: &self.busy, database })
+        Ok(Turn { replication: self, database })
     }
 
     /// Fails if the contents of attachments have other names on the other server.
@@ -331,13 +336,14 @@ impl Replication {
 
 /// The right to take over changes of a database. It ends when the value is dropped.
 struct Turn<'t> {
-    busy: &'t Mutex<HashSet<ReplicaId>>,
+    replication: &'t Replication,
     database: ReplicaId,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.busy.lock().remove(&self.database);
+        self.replication.busy.lock().remove(&self.database);
+        self.replication.freed.notify_all();
     }
 }
 
