@@ -121,7 +121,7 @@ impl Document for FormulaDocument<'_> {
 #[must_use]
 pub fn to_formula_value<'v>(value: &ItemValueRef<'v>) -> Option<formula::Value<'v>> {
     Some(match value {
-        ItemValueRef::Text(text) => formula::Value::Text(Text::Borrowed(text)),
+        ItemValueRef::Text(text) | ItemValueRef::Json(text) => formula::Value::Text(Text::Borrowed(text)),
         ItemValueRef::TextList(texts) => {
             formula::Value::from_texts(texts.iter().map(|text| Text::Borrowed(text)).collect())
         }

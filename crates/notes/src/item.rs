@@ -60,6 +60,9 @@ pub enum ItemValue {
     Object { file_name: String, media_type: String, length: u64, blob: BlobId },
     /// References to other notes.
     NoteReferences(Vec<Unid>),
+    /// A JSON value that no other type represents without loss: a Boolean, null, an object, a mixed list, or a number
+    /// that is no double. The text is as it was written, without spaces between the parts.
+    Json(String),
 }
 
 impl ItemValue {
@@ -111,7 +114,8 @@ impl ItemValue {
             | Self::Time(_)
             | Self::RichText(_)
             | Self::MimePart(_)
-            | Self::Object { .. } => 1,
+            | Self::Object { .. }
+            | Self::Json(_) => 1,
         }
     }
 
@@ -127,13 +131,14 @@ impl ItemValue {
             Self::MimePart(_) => 8,
             Self::Object { .. } => 9,
             Self::NoteReferences(_) => 10,
+            Self::Json(_) => 11,
         }
     }
 
     fn encode(&self, out: &mut Encoder) {
         out.u8(self.type_number());
         match self {
-            Self::Text(text) | Self::RichText(text) => {
+            Self::Text(text) | Self::RichText(text) | Self::Json(text) => {
                 out.text(text);
             }
             Self::TextList(texts) => encode_list(out, texts, |out, text| out.text(text)),
@@ -159,7 +164,7 @@ impl ItemValue {
     fn encoded_len(&self) -> usize {
         let list = |count: usize, bytes: usize| varint_len(count as u64) + bytes;
         let value = match self {
-            Self::Text(text) | Self::RichText(text) => bytes_len(text.len()),
+            Self::Text(text) | Self::RichText(text) | Self::Json(text) => bytes_len(text.len()),
             Self::TextList(texts) => list(texts.len(), texts.iter().map(|text| bytes_len(text.len())).sum()),
             Self::Number(_) | Self::Time(_) => 8,
             Self::NumberList(numbers) => list(numbers.len(), 8 * numbers.len()),
@@ -189,6 +194,7 @@ impl ItemValue {
                 ItemValueRef::Object { file_name, media_type, length: *length, blob: *blob }
             }
             Self::NoteReferences(unids) => ItemValueRef::NoteReferences(unids.clone()),
+            Self::Json(text) => ItemValueRef::Json(text),
         }
     }
 }
@@ -216,6 +222,8 @@ pub enum ItemValueRef<'a> {
     Object { file_name: &'a str, media_type: &'a str, length: u64, blob: BlobId },
     /// References to other notes.
     NoteReferences(Vec<Unid>),
+    /// A JSON value.
+    Json(&'a str),
 }
 
 impl<'a> ItemValueRef<'a> {
@@ -236,6 +244,7 @@ impl<'a> ItemValueRef<'a> {
                 blob: BlobId(input.array()?),
             },
             10 => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
+            11 => Self::Json(input.text()?),
             _ => return Err(InvalidRecord),
         })
     }
@@ -256,6 +265,7 @@ impl<'a> ItemValueRef<'a> {
                 ItemValue::Object { file_name: file_name.to_owned(), media_type: media_type.to_owned(), length, blob }
             }
             Self::NoteReferences(unids) => ItemValue::NoteReferences(unids),
+            Self::Json(text) => ItemValue::Json(text.to_owned()),
         }
     }
 }

@@ -52,6 +52,7 @@ pub fn value_to_proto(value: &ItemValue) -> v1::Value {
             length_bytes: *length,
             content_id: blob.0.to_vec(),
         }),
+        ItemValue::Json(text) => Kind::Json(text.clone()),
         ItemValue::NoteReferences(unids) => {
             Kind::NoteReferences(v1::UnidList { values: unids.iter().map(|unid| unid.0.to_vec()).collect() })
         }
@@ -93,6 +94,11 @@ fn value_from_proto(kind: Kind) -> Result<ItemValue> {
         Kind::TimeList(list) => ItemValue::TimeList(list.values_us.into_iter().map(Timestamp).collect()),
         Kind::RichText(text) => ItemValue::RichText(text),
         Kind::MimePart(bytes) => ItemValue::MimePart(bytes),
+        Kind::Json(text) => {
+            let parsed = serde_json::from_str::<serde::de::IgnoredAny>(&text);
+            parsed.map_err(|error| Error::invalid(format!("an item is not valid JSON: {error}")))?;
+            ItemValue::Json(text)
+        }
         Kind::Attachment(attachment) => ItemValue::Object {
             file_name: attachment.file_name,
             media_type: attachment.media_type,
@@ -278,6 +284,7 @@ mod tests {
             ItemValue::TimeList(vec![Timestamp(1), Timestamp(2)]),
             ItemValue::RichText("<b>a</b>".to_owned()),
             ItemValue::MimePart(vec![0, 255]),
+            ItemValue::Json("{\"a\":[null,true]}".to_owned()),
             ItemValue::Object {
                 file_name: "a.txt".to_owned(),
                 media_type: "text/plain".to_owned(),

@@ -106,6 +106,7 @@ fn take_item(item: &Item, text: &mut NoteText) {
         ItemValue::Time(time) => text.add_time(name, *time),
         ItemValue::TimeList(times) => times.iter().for_each(|time| text.add_time(name, *time)),
         ItemValue::Object { file_name, .. } => text.add_item(FILE_ITEM, file_name),
+        ItemValue::Json(json) => text.add_item(name, json),
         ItemValue::MimePart(_) | ItemValue::NoteReferences(_) => {}
     }
 }

@@ -272,6 +272,8 @@ fn to_json(value: &ItemValue) -> Json {
         ItemValue::TimeList(times) => Json::Array(times.iter().copied().map(time_to_json).collect()),
         ItemValue::Object { file_name, .. } => json!(file_name),
         ItemValue::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        // A text that is no JSON, which only another program can have stored, stays a text.
+        ItemValue::Json(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         ItemValue::MimePart(_) => Json::Null,
     }
 }

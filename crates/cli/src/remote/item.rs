@@ -161,6 +161,7 @@ pub(super) fn to_json(value: Option<&v1::Value>) -> Value {
         Some(Kind::Attachment(file)) => json!({
             "file_name": file.file_name, "media_type": file.media_type, "length_bytes": file.length_bytes,
         }),
+        Some(Kind::Json(text)) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         Some(Kind::NoteReferences(list)) => list.values.iter().map(|unid| json!(hex::upper(unid))).collect(),
     }
 }

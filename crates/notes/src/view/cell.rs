@@ -51,7 +51,7 @@ impl Cell {
     #[must_use]
     pub fn of_item(value: &ItemValueRef<'_>) -> Self {
         let cell = match value {
-            ItemValueRef::Text(text) | ItemValueRef::RichText(text) => {
+            ItemValueRef::Text(text) | ItemValueRef::RichText(text) | ItemValueRef::Json(text) => {
                 texts_within(std::iter::once(*text), CELL_BYTES_MAX)
             }
             ItemValueRef::TextList(texts) => texts_within(texts.iter().copied(), CELL_BYTES_MAX),
