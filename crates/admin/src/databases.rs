@@ -85,9 +85,10 @@ pub fn server_only_acl(instance: &Instance) -> Acl {
 }
 
 fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
-    let DbUpdate { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
+    let DbUpdate { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted, couchdb } = change;
     let options = [title, purge_interval, quota, keep_deleted];
-    if unread_marks.is_none() && view_updates.is_none() && options.iter().all(|option| option.is_none()) {
+    let switches = [unread_marks, view_updates, couchdb];
+    if switches.iter().all(|switch| switch.is_none()) && options.iter().all(|option| option.is_none()) {
         return Err(AdminError::nothing_to_change("db set"));
     }
     let access = open(instance, path)?;
@@ -117,6 +118,15 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
+    if let Some(switch) = couchdb {
+        if record.kind != DatabaseKind::Standard && *switch == OnOff::On {
+            let kind = record.kind.name();
+            return Err(AdminError::Refused(format!(
+                "{path} is a {kind} database; only standard databases can be opened to CouchDB clients"
+            )));
+        }
+        options.is_open_to_couchdb = *switch == OnOff::On;
+    }
     instance.databases.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
 }
@@ -241,6 +251,7 @@ fn show(instance: &Instance, path: &str) -> AdminResult {
         ("unread_marks", json!(!facts.options.no_unread_marks)),
         ("view_updates", json!(!facts.options.no_view_updates)),
         ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
+        ("couchdb", json!(facts.options.is_open_to_couchdb)),
     ];
     fields.extend(full_text::index_fields(instance, database)?);
     Ok(Answer::record(fields))

@@ -102,6 +102,8 @@ pub struct DatabaseOptions {
     pub no_view_updates: bool,
     /// Number of hours for which deleted documents can be restored, or `None` if deletions are final.
     pub keep_deleted_hours: Option<u16>,
+    /// `true` if the database is open to clients of CouchDB's protocol.
+    pub is_open_to_couchdb: bool,
 }
 
 /// Operator settings that apply to all databases of a server.
@@ -119,6 +121,7 @@ impl Default for ServerSettings {
 
 const NO_UNREAD_MARKS: u8 = 1;
 const NO_VIEW_UPDATES: u8 = 2;
+const OPEN_TO_COUCHDB: u8 = 4;
 
 impl DatabaseOptions {
     /// Checks the options, and refuses values that would not read back as they were set: an hour above 23, a quota of
@@ -140,7 +143,9 @@ impl DatabaseOptions {
 
     fn switches(&self) -> u8 {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-        bit(self.no_unread_marks, NO_UNREAD_MARKS) | bit(self.no_view_updates, NO_VIEW_UPDATES)
+        bit(self.no_unread_marks, NO_UNREAD_MARKS)
+            | bit(self.no_view_updates, NO_VIEW_UPDATES)
+            | bit(self.is_open_to_couchdb, OPEN_TO_COUCHDB)
     }
 }
 
@@ -153,6 +158,7 @@ impl Default for DatabaseOptions {
             full_text: FullTextSchedule::Off,
             no_view_updates: false,
             keep_deleted_hours: None,
+            is_open_to_couchdb: false,
         }
     }
 }
@@ -255,6 +261,7 @@ impl DatabaseRecord {
             } else {
                 FullTextSchedule::decode(input.u8()?, input.u8()?)?
             },
+            is_open_to_couchdb: switches & OPEN_TO_COUCHDB != 0,
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
         };
         Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, ods: structure })

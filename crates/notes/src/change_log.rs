@@ -51,7 +51,8 @@ impl ChangeCursor {
     }
 
     /// Creates the position after all entries of a note in a transaction that may have more entries.
-    pub(crate) fn after_note(modseq: Modseq, note: NoteId) -> Self {
+    #[must_use]
+    pub fn after_note(modseq: Modseq, note: NoteId) -> Self {
         let before = Modseq(modseq.0.saturating_sub(1));
         Self { modseq: before, within: Some((modseq, note, u8::MAX)) }
     }

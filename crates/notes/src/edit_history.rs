@@ -65,6 +65,21 @@ pub(crate) fn is_edit_history(item: &Item) -> bool {
     item.is_named(UPDATED_BY_ITEM) || item.is_named(REVISIONS_ITEM)
 }
 
+/// Returns items with an editor appended to the list of editors that they have, unless that is the last one.
+///
+/// The result depends on nothing else: a version that somebody brings from another replica has the same items wherever
+/// it arrives.
+#[must_use]
+pub fn with_editor(mut items: Vec<Item>, by: &Name) -> Vec<Item> {
+    let mut names = item::find_item(&items, UPDATED_BY_ITEM).map_or(Vec::new(), |item| item.value.texts().to_vec());
+    if names.last().is_none_or(|last| Name::new(last) != *by) {
+        names.push(by.canonical().to_owned());
+    }
+    items.retain(|item| !item.is_named(UPDATED_BY_ITEM));
+    items.push(updated_by(names));
+    items
+}
+
 /// Returns the new items with the editor and the time appended to the history in the old items.
 pub(crate) fn with_edit_history(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
     let mut items: Vec<Item> = new.iter().filter(|item| !is_edit_history(item)).cloned().collect();

@@ -16,8 +16,13 @@
 //! | `meta` | database, `q`, note, part | a damaged record that a repair moved into quarantine |
 //! | `meta` | database, `s`, note | time and author of the deletion of a note that can be restored |
 //! | `meta` | database, `h`, modseq | a change of the access control list |
+//! | `meta` | database, `i` | instances |
+//! | `meta` | database, `p`, server | what was received from another server |
+//! | `meta` | database, `l`, UNID, sequence number, id | a version of the note that lost a conflict; empty |
+//! | `meta` | database, `o`, person, id | a document of a CouchDB client that does not replicate |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use revision::{Revision, RevisionId};
 use store::KeyRange;
 
 /// The two records of a note in the table `summary`.
@@ -229,6 +234,33 @@ pub(crate) fn acl_history(database: DbNumber) -> KeyRange {
 /// Returns the modseq in the key of a change of the access control list.
 pub(crate) fn split_acl_change(key: &[u8]) -> Option<Modseq> {
     Some(Modseq(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?)))
+}
+
+/// Returns the key of the record that a version of a note has lost a conflict.
+pub(crate) fn loser(database: DbNumber, unid: Unid, revision: Revision) -> Vec<u8> {
+    [&meta(database, b'l')[..], &unid.0, &revision.to_bytes()].concat()
+}
+
+/// Returns the range of keys of the versions of a note that have lost conflicts.
+pub(crate) fn losers_of(database: DbNumber, unid: Unid) -> KeyRange {
+    KeyRange::prefix(&[&meta(database, b'l')[..], &unid.0].concat())
+}
+
+/// Returns the revision in the key of a version that has lost a conflict.
+pub(crate) fn split_loser(key: &[u8]) -> Option<Revision> {
+    let (sequence, id) = key.get(21..)?.split_at_checked(4)?;
+    let sequence = u32::from_be_bytes(sequence.try_into().ok()?);
+    Some(Revision { sequence, id: RevisionId(id.try_into().ok()?) })
+}
+
+/// Returns the range of keys of the local documents of a person, of whose name `person` is a digest.
+pub(crate) fn local_documents(database: DbNumber, person: [u8; 16]) -> KeyRange {
+    KeyRange::prefix(&[&meta(database, b'o')[..], &person].concat())
+}
+
+/// Returns the key of a local document of a person. Name and id are represented by digests.
+pub(crate) fn local_document(database: DbNumber, person: [u8; 16], id: [u8; 16]) -> Vec<u8> {
+    [&meta(database, b'o')[..], &person, &id].concat()
 }
 
 fn meta(database: DbNumber, kind: u8) -> [u8; 5] {

@@ -76,6 +76,19 @@ pub const RECEIVED_SEQUENCE_MAX: u32 = 1 << 30;
 /// greater one would leave no later times for further changes.
 pub const RECEIVED_TIME_MAX: i64 = 7_258_118_400_000_000;
 
+/// Maximum number of losing versions of one document that are read.
+pub const LOSERS_READ_MAX: usize = 1_000;
+
+/// Maximum difference between the sequence number of a version that a person brings and that of the stored one. A
+/// greater one would win all conflicts for years.
+pub const BROUGHT_SEQUENCE_STEP_MAX: u32 = 1 << 20;
+
+/// Maximum size of a local document, in bytes.
+pub const LOCAL_DOCUMENT_BYTES_MAX: usize = 64 << 10;
+
+/// Maximum number of local documents of one person in a database. With more, the oldest is deleted.
+pub const LOCAL_DOCUMENTS_PER_PERSON_MAX: usize = 1_000;
+
 /// Time for which a losing version of a conflict can be restored in a database that keeps no other deleted documents.
 pub const LOSERS_KEPT_HOURS: u64 = 48;
 

@@ -35,8 +35,9 @@ impl Writer<'_, '_> {
     }
 
     /// Adds content that notes from another replica bring. It is stored with the first of them that refers to it, or
-    /// not at all.
+    /// not at all. All of them may refer to it: who has the content knows it.
     pub fn blob_offer(&mut self, prepared: Arc<PreparedBlob<'static>>) {
+        self.gate.permit(&[prepared.id()]);
         self.gate.offer(prepared);
     }
 }

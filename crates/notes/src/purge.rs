@@ -19,6 +19,7 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
+use crate::losers;
 use crate::note::NoteHeader;
 use crate::records;
 
@@ -60,6 +61,9 @@ pub fn purge(database: &Database) -> Result<usize> {
             let revisions = keys::revisions(database.number, entry.note);
             if store.get(Table::Body, &revisions)?.is_some() {
                 batch.delete(Table::Body, &revisions);
+            }
+            if let Some(header) = &header {
+                losers::forget_loser(store, &mut batch, database.number, header)?;
             }
             if let Some(header) = header
                 && records::find(store, database.number, header.unid)? == Some(entry.note)

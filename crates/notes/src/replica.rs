@@ -35,6 +35,7 @@ use crate::limits::{
     BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
     REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
+use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::revision_record::RevisionRecord;
@@ -94,7 +95,7 @@ pub struct ReplicaNote {
 }
 
 impl ReplicaNote {
-    fn version(&self) -> Version<'_, Item> {
+    pub(crate) fn version(&self) -> Version<'_, Item> {
         Version {
             revision: self.revision,
             time: self.sequence_time,
@@ -263,10 +264,22 @@ impl Writer<'_, '_> {
         if self.part.created_note(arriving.unid).is_some() {
             return Ok(ReceiveOutcome::Later);
         }
-        let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
-            self.create_received(arriving)?;
-            return Ok(ReceiveOutcome::Taken);
-        };
+        match records::find(self.store, self.number(), arriving.unid)? {
+            Some(note) => self.receive_version(note, arriving, deletions),
+            None => {
+                self.create_received(arriving)?;
+                Ok(ReceiveOutcome::Taken)
+            }
+        }
+    }
+
+    /// Takes over a version of a note or stub that this replica has.
+    pub(crate) fn receive_version(
+        &mut self,
+        note: NoteId,
+        arriving: &ReplicaNote,
+        deletions: DeletionRule,
+    ) -> Result<ReceiveOutcome> {
         let current = self.current_version(note)?;
         if current.class != arriving.class {
             return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
@@ -278,6 +291,10 @@ impl Writer<'_, '_> {
             fits: &|merged| check_storable(&merged_note(merged.clone(), &current, arriving)).is_ok(),
         };
         let decided = receive(&current.version(), &arriving.version(), &rules);
+        if matches!(decided, Arrival::Same { .. }) && arriving.items.is_some() {
+            let lesser = current.revision.min(arriving.revision);
+            losers::record_equal_loser(self.batch, self.part.database.number, (arriving.unid, lesser));
+        }
         let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
         let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));
         let is_restored_folder = replaces
@@ -348,7 +365,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the version of this replica, as the last transaction left it.
-    fn current_version(&mut self, note: NoteId) -> Result<ReplicaNote> {
+    pub(crate) fn current_version(&mut self, note: NoteId) -> Result<ReplicaNote> {
         let summary = self.part.stored_summary(note)?;
         let header = self.part.stored_header(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let record = RevisionRecord::load(self.store, self.part.database, &header)?;
@@ -401,7 +418,7 @@ impl Writer<'_, '_> {
     }
 
     /// Creates a note, or the stub of a deletion, that this replica does not have.
-    fn create_received(&mut self, arriving: &ReplicaNote) -> Result<NoteId> {
+    pub(crate) fn create_received(&mut self, arriving: &ReplicaNote) -> Result<NoteId> {
         let note = self.part.counters.next_note;
         self.part.counters.next_note = note.next();
         let header = NoteHeader {
@@ -488,7 +505,9 @@ impl Writer<'_, '_> {
                 let fate = if was_restored { LoserFate::ConflictDocument } else { LoserFate::Restorable };
                 self.keep_loser(&kept, fate)?;
             }
-            self.note_delete_permanently(note)?;
+            let summary = self.part.stored_summary(note)?;
+            let summary = summary.ok_or_else(|| records::damaged_note(self.part.database, note, "summary"))?;
+            self.delete_kept_contents(note, &summary)?;
         }
         let pending = self.received_header(note)?;
         pending.after.flags = NoteFlags::default();
@@ -534,6 +553,9 @@ impl Writer<'_, '_> {
             let by = self.part.grant.display_name().to_owned();
             let change = AclHistoryEntry::between(&before, acl, &by, self.part.now, self.part.modseq);
             acl_history::record_change(self.store, self.part.database.number, &change, self.batch)?;
+        }
+        if new.is_conflict {
+            losers::record_loser(self.batch, self.part.database.number, new, items);
         }
         let header = &mut self.received_header(note)?.after;
         let size_before = header.size;
@@ -596,6 +618,7 @@ impl Writer<'_, '_> {
             record: RevisionRecord::default(),
             created: loser.sequence_time,
             parent: Some(loser.unid),
+            items: losers::with_conflict_revisions(loser),
             state: Vec::new(),
             ..loser.clone()
         };
@@ -603,13 +626,18 @@ impl Writer<'_, '_> {
         // Such documents can be restored for some time, also in a database that keeps no other deleted documents:
         // replicas whose options differ must make the same document.
         if fate == LoserFate::Restorable {
-            self.delete_softly(note)?;
-            let revision = document.revision.deleted_by_replicas(document.sequence_time);
-            let time = Timestamp(document.sequence_time.0.saturating_add(1));
-            let record = document.record.after_save(document.revision, revision, &BTreeSet::new());
-            self.set_revision(note, &ReplicaNote { revision, sequence_time: time, record, ..document })?;
+            self.delete_as_replicas_do(note, document)?;
         }
         Ok(true)
+    }
+
+    /// Deletes a document softly with a revision that every replica makes alike.
+    pub(crate) fn delete_as_replicas_do(&mut self, note: NoteId, document: ReplicaNote) -> Result<()> {
+        self.delete_softly(note)?;
+        let revision = document.revision.deleted_by_replicas(document.sequence_time);
+        let time = Timestamp(document.sequence_time.0.saturating_add(1));
+        let record = document.record.after_save(document.revision, revision, &BTreeSet::new());
+        self.set_revision(note, &ReplicaNote { revision, sequence_time: time, record, ..document })
     }
 
     /// Joins the marks, keywords and folders of a note with those of another replica. Returns `true` if one changed.
@@ -747,7 +775,7 @@ enum KnownState {
 }
 
 /// Checks what no replica of this program sends, and what could not be stored.
-fn check_received(note: &ReplicaNote) -> Result<()> {
+pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
     let refuse = |reason: &'static str| Err(Error::invalid(format!("note {}", note.unid), reason));
     if (note.class == NoteClass::ACL) != (note.unid == ACL_UNID) {
         return refuse("its class does not match its UNID");

@@ -96,7 +96,8 @@ impl RevisionRecord {
     }
 
     /// Returns the record after a save that makes `revision` from `parent` and changes the named items.
-    pub(crate) fn after_save(&self, parent: Revision, revision: Revision, changed: &BTreeSet<String>) -> Self {
+    #[must_use]
+    pub fn after_save(&self, parent: Revision, revision: Revision, changed: &BTreeSet<String>) -> Self {
         let ancestors = Ancestors::of_child(parent, &self.ancestors);
         let changes = self.changes.with_changed(changed, revision, &ancestors);
         Self { ancestors, changes }

@@ -29,8 +29,10 @@ use crate::change_times::ChangeTimes;
 use crate::database::Database;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result, damaged};
+use crate::item::{Item, find_item};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, JOINED_VALUES_MAX, LOSERS_KEPT_HOURS, STEPS_PER_LOOKUP};
+use crate::local_document::ID_ITEM;
 use crate::note::{BodyDirectoryEntry, Marks, NewContents, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
 use crate::view::index_record::IndexRecord;
@@ -199,16 +201,22 @@ impl Writer<'_, '_> {
         if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
+        self.delete_kept_contents(note, &summary)?;
+        Ok(true)
+    }
+
+    /// Deletes the contents of a softly deleted note, without checking whether the caller may.
+    pub(crate) fn delete_kept_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
         let number = self.part.database.number;
         let flags = self.part.stored_header(note)?.map_or(NoteFlags::default(), |header| header.flags);
-        self.delete_records(note, flags, &summary);
+        self.delete_records(note, flags, summary);
         self.batch.delete(Table::Meta, &keys::deletion(number, note));
         let pending =
             self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let size = pending.after.size;
         clear_contents(&mut pending.after);
         self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
-        Ok(true)
+        Ok(())
     }
 
     /// Restores a deleted document, into those of its former folders that still exist.
@@ -260,7 +268,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the summary of a note that the caller may delete.
-    fn deletable_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+    pub(crate) fn deletable_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let Some(summary) = self.visible_summary(note)? else { return Ok(None) };
         let class = self.pending_header(note)?.after.class;
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
@@ -353,11 +361,15 @@ impl Writer<'_, '_> {
 }
 
 /// Removes the summary record of a note that is deleted permanently. If Readers items restricted the note, the items
-/// that decide on access are kept, so that its stub stays restricted to the same identities.
+/// that decide on access are kept, so that its stub stays restricted to the same identities. The item from which the
+/// UNID is derived is kept, too.
 fn delete_summary_keeping_access_items(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
     let key = keys::summary(of.0, of.1, Record::Summary);
+    let mut items: Vec<Item> = find_item(&summary.items, ID_ITEM).into_iter().cloned().collect();
     if flags.contains(NoteFlags::HAS_READERS) {
-        let items = writer::access_items(&summary.items).cloned().collect();
+        items.extend(writer::access_items(&summary.items).cloned());
+    }
+    if flags.contains(NoteFlags::HAS_READERS) || !items.is_empty() {
         batch.put(Table::Summary, &key, &Summary { items, ..Summary::default() }.encode());
     } else {
         batch.delete(Table::Summary, &key);

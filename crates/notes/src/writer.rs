@@ -119,7 +119,7 @@ impl Writer<'_, '_> {
 
     /// Runs a change of several steps. If a step fails after another has written something, the transaction can no
     /// longer be committed.
-    fn run_atomically<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn run_atomically<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let written = self.batch.len();
         let outcome = change(self);
         self.part.is_uncommittable |= outcome.is_err() && self.batch.len() > written;
@@ -494,7 +494,7 @@ impl Writer<'_, '_> {
     /// Notes from the server itself are accepted as they were created elsewhere, cycles included: each of two replicas
     /// may have created one half of a cycle. A response to a member of a cycle has nothing above the member that counts
     /// (`docs/views.md`).
-    fn check_depth(&self, new: Unid, parent: Unid) -> Result<()> {
+    pub(crate) fn check_depth(&self, new: Unid, parent: Unid) -> Result<()> {
         let mut above = Some(parent);
         let mut passed: Vec<Unid> = Vec::new();
         for _ in 0..RESPONSE_DEPTH_MAX {
@@ -770,7 +770,7 @@ impl ExpectedVersion {
 }
 
 /// Checks that a UNID is not reserved for other notes.
-fn check_unid_of_class(unid: Unid, class: NoteClass) -> Result<()> {
+pub(crate) fn check_unid_of_class(unid: Unid, class: NoteClass) -> Result<()> {
     let reason = if is_profile_unid(unid) && class != NoteClass::PROFILE {
         "UNIDs with this prefix are reserved for profile documents"
     } else if is_conflict_document_unid(unid) {

@@ -25,4 +25,4 @@ pub use limits::ANCESTORS_MAX;
 pub use merge::{Merged, NamedItem, UniteItems, Version, merge};
 pub use receive::{Arrival, DeletionRule, EditRule, LoserFate, Rules, Side, receive};
 pub use register::Register;
-pub use revision_id::{Revision, RevisionId, conflict_document_unid, is_conflict_document_unid};
+pub use revision_id::{InvalidRevision, Revision, RevisionId, conflict_document_unid, is_conflict_document_unid};

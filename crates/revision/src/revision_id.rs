@@ -1,8 +1,9 @@
 //! The identifiers of saves.
 
 use std::fmt;
+use std::str::FromStr;
 
-use base::{Timestamp, Unid};
+use base::{Timestamp, Unid, hex};
 
 /// The identifier of a save among those with the same sequence number.
 ///
@@ -128,6 +129,24 @@ impl fmt::Display for Revision {
     }
 }
 
+impl FromStr for Revision {
+    type Err = InvalidRevision;
+
+    /// Parses the form of `Display`, which is that of CouchDB: the sequence number, `-`, and 32 lower-case digits.
+    fn from_str(text: &str) -> Result<Self, InvalidRevision> {
+        let (number, digits) = text.split_once('-').ok_or(InvalidRevision)?;
+        let is_decimal = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+        let is_lower_case = digits.bytes().all(|byte| !byte.is_ascii_uppercase());
+        let id = hex::parse_array(digits).filter(|_| is_decimal && is_lower_case).ok_or(InvalidRevision)?;
+        Ok(Self { sequence: number.parse().map_err(|_| InvalidRevision)?, id: RevisionId(id) })
+    }
+}
+
+/// A text that is no revision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a revision is a number from 1, a hyphen and 32 lower-case hexadecimal digits")]
+pub struct InvalidRevision;
+
 impl fmt::Debug for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -194,6 +213,17 @@ mod tests {
         assert!(id.is_of_time(Timestamp(77)) && !id.is_of_time(Timestamp(78)));
         assert_eq!((id.time(), RevisionId::new(Timestamp(-5), [0; 8]).time()), (Timestamp(77), Timestamp(-5)));
         assert_eq!(id.to_string(), "800000000000004d08090a0b0c0d0e0f");
+    }
+
+    #[test]
+    fn revisions_read_back_from_their_text() {
+        let revision = Revision { sequence: 12, id: RevisionId([0xAB; 16]) };
+        assert_eq!(revision.to_string().parse(), Ok(revision));
+        let digits = "ab".repeat(16);
+        let wrong = ["", "1", "1-", &digits, &format!("0-{digits}"), &format!("01-{digits}"), &format!("+1-{digits}")];
+        for text in wrong.into_iter().chain([format!("1-{}", digits.to_uppercase()).as_str(), "4294967296-00"]) {
+            assert_eq!(text.parse::<Revision>(), Err(InvalidRevision), "{text}");
+        }
     }
 
     #[test]

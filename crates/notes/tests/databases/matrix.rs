@@ -25,7 +25,7 @@ use notes::{
     FolderReader, Identity, Item, ItemValue, Level, Marks, NewNote, NoteHeader, OnConflict, PublicSnapshot,
     SaveOptions, Writer, level,
 };
-use revision::DeletionRule;
+use revision::{DeletionRule, RevisionId};
 use store::BlobId;
 
 use crate::fixture::{TestServer, assert_sound, identity, reader, server};
@@ -208,6 +208,14 @@ impl Case {
         write().unwrap_or(false)
     }
 
+    /// Returns the note as a replica of a person has it, without marks and folders.
+    fn brought(&self) -> ReplicaNote {
+        let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server may");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.replica_note(self.note).expect("a sound store").expect("the note exists");
+        ReplicaNote { state: Vec::new(), ..note }
+    }
+
     /// Runs an action with Manager access. Returns `true` if the caller has that access and the action succeeded.
     fn manage(&self, act: impl FnOnce(&Access<level::Manager>) -> notes::Result<()>) -> bool {
         self.database.authorize(&self.who).and_then(|access| act(&access)).is_ok()
@@ -317,6 +325,8 @@ enum Requirement {
     From(AclLevel),
     /// Reader access, a name, and that the note is not hidden.
     Own,
+    /// Reader access, and a name.
+    OwnData,
     /// Reader access to the note, or a public note.
     Seen,
     /// That the note is public, and that the caller may read public documents.
@@ -349,6 +359,7 @@ impl Requirement {
             Self::Note(least) => level >= least && is_seen,
             Self::From(least) => level >= least,
             Self::Own => level >= AclLevel::Reader && is_seen && is_named,
+            Self::OwnData => level >= AclLevel::Reader && is_named,
             Self::Seen => is_public || (level >= AclLevel::Reader && is_seen),
             Self::Public => is_public,
             Self::Change => is_public || is_theirs || (level >= AclLevel::Editor && is_seen),
@@ -365,7 +376,9 @@ impl Requirement {
 type Row = (&'static str, Requirement, fn(&Case) -> bool);
 
 use AclLevel::{Author, Designer, Manager, Reader};
-use Requirement::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, Personal, Public, Seen, Server};
+use Requirement::{
+    Change, Create, CreatePublic, Delete, Enter, From, Note, Own, OwnData, Personal, Public, Seen, Server,
+};
 
 const READING: &[Row] = &[
     ("DatabaseSnapshot::header", Note(Reader), |c| c.read(|r| Ok(r.header(c.note)?.is_some()))),
@@ -554,6 +567,26 @@ const WRITING: &[Row] = &[
         let other = ReplicaNote { unid: Unid([0x77; 16]), ..note };
         c.write(|w| w.note_receive(&other, DeletionRule::EditsCount).map(|_| true))
     }),
+    ("Writer::note_receive_from_person of a new note", Create, |c| {
+        let other = ReplicaNote { unid: Unid([0x77; 16]), ..c.brought() };
+        c.write(|w| w.note_receive_from_person(&other).map(|_| true))
+    }),
+    ("Writer::note_receive_from_person", Change, |c| {
+        let revision = c.brought().revision.child(RevisionId([9; 16]));
+        let next = ReplicaNote { revision, ..c.brought() };
+        c.write(|w| w.note_receive_from_person(&next).map(|_| true))
+    }),
+    ("Writer::note_receive_from_person of a deletion", Delete, |c| {
+        let revision = c.brought().revision.child(RevisionId([9; 16]));
+        let deletion = ReplicaNote { revision, items: None, blobs: Vec::new(), ..c.brought() };
+        c.write(|w| w.note_receive_from_person(&deletion).map(|_| true))
+    }),
+    ("Writer::stored_revision", Note(Reader), |c| c.write(|w| Ok(w.stored_revision(UNID)?.is_some()))),
+    ("Writer::local_document_set", OwnData, |c| c.write(|w| w.local_document_set("x", Some("{}")).map(|()| true))),
+    ("DatabaseSnapshot::local_document", From(Reader), |c| {
+        c.read(|reading| Ok(reading.local_document("x")?.is_none()))
+    }),
+    ("DatabaseSnapshot::kept_items", Note(Reader), |c| c.read(|reading| Ok(!reading.kept_items(c.note)?.is_empty()))),
     ("Writer::note_create", Create, |c| c.write(|w| w.note_create(NewNote::document(Vec::new())).map(|_| true))),
     ("Writer::note_create of a public note", CreatePublic, |c| {
         c.write(|w| w.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")])).map(|_| true))
@@ -770,6 +803,8 @@ const EXEMPT_METHODS: &[&str] = &[
     // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
     // for quotas.
     "DatabaseSnapshot::modseq DatabaseSnapshot::position DatabaseSnapshot::last_common DatabaseSnapshot::replication_history DatabaseSnapshot::counters DatabaseSnapshot::is_complete_since DatabaseSnapshot::contents_version Writer::bytes_used",
+    // What is told of the versions that lost conflicts, after a check of the note, and from a header.
+    "DatabaseSnapshot::losers DatabaseSnapshot::winner_of",
     // Used by the server itself, without an identity.
     "Databases::open Databases::open_with Databases::store Databases::clock Databases::random Databases::subscribe Databases::close_idle Databases::open_count",
     "Databases::database_create Databases::database_open Databases::database_open_number Databases::database_list Databases::database_exists",

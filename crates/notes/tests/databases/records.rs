@@ -53,6 +53,7 @@ fn value() -> impl Strategy<Value = ItemValue> {
             ItemValue::Object { file_name, media_type, length, blob: BlobId(blob) }
         }),
         prop::collection::vec(unid(), 0..4).prop_map(ItemValue::NoteReferences),
+        "[0-9]{1,20}".prop_map(ItemValue::Json),
     ]
 }
 
@@ -123,8 +124,9 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
     ];
     let quota = prop::option::of(0..u64::MAX);
     let kept = prop::option::of(1..u16::MAX);
-    (any::<u16>(), any::<bool>(), quota, full_text, any::<bool>(), kept).prop_map(
-        |(purge_interval_days, no_unread_marks, quota_bytes, full_text, no_view_updates, keep_deleted_hours)| {
+    (any::<u16>(), any::<[bool; 3]>(), quota, full_text, kept).prop_map(
+        |(purge_interval_days, switches, quota_bytes, full_text, keep_deleted_hours)| {
+            let [no_unread_marks, no_view_updates, is_open_to_couchdb] = switches;
             DatabaseOptions {
                 purge_interval_days,
                 no_unread_marks,
@@ -132,6 +134,7 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
                 full_text,
                 no_view_updates,
                 keep_deleted_hours,
+                is_open_to_couchdb,
             }
         },
     )

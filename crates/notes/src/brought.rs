@@ -1,0 +1,194 @@
+//! Versions of documents that people bring from replicas of their own, such as the database of a CouchDB client.
+//!
+//! [`Writer::note_receive_from_person`] takes such a version over like one of another server, with its revision and its
+//! ancestors. But a person may bring only what the access control list and the document let that person save, and the
+//! limits for people apply. Each version is checked by itself, so one that is refused does not stop the others.
+
+use base::{NoteId, Unid};
+use revision::{DeletionRule, Revision, conflict_document_unid};
+
+use crate::acl::AclLevel;
+use crate::edit_history::UPDATED_BY_ITEM;
+use crate::error::{Error, Result};
+use crate::item::{Item, find_item};
+use crate::limits::BROUGHT_SEQUENCE_STEP_MAX;
+use crate::losers;
+use crate::note::{NoteFlags, NoteHeader};
+use crate::records;
+use crate::replica::{ReceiveOutcome, ReplicaNote, check_received};
+use crate::writer::{Writer, check_unid_of_class};
+
+impl Writer<'_, '_> {
+    /// Takes over a version of a document that the caller brings, under the rights of the caller.
+    ///
+    /// The caller needs the right to create the document if it does not exist, and otherwise the right to change or
+    /// delete the stored version, of which the caller must be a reader. Protected items must be as they are stored. The
+    /// list of editors may name nobody but those who are stored, and the caller. Deletions of unknown documents are
+    /// ignored.
+    ///
+    /// A conflict is resolved as between servers: nothing is merged unless the version says at which revisions its
+    /// items changed. A version that descends from one that has lost a conflict takes the conflict document away.
+    ///
+    /// A transaction receives each document once ([`ReceiveOutcome::Later`]).
+    pub fn note_receive_from_person(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        let name = || format!("note {}", arriving.unid);
+        if !self.part.has_revisions {
+            let database = self.part.database.path();
+            return Err(Error::invalid(format!("database {database}"), "its structure is too old for replication"));
+        }
+        check_received(arriving)?;
+        if !arriving.class.is_document() || !arriving.state.is_empty() {
+            return Err(Error::invalid(name(), "people can bring documents only, without marks and folders"));
+        }
+        if self.part.created_note(arriving.unid).is_some() {
+            return Ok(ReceiveOutcome::Later);
+        }
+        let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
+            return self.create_brought(arriving);
+        };
+        if self.part.pending.contains_key(&note) {
+            return Ok(ReceiveOutcome::Later);
+        }
+        let taken = self.check_may_bring(note, arriving).and_then(|()| {
+            self.run_atomically(|writer| {
+                let outcome = writer.receive_version(note, arriving, DeletionRule::EditsCount)?;
+                let has_deleted = writer.delete_superseded(arriving)?;
+                let is_known = matches!(outcome, ReceiveOutcome::Known { .. });
+                Ok(if has_deleted && is_known { ReceiveOutcome::Taken } else { outcome })
+            })
+        });
+        self.drop_unchanged(note);
+        if matches!(taken, Ok(ReceiveOutcome::Known { .. })) && self.is_loser(note, arriving)? {
+            // Clients must be told that the version has ended, so the note counts as changed.
+            self.part.pending_header(note)?;
+        }
+        taken
+    }
+
+    /// Returns the revision of a note or stub, as the last transaction left it, or `None` if there is none, or it is
+    /// hidden. Fails if the caller may not read documents.
+    pub fn stored_revision(&mut self, unid: Unid) -> Result<Option<Revision>> {
+        self.require_level(AclLevel::Reader)?;
+        let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let stored = self.part.stored_header(note)?;
+        let is_shown = stored.as_ref().is_some_and(NoteHeader::is_stub) || self.is_visible(note)?;
+        self.drop_unchanged(note);
+        Ok(stored.filter(|_| is_shown).map(|header| header.revision()))
+    }
+
+    fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        let Some(items) = &arriving.items else { return Ok(ReceiveOutcome::Known { state_changed: false }) };
+        check_unid_of_class(arriving.unid, arriving.class)?;
+        if !self.part.grant.may_create() {
+            self.require_level(AclLevel::Author)?;
+            return Err(self.not_author(self.part.counters.next_note));
+        }
+        self.check_editors(&[], items)?;
+        check_step(0, arriving.revision)?;
+        if let Some(parent) = arriving.parent {
+            self.check_depth(arriving.unid, parent)?;
+        }
+        self.create_received(arriving)?;
+        Ok(ReceiveOutcome::Taken)
+    }
+
+    /// Checks whether the caller may replace a stored note or stub by a version.
+    fn check_may_bring(&mut self, note: NoteId, arriving: &ReplicaNote) -> Result<()> {
+        let found = self.part.pending_header_or_stub(note)?.map(|pending| pending.after.clone());
+        let header = found.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        check_step(header.sequence, arriving.revision)?;
+        if header.class != arriving.class {
+            return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
+        }
+        if !header.is_stub() {
+            let Some(items) = &arriving.items else { return self.check_may_delete(note) };
+            let summary = self.editable_summary(note)?;
+            self.gate.permit(&summary.blobs);
+            if let Some(parent) = arriving.parent.filter(|parent| header.parent != Some(*parent)) {
+                self.check_depth(arriving.unid, parent)?;
+            }
+            let stored = self.current_version(note)?.items.unwrap_or_default();
+            self.check_protected_items(note, &stored, items)?;
+            return self.check_editors(&summary.items, items);
+        }
+        // Who could not read the document may not find out whether it was deleted, nor replace it.
+        let summary = self.part.stored_summary(note)?;
+        let access_items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
+        let visible = header.flags.difference(NoteFlags::PUBLIC);
+        if !self.part.grant.may_see(visible, access_items) {
+            return Err(Error::not_found(format!("note {note}")));
+        }
+        let kept = summary.as_ref().map_or(&[][..], |summary| &summary.blobs);
+        self.gate.permit(kept);
+        if self.part.grant.may_create() { Ok(()) } else { Err(self.not_author(note)) }
+    }
+
+    fn check_may_delete(&mut self, note: NoteId) -> Result<()> {
+        let found = self.deletable_summary(note)?;
+        found.map(drop).ok_or_else(|| Error::not_found(format!("note {note}")))
+    }
+
+    /// Checks that the list of editors in new items names nobody but those in the stored items and the caller.
+    fn check_editors(&self, stored: &[Item], new: &[Item]) -> Result<()> {
+        let editors = |items| find_item(items, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
+        let known = editors(stored);
+        let is_right = |name: &String| known.contains(name) || self.part.grant.is_own(&base::Name::new(name));
+        match editors(new).iter().find(|name| !is_right(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::invalid(
+                format!("the item {UPDATED_BY_ITEM}"),
+                if name.is_empty() {
+                    "it contains an empty name"
+                } else {
+                    "it names somebody who has not saved the document"
+                },
+            )),
+        }
+    }
+
+    /// Returns `true` if a version that was not taken is neither the stored one nor one of its ancestors.
+    fn is_loser(&mut self, note: NoteId, arriving: &ReplicaNote) -> Result<bool> {
+        let stored = self.current_version(note)?;
+        Ok(stored.items.is_some() && arriving.items.is_some() && !stored.version().knows(arriving.revision))
+    }
+
+    /// Deletes the conflict documents that keep versions from which a version descends: it has taken their place.
+    /// Returns `true` if there were any.
+    fn delete_superseded(&mut self, arriving: &ReplicaNote) -> Result<bool> {
+        let mut has_deleted = false;
+        for revision in losers::load_losers(self.store, self.number(), arriving.unid)? {
+            if !arriving.version().knows(revision) {
+                continue;
+            }
+            let unid = conflict_document_unid(arriving.unid, revision);
+            let Some(note) = records::find(self.store, self.number(), unid)? else { continue };
+            let header = self.part.pending_header(note)?.map(|pending| pending.after.clone());
+            if header.as_ref().is_some_and(losers::is_as_made) {
+                self.check_may_supersede(note, arriving)?;
+                let document = self.current_version(note)?;
+                self.delete_as_replicas_do(note, document)?;
+                has_deleted = true;
+            } else {
+                self.drop_unchanged(note);
+            }
+        }
+        Ok(has_deleted)
+    }
+
+    /// Checks whether the caller may take away a conflict document: who deletes must be permitted to delete it, who
+    /// goes on editing the version that it keeps must be permitted to change it.
+    fn check_may_supersede(&mut self, note: NoteId, arriving: &ReplicaNote) -> Result<()> {
+        match arriving.items {
+            None => self.check_may_delete(note),
+            Some(_) => self.editable_summary(note).map(drop),
+        }
+    }
+}
+
+/// Checks that a version does not count as saved much more often than the stored one.
+fn check_step(stored: u32, arriving: Revision) -> Result<()> {
+    if arriving.sequence > stored.saturating_add(BROUGHT_SEQUENCE_STEP_MAX) {
+        return Err(Error::invalid(format!("the revision {arriving}"), "its sequence number is too high"));
+    }
+    Ok(())
+}
