@@ -180,6 +180,9 @@ configuration! {
         pop3_tls: ListenAddresses = "*:995";
         /// The native protocol (gRPC, TLS from the first byte).
         native: ListenAddresses = "*:1352";
+        /// CouchDB's replication protocol (HTTP, TLS from the first byte), for the databases that are open to it
+        /// (`doublet db set PATH --couchdb on`). CouchDB itself uses port 6984.
+        couchdb: ListenAddresses = "off";
         /// LMTP over a local socket, for another mail server on this machine. A relative path is resolved in the data
         /// folder, which only the server's own user can enter; for the mail server of another user, choose a path
         /// outside of it, such as /run/doublet/lmtp.sock. Every process that can reach the socket's folder can deliver
@@ -420,6 +423,12 @@ configuration! {
         database_creators: String = "";
         /// Compresses replies (gzip) for clients that accept it.
         compression: bool = "true";
+    }
+    /// CouchDB's replication protocol.
+    couchdb: CouchdbKeys {
+        /// The origins of web pages that may use the server, such as `https://app.acme.test`, separated by commas.
+        /// Browsers refuse pages of all others (CORS).
+        origins: String = "";
     }
     /// Views, and the task that keeps their indexes up to date.
     views: ViewKeys {

@@ -51,6 +51,8 @@ pub enum ListenerProtocol {
     Pop3Tls,
     /// The native protocol: gRPC, TLS from the first byte.
     Native,
+    /// CouchDB's replication protocol: HTTP, TLS from the first byte.
+    Couchdb,
     /// LMTP over a local socket.
     Lmtp,
     /// Health and statistics.
@@ -70,6 +72,7 @@ impl ListenerProtocol {
             Self::Pop3 => "pop3",
             Self::Pop3Tls => "pop3_tls",
             Self::Native => "native",
+            Self::Couchdb => "couchdb",
             Self::Lmtp => "lmtp",
             Self::Admin => "admin",
         }
@@ -82,7 +85,7 @@ impl ListenerProtocol {
             Self::Smtp | Self::Submission | Self::Lmtp => "421 4.7.0 Too many connections, try again later\r\n",
             Self::Imap => "* BYE [UNAVAILABLE] Too many connections, try again later\r\n",
             Self::Pop3 => "-ERR [SYS/TEMP] Too many connections, try again later\r\n",
-            Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native | Self::Admin => "",
+            Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native | Self::Couchdb | Self::Admin => "",
         }
     }
 }
@@ -152,7 +155,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<BoundListene
 }
 
 /// Returns the settings of all listeners on network addresses.
-pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &ListenAddresses); 9] {
+pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &ListenAddresses); 10] {
     [
         (ListenerProtocol::Smtp, &keys.smtp),
         (ListenerProtocol::Submission, &keys.submission),
@@ -162,6 +165,7 @@ pub(crate) fn network_listeners(keys: &ListenKeys) -> [(ListenerProtocol, &Liste
         (ListenerProtocol::Pop3, &keys.pop3),
         (ListenerProtocol::Pop3Tls, &keys.pop3_tls),
         (ListenerProtocol::Native, &keys.native),
+        (ListenerProtocol::Couchdb, &keys.couchdb),
         (ListenerProtocol::Admin, &keys.admin),
     ]
 }

@@ -271,6 +271,34 @@ impl rpc::backend::Accounts for Logins {
     }
 }
 
+impl couchdb::backend::Accounts for Logins {
+    fn identify(
+        &self,
+        origin: &LoginOrigin,
+        login: &str,
+        stamp: Option<u64>,
+    ) -> Result<couchdb::backend::LoggedIn, LoginError> {
+        let LoginCheck { directory, sessions, .. } = &*self.gate;
+        let failed = |error: directory::Error| unavailable("login", &error);
+        let generation = directory.generation();
+        let person = directory.person(login).map_err(failed)?.ok_or(LoginError::InvalidCredentials)?;
+        if !directory.may_log_in(&person).map_err(failed)? {
+            return Err(LoginError::AccountDisabled);
+        }
+        let present = person.password_stamp();
+        if stamp.is_some_and(|stamp| stamp != present) {
+            return Err(LoginError::InvalidCredentials);
+        }
+        let identity = directory.identity(&person).map_err(failed)?;
+        let is_registered = sessions.register_login(origin.connection, &person, directory)
+            && sessions.register_identity(origin.connection, &identity, directory, generation);
+        match is_registered {
+            true => Ok(couchdb::backend::LoggedIn { identity, stamp: present }),
+            false => Err(LoginError::Unavailable),
+        }
+    }
+}
+
 /// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it
 /// may outlive one, and one connection may carry many sessions.
 struct NativeSession(SessionRegistration);

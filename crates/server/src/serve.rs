@@ -194,6 +194,7 @@ impl Server {
             ListenerProtocol::Pop3,
             ListenerProtocol::Pop3Tls,
             ListenerProtocol::Native,
+            ListenerProtocol::Couchdb,
             ListenerProtocol::Lmtp,
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();

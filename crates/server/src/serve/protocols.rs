@@ -37,6 +37,7 @@ pub(super) struct ProtocolServices {
     imap: Arc<imap::ListenerServices>,
     pop3: Arc<pop3::ListenerServices>,
     native: Arc<rpc::Service>,
+    couchdb: Arc<couchdb::Service>,
 }
 
 impl ProtocolServices {
@@ -82,6 +83,7 @@ impl ProtocolServices {
                 shutdown: server.shutdown.clone(),
             }),
             native: native_service(server, logins, submissions),
+            couchdb: couchdb_service(server, logins),
         })
     }
 
@@ -97,6 +99,7 @@ impl ProtocolServices {
             ListenerProtocol::Imap => serve_imap(&self.imap, &server.sessions),
             ListenerProtocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
             ListenerProtocol::Native => serve_native(&self.native, server),
+            ListenerProtocol::Couchdb => after_handshake(server, serve_couchdb(&self.couchdb, &server.sessions)),
             ListenerProtocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
@@ -195,6 +198,35 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
         shutdown: server.shutdown.clone(),
     };
     rpc::Service::new(services, options)
+}
+
+fn couchdb_service(server: &Server, logins: &Arc<Logins>) -> Arc<couchdb::Service> {
+    let instance = &server.instance;
+    let options = couchdb::ServiceOptions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uuid: couchdb::server_uuid(instance.directory.options().server.canonical()),
+        origins: words(&instance.config.couchdb.origins),
+    };
+    let services = couchdb::Services {
+        databases: Arc::clone(&instance.databases),
+        accounts: Arc::clone(logins) as Arc<dyn couchdb::backend::Accounts>,
+        pool: server.pool.clone(),
+        login_pool: server.login_pool.clone(),
+        memory: Arc::clone(&server.memory),
+        clock: Arc::clone(&instance.clock),
+        random: Arc::clone(&instance.random),
+        shutdown: server.shutdown.clone(),
+    };
+    couchdb::Service::new(services, options)
+}
+
+fn serve_couchdb(service: &Arc<couchdb::Service>, sessions: &Arc<SessionRegistry>) -> ServeConnection {
+    let service = Arc::clone(service);
+    let sessions = Arc::clone(sessions);
+    Arc::new(move |stream: Stream, peer: Peer, permit: ConnectionPermit| {
+        let service = Arc::clone(&service);
+        spawn(&sessions, peer, permit, |peer, termination| couchdb::serve(stream, peer, service, termination));
+    })
 }
 
 /// Performs the handshake in the same task that then serves the connection. This costs nothing, because the HTTP/2

@@ -1,0 +1,155 @@
+//! The changes of a database, as `_changes` tells them.
+//!
+//! A row names a document and its leaves. Rows are in the order of the change log; a document that changes again while
+//! a client reads is told again. A conflict document is told with the document to which it belongs.
+
+use std::collections::HashSet;
+
+use notes::change_log::{ChangeCursor, NoteChange};
+use notes::{DatabaseSnapshot, NoteHeader};
+use serde_json::{Value, json};
+
+use crate::document::push_text;
+use crate::error::Result;
+use crate::leaves::Leaves;
+use crate::read::{DocumentOptions, document_id, document_json};
+use crate::selector::Selector;
+use crate::sequence::Sequence;
+
+/// Number of changes that one step reads.
+const CHANGES_PER_STEP: usize = 500;
+
+/// Size in bytes at which the rows of one step end.
+const BYTES_PER_STEP: usize = 1 << 20;
+
+/// Which documents a client wants to be told of.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Filter {
+    /// All of them.
+    #[default]
+    None,
+    /// Those with these ids.
+    Ids(HashSet<String>),
+    /// Those whose winner fulfils conditions.
+    Selector(Selector),
+    /// Those with the ids of design documents.
+    Design,
+}
+
+/// The options of a question for changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChangesOptions {
+    /// `true` if all leaves are told, otherwise only the winner.
+    pub all_leaves: bool,
+    /// The documents, if they are sent with the rows.
+    pub documents: Option<DocumentOptions>,
+    /// Which documents are told of.
+    pub filter: Filter,
+}
+
+/// The rows of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangesStep {
+    /// The rows, each a JSON object.
+    pub rows: Vec<String>,
+    /// The place behind them.
+    pub next: ChangeCursor,
+    /// The sequence of that place.
+    pub sequence: Sequence,
+    /// `true` if nothing is left.
+    pub is_last: bool,
+}
+
+/// Reads the next changes, at most `rows_max` rows.
+pub fn read_step(
+    reading: &DatabaseSnapshot<'_>,
+    from: ChangeCursor,
+    rows_max: usize,
+    options: &ChangesOptions,
+) -> Result<ChangesStep> {
+    let page = reading.changes_page(from, CHANGES_PER_STEP)?;
+    let mut rows = Vec::new();
+    let mut bytes = 0;
+    let mut stopped = None;
+    for entry in &page.entries {
+        if rows.len() >= rows_max || bytes >= BYTES_PER_STEP {
+            break;
+        }
+        stopped = Some(entry);
+        if matches!(entry.change, NoteChange::Left { .. }) {
+            continue;
+        }
+        let Some(header) = reading.header(entry.note)? else { continue };
+        let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
+        if let Some(row) = row_of(reading, header, sequence, options)? {
+            bytes += row.len();
+            rows.push(row);
+        }
+    }
+    let is_whole =
+        stopped.map(|entry| (entry.modseq, entry.note)) == page.entries.last().map(|entry| (entry.modseq, entry.note));
+    let (next, sequence) = match stopped.filter(|_| !is_whole) {
+        Some(entry) => {
+            (ChangeCursor::after_note(entry.modseq, entry.note), Sequence::of(reading, entry.modseq, Some(entry.note))?)
+        }
+        None => {
+            // Hidden notes behind the last row are passed, too.
+            let sequence = match page.next.is_at_transaction_boundary() {
+                true => Sequence::of(reading, page.next.modseq, None)?,
+                false => {
+                    let last = page.entries.last().or(stopped);
+                    let (modseq, note) = last.map_or((page.next.modseq, None), |last| (last.modseq, Some(last.note)));
+                    Sequence::of(reading, modseq, note)?
+                }
+            };
+            (page.next, sequence)
+        }
+    };
+    let is_last = is_whole && next.is_at_transaction_boundary() && next.modseq >= reading.modseq();
+    Ok(ChangesStep { rows, next, sequence, is_last })
+}
+
+/// Returns the row of a changed note, or `None` if it is no document, or none that the client asked for.
+fn row_of(
+    reading: &DatabaseSnapshot<'_>,
+    header: NoteHeader,
+    sequence: Sequence,
+    options: &ChangesOptions,
+) -> Result<Option<String>> {
+    if !header.class.is_document() {
+        return Ok(None);
+    }
+    let leaves = match reading.winner_of(&header)? {
+        Some(unid) => Leaves::read(reading, unid)?,
+        None => Some(Leaves::of_note(reading, header)?),
+    };
+    let Some(leaves) = leaves else { return Ok(None) };
+    let id = document_id(reading, &leaves.header)?;
+    let winner = leaves.winner();
+    let is_wanted = match &options.filter {
+        Filter::None => true,
+        Filter::Ids(ids) => ids.contains(&id),
+        Filter::Design => id.starts_with("_design/"),
+        Filter::Selector(selector) => {
+            let document = document_json(reading, (&id, &leaves), winner, DocumentOptions::default())?;
+            serde_json::from_str::<Value>(&document).is_ok_and(|document| selector.matches(&document))
+        }
+    };
+    if !is_wanted {
+        return Ok(None);
+    }
+    let mut row = format!("{{\"seq\":\"{sequence}\",\"id\":");
+    push_text(&mut row, &id);
+    let told = if options.all_leaves { &leaves.list[..] } else { &leaves.list[..1] };
+    let told: Vec<Value> = told.iter().map(|leaf| json!({ "rev": leaf.revision().to_string() })).collect();
+    row.push_str(&format!(",\"changes\":{}", Value::Array(told)));
+    if winner.is_deletion() {
+        row.push_str(",\"deleted\":true");
+    }
+    if let Some(documents) = options.documents {
+        row.push_str(",\"doc\":");
+        row.push_str(&document_json(reading, (&id, &leaves), winner, documents)?);
+    }
+    row.push('}');
+    Ok(Some(row))
+}

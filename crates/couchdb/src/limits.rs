@@ -1,0 +1,69 @@
+//! The limits of this crate.
+
+use std::time::Duration;
+
+/// Maximum size of the body of a request, in bytes.
+pub const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// Maximum size of one document in a request, with its attachments, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
+
+/// Maximum number of documents, revisions or ids in one request.
+pub const DOCUMENTS_PER_REQUEST_MAX: usize = 10_000;
+
+/// Maximum number of rows of changes or documents in one answer. Clients ask for the rest.
+pub const ROWS_MAX: usize = 1_000;
+
+/// Size in bytes at which an answer with documents ends. Its last document may exceed it.
+pub const ANSWER_BYTES: usize = 16 << 20;
+
+/// Number of documents that one transaction takes over.
+pub const DOCUMENTS_PER_TRANSACTION: usize = 100;
+
+/// Size in bytes of the documents at which a transaction ends.
+pub const TRANSACTION_BYTES: usize = 4 << 20;
+
+/// Maximum length of the `_id` of a document, in bytes.
+pub const ID_BYTES_MAX: usize = 512;
+
+/// Size in bytes up to which a value of a document is stored in the summary, where views and formulas see it.
+pub const SUMMARY_VALUE_BYTES_MAX: usize = 4 << 10;
+
+/// Size in bytes of all values that are stored in the summary of a document because they are small.
+pub const SUMMARY_VALUES_BYTES_MAX: usize = 32 << 10;
+
+/// Maximum number of cookie sessions of all people together. Beyond it the one that was used the longest time ago ends.
+pub const SESSIONS_MAX: usize = 10_000;
+
+/// Time after which a cookie session ends without a request.
+pub const SESSION_IDLE_MAX: Duration = Duration::from_secs(600);
+
+/// Time after which a cookie session ends.
+pub const SESSION_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
+
+/// Time after which a request for future changes is answered at the latest.
+pub const FEED_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Interval at which a feed sends an empty line if the client names none.
+pub const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// Shortest interval at which a feed sends empty lines.
+pub const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
+
+/// Maximum number of requests of one person that wait for changes.
+pub const FEEDS_PER_PERSON_MAX: usize = 100;
+
+/// Maximum number of requests that wait for changes, of all people together.
+pub const FEEDS_MAX: usize = 5_000;
+
+/// Maximum number of nested conditions in a selector.
+pub const SELECTOR_DEPTH_MAX: usize = 32;
+
+/// Maximum number of conditions in a selector.
+pub const SELECTOR_CONDITIONS_MAX: usize = 1_000;
+
+/// Maximum time in which a client sends the header of a request.
+pub const HEADER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Maximum time between two parts of the body of a request.
+pub const BODY_PAUSE_MAX: Duration = Duration::from_secs(60);

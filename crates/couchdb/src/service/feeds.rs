@@ -1,0 +1,244 @@
+//! `_changes`: changes that exist, and those that are waited for.
+//!
+//! | `feed` | answer |
+//! |---|---|
+//! | `normal` | the changes after a sequence, and the sequence behind them |
+//! | `longpoll` | the same, but if there are none, the first ones that come within a time |
+//! | `continuous` | one line for each change, also for those that come later |
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::Stream;
+use http::{Response, StatusCode, header};
+use notes::change_log::ChangeCursor;
+use tokio::time::Instant;
+
+use super::answer::json;
+use super::{Caller, FeedPermit, Service};
+use crate::changes::{ChangesOptions, ChangesStep, read_step};
+use crate::error::{Error, Result};
+use crate::limits::{FEED_TIME_MAX, HEARTBEAT, HEARTBEAT_MIN, ROWS_MAX};
+use crate::sequence::Since;
+
+/// How long a client waits for changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FeedKind {
+    Normal,
+    LongPoll,
+    Continuous,
+}
+
+/// A question for changes.
+pub(super) struct Feed {
+    pub(super) database: String,
+    pub(super) kind: FeedKind,
+    pub(super) since: Since,
+    pub(super) options: ChangesOptions,
+    /// Maximum number of rows.
+    pub(super) limit: Option<usize>,
+    /// Interval of the empty lines that show that the connection lives.
+    pub(super) heartbeat: Option<Duration>,
+    /// Time after which the answer ends without changes.
+    pub(super) timeout: Duration,
+}
+
+impl Feed {
+    /// Returns the interval of empty lines for the parameter `heartbeat`: a number of milliseconds, or `true`.
+    pub(super) fn heartbeat(parameter: Option<&str>) -> Result<Option<Duration>> {
+        match parameter {
+            None | Some("false") => Ok(None),
+            Some("true") => Ok(Some(HEARTBEAT)),
+            Some(text) => {
+                let pause = text.parse().map(Duration::from_millis);
+                let pause = pause.map_err(|_| Error::BadRequest("heartbeat must be a time in milliseconds".into()))?;
+                Ok(Some(pause.max(HEARTBEAT_MIN)))
+            }
+        }
+    }
+
+    /// Returns the time for the parameter `timeout`, in milliseconds.
+    pub(super) fn timeout(parameter: Option<&str>) -> Result<Duration> {
+        let Some(text) = parameter else { return Ok(FEED_TIME_MAX) };
+        let time = text.parse().map(Duration::from_millis);
+        let time = time.map_err(|_| Error::BadRequest("timeout must be a time in milliseconds".into()))?;
+        Ok(time.min(FEED_TIME_MAX))
+    }
+}
+
+/// The state of an answer that is being sent.
+struct Sending {
+    service: Arc<Service>,
+    caller: Caller,
+    feed: Arc<Feed>,
+    cursor: Option<ChangeCursor>,
+    /// Number of rows that were sent.
+    rows: usize,
+    /// The text that was not sent yet.
+    begun: Begun,
+    /// When the answer ends if it waits for changes.
+    deadline: Instant,
+    _permit: Option<FeedPermit>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// Nothing was sent.
+    No,
+    /// The beginning was sent, and the answer goes on.
+    Yes,
+    /// The end was sent.
+    Ended,
+}
+
+/// Answers a question for changes.
+pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Result<Response<Body>> {
+    let permit = match feed.kind {
+        FeedKind::Normal => None,
+        FeedKind::LongPoll | FeedKind::Continuous => Some(service.begin_feed(caller)?),
+    };
+    let deadline = Instant::now() + feed.timeout;
+    let feed = Arc::new(feed);
+    // The first step finds errors before the answer begins.
+    let first = read(service, caller, &feed, None, feed.limit.unwrap_or(ROWS_MAX).max(1)).await?;
+    let sending = Sending {
+        service: Arc::clone(service),
+        caller: caller.clone(),
+        feed,
+        cursor: None,
+        rows: 0,
+        begun: Begun::No,
+        deadline,
+        _permit: permit,
+    };
+    let stream = futures_util::stream::unfold((sending, Some(first)), |(mut sending, first)| async move {
+        let next = sending.next(first).await?;
+        Some((next, (sending, None)))
+    });
+    let stream: Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>> = Box::pin(stream);
+    let mut response = json(StatusCode::OK, String::new());
+    *response.body_mut() = Body::from_stream(stream);
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    Ok(response)
+}
+
+/// Reads one step of the changes, with a listener that is notified of later ones.
+async fn read(
+    service: &Arc<Service>,
+    caller: &Caller,
+    feed: &Arc<Feed>,
+    cursor: Option<ChangeCursor>,
+    rows_max: usize,
+) -> Result<ReadStep> {
+    let (service_of_job, caller_of_job, feed) = (Arc::clone(service), caller.clone(), Arc::clone(feed));
+    service
+        .run(caller, "_changes", move || {
+            let open = caller_of_job.open(&service_of_job.services.databases, &feed.database)?;
+            let listener = open.database.listen();
+            let reading = open.reader.read()?;
+            let cursor = match cursor {
+                Some(cursor) => cursor,
+                None => feed.since.cursor(&reading)?,
+            };
+            let step = read_step(&reading, cursor, rows_max, &feed.options)?;
+            let left = reading.modseq().0.saturating_sub(step.sequence.position.modseq.0);
+            let ticket = reading.ticket();
+            Ok((ReadStep { step, listener: Box::pin(listener), left }, ticket))
+        })
+        .await
+}
+
+struct ReadStep {
+    step: ChangesStep,
+    listener: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// About the number of changes that follow.
+    left: u64,
+}
+
+impl Sending {
+    /// Returns the next part of the answer, or `None` behind its end.
+    async fn next(&mut self, first: Option<ReadStep>) -> Option<Result<Bytes>> {
+        if self.begun == Begun::Ended {
+            return None;
+        }
+        let part = self.next_part(first).await;
+        if part.is_err() {
+            self.begun = Begun::Ended;
+        }
+        Some(part.map(Bytes::from))
+    }
+
+    async fn next_part(&mut self, first: Option<ReadStep>) -> Result<String> {
+        let mut text = String::new();
+        if self.begun == Begun::No && self.feed.kind != FeedKind::Continuous {
+            text.push_str("{\"results\":[\n");
+        }
+        self.begun = Begun::Yes;
+        let left = self.feed.limit.map_or(ROWS_MAX, |limit| limit.max(1).saturating_sub(self.rows).min(ROWS_MAX));
+        let ReadStep { step, listener, left: pending } = match first {
+            Some(first) => first,
+            None => read(&self.service, &self.caller, &self.feed, self.cursor, left).await?,
+        };
+        self.cursor = Some(step.next);
+        for row in &step.rows {
+            if self.feed.kind != FeedKind::Continuous && self.rows > 0 {
+                text.push_str(",\n");
+            }
+            text.push_str(row);
+            self.rows += 1;
+            if self.feed.kind == FeedKind::Continuous {
+                text.push('\n');
+            }
+        }
+        let is_full = self.feed.limit.is_some_and(|limit| self.rows >= limit.max(1));
+        if !is_full && !step.is_last {
+            return Ok(text);
+        }
+        let waits = match self.feed.kind {
+            FeedKind::Normal => false,
+            FeedKind::LongPoll => self.rows == 0,
+            FeedKind::Continuous => true,
+        };
+        let is_draining = self.service.services.shutdown.is_draining();
+        if !is_full && waits && Instant::now() < self.deadline && !is_draining {
+            if text.is_empty() {
+                self.wait(listener, &mut text).await;
+            }
+            return Ok(text);
+        }
+        let sequence = &step.sequence;
+        if self.feed.kind == FeedKind::Continuous {
+            text.push_str(&format!("{{\"last_seq\":\"{sequence}\",\"pending\":{pending}}}\n"));
+        } else {
+            text.push_str(&format!("\n],\n\"last_seq\":\"{sequence}\",\"pending\":{pending}}}\n"));
+        }
+        self.begun = Begun::Ended;
+        Ok(text)
+    }
+
+    /// Waits for a change. Adds an empty line if it is time for one.
+    async fn wait(&mut self, listener: Pin<Box<dyn Future<Output = ()> + Send>>, text: &mut String) {
+        let pause = self.feed.heartbeat;
+        if let Some(pause) = pause {
+            // A feed with empty lines ends when the client goes.
+            self.deadline = Instant::now() + pause + FEED_TIME_MAX;
+        }
+        let until = match pause {
+            Some(pause) => self.deadline.min(Instant::now() + pause),
+            None => self.deadline,
+        };
+        tokio::select! {
+            biased;
+            () = listener => {}
+            () = self.service.services.shutdown.draining() => {}
+            () = tokio::time::sleep_until(until) => {
+                if pause.is_some() {
+                    text.push('\n');
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,846 @@
+//! The way of a request to its verb, and the verbs.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::IntoResponse;
+use base::{NoteId, hex};
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Incoming;
+use notes::Databases;
+use revision::Revision;
+use sasl::PasswordRequest;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use store::Ticket;
+
+use super::answer::{self, Part, json as json_answer, tagged_json};
+use super::feeds::{self, Feed, FeedKind};
+use super::{Call, Caller, SentBody};
+use crate::backend::LoggedIn;
+use crate::changes::{ChangesOptions, Filter};
+use crate::document::{Members, push_text};
+use crate::error::{Error, Result};
+use crate::leaves::Leaves;
+use crate::limits::{DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, ROWS_MAX, SESSION_AGE_MAX};
+use crate::read::{
+    DocumentOptions, WantedRevision, attachments_of, document_id, document_json, find_leaf, items_of_leaf, leaves_of,
+    missing_revisions, open_revisions,
+};
+use crate::selector::Selector;
+use crate::sequence::{Sequence, Since};
+use crate::sessions::SessionLogin;
+use crate::write::{Revisions, SavedDocument, SentDocument, Target as WriteTarget, parse_documents};
+
+/// Number of documents that one part of an answer reads.
+const DOCUMENTS_PER_PART: usize = 64;
+
+/// Size in bytes at which a part of an answer ends.
+const BYTES_PER_PART: usize = 2 << 20;
+
+/// Answers a request.
+pub(super) async fn answer(call: Call, body: Incoming) -> Result<Response<Body>> {
+    let path: Vec<&str> = call.target.path.iter().map(String::as_str).collect();
+    let is = |method: &Method| call.method == *method;
+    match path.as_slice() {
+        [] if is(&Method::GET) => Ok(welcome(&call)),
+        ["_up"] if is(&Method::GET) => Ok(json_answer(StatusCode::OK, "{\"status\":\"ok\"}")),
+        ["_session"] => session(&call, body).await,
+        ["_all_dbs"] if is(&Method::GET) => all_databases(&call).await,
+        [name, ..] if name.starts_with('_') => Err(Error::NotFound("missing")),
+        [database] => in_database(&call, database, body).await,
+        [database, "_local", id] => local_document(&call, (database, id), body).await,
+        [database, "_design", id] => document(&call, (database, &format!("_design/{id}")), body).await,
+        [database, "_design", id, file] => attachment(&call, database, (&format!("_design/{id}"), file), body).await,
+        [database, name] if name.starts_with('_') => special(&call, (database, name), body).await,
+        [database, id] => document(&call, (database, id), body).await,
+        [database, id, file @ ..] if !id.starts_with('_') => {
+            attachment(&call, database, (id, &file.join("/")), body).await
+        }
+        _ => Err(Error::NotFound("missing")),
+    }
+}
+
+fn not_allowed() -> Error {
+    Error::NotSupported("the server does not support this request")
+}
+
+fn welcome(call: &Call) -> Response<Body> {
+    let options = &call.service.options;
+    let text = json!({
+        "couchdb": "Welcome",
+        "version": "3.3.0",
+        "uuid": options.uuid,
+        "features": [],
+        "vendor": { "name": "Doublet", "version": options.version },
+    });
+    json_answer(StatusCode::OK, text.to_string())
+}
+
+/// `_session`: logs in, shows who is logged in, and logs out.
+async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
+    match call.method {
+        Method::GET => {
+            let name = match call.caller().await {
+                Ok(caller) => Some(caller.login().to_owned()),
+                Err(Error::Unauthorized(_)) if !call.headers.contains_key(header::AUTHORIZATION) => None,
+                Err(error) => return Err(error),
+            };
+            let text = json!({
+                "ok": true,
+                "userCtx": { "name": name, "roles": [] },
+                "info": { "authentication_handlers": ["cookie", "default"] },
+            });
+            Ok(json_answer(StatusCode::OK, text.to_string()))
+        }
+        Method::POST => {
+            let sent = call.read_body(body).await?;
+            let (name, password) = login_of(call, &sent)?;
+            let request = PasswordRequest::without_sasl(name.as_bytes(), password.as_bytes())?;
+            let LoggedIn { identity, stamp } = call.log_in(request).await?;
+            let login = identity.name.canonical().to_owned();
+            let token = call.service.sessions.begin(SessionLogin { login: login.clone(), stamp });
+            tracing::info!(target: "couchdb", peer = %call.address(), login, "began a session");
+            let text = json!({ "ok": true, "name": login, "roles": [] }).to_string();
+            Ok(with_cookie(call, json_answer(StatusCode::OK, text), &token, SESSION_AGE_MAX.as_secs()))
+        }
+        Method::DELETE => {
+            if let Some(token) = call.token() {
+                call.service.sessions.end(token);
+            }
+            Ok(with_cookie(call, json_answer(StatusCode::OK, "{\"ok\":true}"), "", 0))
+        }
+        _ => Err(not_allowed()),
+    }
+}
+
+/// Returns name and password of a login, which is JSON or a form.
+fn login_of(call: &Call, body: &SentBody) -> Result<(String, String)> {
+    let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let missing = || Error::BadRequest("name and password are needed".to_owned());
+    if kind.starts_with("application/x-www-form-urlencoded") {
+        let fields: BTreeMap<_, _> = form_urlencoded::parse(&body.bytes).into_owned().collect();
+        let field = |name: &str| fields.get(name).cloned().ok_or_else(missing);
+        return Ok((field("name")?, field("password")?));
+    }
+    let members = Members::parse(body.text()?)?;
+    Ok((members.read("name")?.ok_or_else(missing)?, members.read("password")?.ok_or_else(missing)?))
+}
+
+/// Adds the cookie of a session. With permitted origins, their pages may use it, and the check of the origin protects
+/// from all others.
+fn with_cookie(call: &Call, mut response: Response<Body>, token: &str, seconds: u64) -> Response<Body> {
+    let same_site = if call.service.options.origins.is_empty() { "Strict" } else { "None" };
+    let cookie =
+        format!("AuthSession={token}; Version=1; Path=/; HttpOnly; Secure; SameSite={same_site}; Max-Age={seconds}");
+    if let Ok(value) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    response
+}
+
+/// `_all_dbs`: the databases that are open to these clients and that the caller may read.
+async fn all_databases(call: &Call) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    let (service, of_job) = (Arc::clone(&call.service), caller.clone());
+    let names = call.service.run(&caller, "_all_dbs", move || {
+        let mut names = Vec::new();
+        for record in service.services.databases.database_list()? {
+            if record.options.is_open_to_couchdb && of_job.open(&service.services.databases, &record.path).is_ok() {
+                names.push(record.path);
+            }
+        }
+        Ok((names, Ticket::NONE))
+    });
+    Ok(json_answer(StatusCode::OK, json!(names.await?).to_string()))
+}
+
+/// Runs a function with an open database on a worker.
+async fn with_database<R: Send + 'static>(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    command: &'static str,
+    work: impl FnOnce(&Databases, &super::OpenDatabase) -> Result<(R, Ticket)> + Send + 'static,
+) -> Result<R> {
+    let (service, of_job, database) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    call.service
+        .run(caller, command, move || {
+            let open = of_job.open(&service.services.databases, &database)?;
+            work(&service.services.databases, &open)
+        })
+        .await
+}
+
+/// `/DATABASE`: what it is, and documents without an `_id`.
+async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    match call.method {
+        Method::GET => {
+            let name = database.to_owned();
+            let found = with_database(call, (&caller, database), "database", move |_, open| {
+                let reading = open.reader.read()?;
+                let counters = reading.counters();
+                let sequence = Sequence::of(&reading, reading.modseq(), None)?.to_string();
+                let text = json!({
+                    "db_name": name, "doc_count": counters.notes, "doc_del_count": counters.stubs,
+                    "update_seq": sequence, "purge_seq": "0", "compact_running": false, "disk_format_version": 8,
+                    "instance_start_time": "0", "props": {},
+                    "sizes": { "active": counters.bytes, "external": counters.bytes, "file": counters.bytes },
+                });
+                Ok((text.to_string(), reading.ticket()))
+            });
+            Ok(json_answer(StatusCode::OK, found.await?))
+        }
+        Method::PUT => {
+            match with_database(call, (&caller, database), "database", |_, _| Ok(((), Ticket::NONE))).await {
+                Ok(()) => Err(Error::Exists),
+                Err(Error::NotFound(_)) => Err(Error::Forbidden(
+                    "databases are created on the server (`doublet db create`) and opened there (`doublet db set PATH \
+                 --couchdb on`)"
+                        .to_owned(),
+                )),
+                Err(error) => Err(error),
+            }
+        }
+        Method::POST => {
+            let sent = call.read_body(body).await?;
+            let generated = || new_id(call);
+            let document = SentDocument::parse(sent.text()?, None, generated)?;
+            save(call, (&caller, database), document, StatusCode::CREATED).await
+        }
+        _ => Err(not_allowed()),
+    }
+}
+
+/// Returns a new `_id`.
+fn new_id(call: &Call) -> String {
+    let mut id = [0; 16];
+    call.service.services.random.fill(&mut id);
+    hex::lower(&id)
+}
+
+/// Saves a document with a revision of the server, and answers with it.
+async fn save(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    document: SentDocument,
+    status: StatusCode,
+) -> Result<Response<Body>> {
+    let saved = with_database(call, (caller, database), "save", move |databases, open| {
+        let target = WriteTarget { databases, reader: &open.reader };
+        let (mut outcomes, ticket) = target.put(vec![document], Revisions::OfServer);
+        Ok((outcomes.pop().unwrap_or(Err(Error::Unavailable))?, ticket))
+    });
+    let SavedDocument { id, revision } = saved.await?;
+    let revision = revision.to_string();
+    let text = json!({ "ok": true, "id": id, "rev": revision }).to_string();
+    Ok(tagged_json(status, &revision, text))
+}
+
+/// `/DATABASE/_local/ID`: a document of the caller's client that does not replicate.
+async fn local_document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    let full_id = format!("_local/{id}");
+    let key = id.to_owned();
+    match call.method {
+        Method::GET => {
+            let found = with_database(call, (&caller, database), "_local", move |_, open| {
+                let reading = open.reader.read()?;
+                Ok((reading.local_document(&key)?, reading.ticket()))
+            });
+            found.await?.map(|text| json_answer(StatusCode::OK, text)).ok_or(Error::NotFound("missing"))
+        }
+        Method::PUT | Method::DELETE => {
+            let sent = if call.method == Method::PUT { Some(call.read_body(body).await?) } else { None };
+            let written = sent.map(|sent| local_text(&sent, &full_id)).transpose()?;
+            let revision = written.as_ref().map_or_else(|| "0-0".to_owned(), |(_, revision)| revision.clone());
+            let set = with_database(call, (&caller, database), "_local", move |databases, open| {
+                let depositor = open.reader.downgrade();
+                let accesses = [&depositor];
+                let mut transaction = databases.transaction(&accesses)?;
+                let text = written.as_ref().map(|(text, _)| text.as_str());
+                transaction.writer(0).local_document_set(&key, text)?;
+                Ok(((), transaction.commit()?))
+            });
+            set.await?;
+            let text = json!({ "ok": true, "id": full_id, "rev": revision }).to_string();
+            Ok(json_answer(StatusCode::CREATED, text))
+        }
+        _ => Err(not_allowed()),
+    }
+}
+
+/// Returns the text of a local document with its next revision, and the revision.
+fn local_text(sent: &SentBody, id: &str) -> Result<(String, String)> {
+    let members = Members::parse(sent.text()?)?;
+    let before: Option<String> = members.read("_rev")?;
+    let number = before.and_then(|text| text.strip_prefix("0-").and_then(|number| number.parse::<u64>().ok()));
+    let revision = format!("0-{}", number.unwrap_or(0).saturating_add(1));
+    let mut text = String::from("{\"_id\":");
+    push_text(&mut text, id);
+    text.push_str(&format!(",\"_rev\":\"{revision}\""));
+    for (name, value) in members.0.iter().filter(|(name, _)| !name.starts_with('_')) {
+        text.push(',');
+        push_text(&mut text, name);
+        text.push(':');
+        text.push_str(value.get());
+    }
+    text.push('}');
+    Ok((text, revision))
+}
+
+/// Returns the options of a document in a request.
+fn document_options(call: &Call) -> DocumentOptions {
+    let target = &call.target;
+    DocumentOptions {
+        revisions: target.is_on("revs"),
+        revisions_info: target.is_on("revs_info"),
+        attachments: target.is_on("attachments"),
+        conflicts: target.is_on("conflicts"),
+    }
+}
+
+/// Returns the revision that a request names: the parameter `rev`, or the header field `If-Match`.
+fn named_revision(call: &Call) -> Result<Option<Revision>> {
+    let header =
+        || call.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(|text| text.trim_matches('"'));
+    let Some(text) = call.target.text("rev").or_else(header) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| Error::BadRequest("Invalid rev format".to_owned()))
+}
+
+/// `/DATABASE/ID`: a document.
+async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    let named = named_revision(call)?;
+    match call.method {
+        Method::GET if call.target.text("open_revs").is_some() => open_document(call, (&caller, database), id).await,
+        Method::GET => {
+            let (options, wanted) = (document_options(call), id.to_owned());
+            let (revision, text) = with_database(call, (&caller, database), "document", move |_, open| {
+                let reading = open.reader.read()?;
+                let leaves = leaves_of(&reading, &wanted)?;
+                let leaf = find_leaf(leaves.as_ref(), named)?;
+                let leaves = leaves.as_ref().ok_or(Error::NotFound("missing"))?;
+                let text = document_json(&reading, (&wanted, leaves), leaf, options)?;
+                Ok(((leaf.revision().to_string(), text), reading.ticket()))
+            })
+            .await?;
+            let tag = format!("\"{revision}\"");
+            if call.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes()) {
+                return Ok(StatusCode::NOT_MODIFIED.into_response());
+            }
+            Ok(tagged_json(StatusCode::OK, &revision, text))
+        }
+        Method::PUT => {
+            let sent = call.read_body(body).await?;
+            let mut document = SentDocument::parse(sent.text()?, Some(id), String::new)?;
+            if call.target.text("new_edits") == Some("false") {
+                return put_replicated(call, (&caller, database), document).await;
+            }
+            named.map_or(Ok(()), |revision| document.set_read_revision(revision))?;
+            save(call, (&caller, database), document, StatusCode::CREATED).await
+        }
+        Method::DELETE => {
+            let document = SentDocument::deletion(id, named)?;
+            save(call, (&caller, database), document, StatusCode::OK).await
+        }
+        _ => Err(not_allowed()),
+    }
+}
+
+/// Takes a document with a revision of the client over.
+async fn put_replicated(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    document: SentDocument,
+) -> Result<Response<Body>> {
+    let saved = with_database(call, (caller, database), "save", move |databases, open| {
+        let target = WriteTarget { databases, reader: &open.reader };
+        let (mut outcomes, ticket) = target.put(vec![document], Revisions::OfClient);
+        Ok((outcomes.pop().unwrap_or(Err(Error::Unavailable))?, ticket))
+    });
+    let SavedDocument { id, revision } = saved.await?;
+    let text = json!({ "ok": true, "id": id, "rev": revision.to_string() }).to_string();
+    Ok(json_answer(StatusCode::CREATED, text))
+}
+
+/// A document with `open_revs`: the named leaves, or all of them.
+async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &str) -> Result<Response<Body>> {
+    let wanted: Option<Vec<String>> = match call.target.plain_text("open_revs").as_deref() {
+        Some("all") => None,
+        _ => call.target.json("open_revs")?,
+    };
+    let (options, latest, id) = (document_options(call), call.target.is_on("latest"), id.to_owned());
+    let text = with_database(call, (caller, database), "document", move |_, open| {
+        let reading = open.reader.read()?;
+        let wanted = match wanted {
+            Some(wanted) => wanted,
+            None => {
+                let leaves = leaves_of(&reading, &id)?.ok_or(Error::NotFound("missing"))?;
+                leaves.list.iter().map(|leaf| leaf.revision().to_string()).collect()
+            }
+        };
+        let mut answers = Vec::new();
+        for revision in wanted {
+            let wanted = WantedRevision { id: id.clone(), revision: Some(revision.clone()) };
+            let found = open_revisions(&reading, &wanted, (latest, options))?;
+            let is_missing = |text: &String| text.starts_with("{\"error\"");
+            answers.extend(found.into_iter().map(|text| match is_missing(&text) {
+                true => json!({ "missing": revision }).to_string(),
+                false => text,
+            }));
+        }
+        Ok((format!("[{}]", answers.join(",")), reading.ticket()))
+    });
+    Ok(json_answer(StatusCode::OK, text.await?))
+}
+
+/// `/DATABASE/ID/FILE`: an attachment.
+async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    let named = named_revision(call)?;
+    let (id, file) = (id.to_owned(), file.to_owned());
+    if call.method == Method::GET {
+        return read_attachment(call, (&caller, database), (id, file, named)).await;
+    }
+    let content = match call.method {
+        Method::PUT => {
+            let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            let kind = kind.unwrap_or("application/octet-stream").to_owned();
+            Some((kind, call.read_body(body).await?))
+        }
+        Method::DELETE => None,
+        _ => return Err(not_allowed()),
+    };
+    let document = with_database(call, (&caller, database), "attachment", move |_, open| {
+        let reading = open.reader.read()?;
+        let leaves = leaves_of(&reading, &id)?;
+        let text = match &leaves {
+            Some(leaves) if !leaves.winner().is_deletion() || named.is_some() => {
+                let leaf = find_leaf(Some(leaves), named).map_err(|_| Error::Conflict)?;
+                if named.is_none() {
+                    return Err(Error::Conflict);
+                }
+                document_json(&reading, (&id, leaves), leaf, DocumentOptions::default())?
+            }
+            _ if content.is_none() => return Err(Error::NotFound("missing")),
+            _ => "{}".to_owned(),
+        };
+        let document = SentDocument::parse(&text, Some(&id), String::new)?;
+        let content = content.map(|(kind, sent)| (kind, sent.bytes));
+        Ok((document.with_attachment(&file, content), reading.ticket()))
+    });
+    save(call, (&caller, database), document.await?, StatusCode::CREATED).await
+}
+
+/// Sends an attachment in pieces.
+async fn read_attachment(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    (id, file, named): (String, String, Option<Revision>),
+) -> Result<Response<Body>> {
+    let (note, found) = with_database(call, (caller, database), "attachment", move |_, open| {
+        let reading = open.reader.read()?;
+        let leaves = leaves_of(&reading, &id)?;
+        let leaf = find_leaf(leaves.as_ref(), named)?;
+        let items = items_of_leaf(&reading, leaf)?.unwrap_or_default();
+        let missing = || Error::NotFound("Document is missing attachment");
+        let found = attachments_of(&items).into_iter().find(|known| known.name == file).ok_or_else(missing)?;
+        Ok(((leaf.note.ok_or_else(missing)?, found), reading.ticket()))
+    })
+    .await?;
+    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    let (blob, length) = (found.blob, found.length);
+    let read: answer::ReadPart<u64> = Arc::new(move |offset| {
+        let open = of_job.open(&service.services.databases, &path)?;
+        let reading = open.reader.read()?;
+        let end = length.min(offset.saturating_add(BYTES_PER_PART as u64));
+        let text = if end == offset { Vec::new() } else { reading.blob_range(note, &blob, offset..end)? };
+        Ok(Part { text, next: Some(end).filter(|end| *end < length), ticket: reading.ticket() })
+    });
+    let mut response = answer::streamed(&call.service, caller, "attachment", (0, read)).await?;
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_str(&found.media_type).unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    // A page that a document brings must not run with the rights of the person who opens it.
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", found.digest())) {
+        headers.insert(header::ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// The verbs of a database whose names begin with `_`.
+async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) -> Result<Response<Body>> {
+    let caller = call.caller().await?;
+    let of = (&caller, database);
+    match (call.method.as_str(), name) {
+        ("GET", "_changes") => {
+            let feed = feed_of(call, database, Filter::None)?;
+            feeds::answer(&call.service, &caller, feed).await
+        }
+        ("POST", "_changes") => {
+            let sent = call.read_body(body).await?;
+            let filter = sent_filter(call, &sent)?;
+            feeds::answer(&call.service, &caller, feed_of(call, database, filter)?).await
+        }
+        ("POST", "_revs_diff") => {
+            let sent = call.read_body(body).await?;
+            revisions_difference(call, of, sent).await
+        }
+        ("POST", "_bulk_docs") => {
+            let sent = call.read_body(body).await?;
+            save_several(call, of, &sent).await
+        }
+        ("POST", "_bulk_get") => {
+            let sent = call.read_body(body).await?;
+            get_several(call, of, &sent).await
+        }
+        ("GET", "_all_docs") => list_documents(call, of, None).await,
+        ("POST", "_all_docs") => {
+            let sent = call.read_body(body).await?;
+            let keys: Option<Vec<String>> = Members::parse(sent.text()?)?.read("keys")?;
+            list_documents(call, of, keys).await
+        }
+        ("POST", "_ensure_full_commit") => {
+            // Every change was durable when it was acknowledged.
+            Ok(json_answer(StatusCode::CREATED, "{\"ok\":true,\"instance_start_time\":\"0\"}"))
+        }
+        ("GET", "_security") => Ok(json_answer(StatusCode::OK, "{}")),
+        _ => Err(not_allowed()),
+    }
+}
+
+/// Returns the question for changes that a request is.
+fn feed_of(call: &Call, database: &str, sent: Filter) -> Result<Feed> {
+    let target = &call.target;
+    let filter = match target.plain_text("filter").as_deref() {
+        None => sent,
+        Some("_doc_ids") => match (sent, target.json::<Vec<String>>("doc_ids")?) {
+            (Filter::None, Some(ids)) => Filter::Ids(ids.into_iter().collect()),
+            (Filter::None, None) => return Err(Error::BadRequest("`doc_ids` must be a list".to_owned())),
+            (sent, _) => sent,
+        },
+        Some("_selector") if sent != Filter::None => sent,
+        Some("_selector") => return Err(Error::BadRequest("Selector must be specified in POST payload".to_owned())),
+        Some("_design") => Filter::Design,
+        Some(_) => return Err(Error::NotSupported("design functions are not run; use the filter _selector")),
+    };
+    if target.is_on("descending") {
+        return Err(Error::NotSupported("changes are told in ascending order only"));
+    }
+    let kind = match target.plain_text("feed").as_deref() {
+        None | Some("normal") => FeedKind::Normal,
+        Some("longpoll") => FeedKind::LongPoll,
+        Some("continuous") => FeedKind::Continuous,
+        Some(_) => return Err(Error::NotSupported("the feeds are normal, longpoll and continuous")),
+    };
+    let since = target.plain_text("since");
+    Ok(Feed {
+        database: database.to_owned(),
+        kind,
+        since: since.map_or(Ok(Since::Beginning), |since| Since::parse(&since))?,
+        options: ChangesOptions {
+            all_leaves: target.plain_text("style").as_deref() == Some("all_docs"),
+            documents: target.is_on("include_docs").then(|| document_options(call)),
+            filter,
+        },
+        limit: target.json("limit")?,
+        heartbeat: Feed::heartbeat(target.text("heartbeat"))?,
+        timeout: Feed::timeout(target.text("timeout"))?,
+    })
+}
+
+/// Returns the filter in the body of a question for changes.
+fn sent_filter(call: &Call, sent: &SentBody) -> Result<Filter> {
+    if sent.bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Filter::None);
+    }
+    let members = Members::parse(sent.text()?)?;
+    match call.target.plain_text("filter").as_deref() {
+        Some("_doc_ids") => {
+            let ids: Option<HashSet<String>> = members.read("doc_ids")?;
+            let ids = ids.ok_or_else(|| Error::BadRequest("`doc_ids` must be a list".to_owned()))?;
+            if ids.len() > DOCUMENTS_PER_REQUEST_MAX {
+                return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} ids can be named")));
+            }
+            Ok(Filter::Ids(ids))
+        }
+        Some("_selector") => {
+            let selector: Option<Value> = members.read("selector")?;
+            let selector = selector.ok_or_else(|| Error::BadRequest("the selector is missing".to_owned()))?;
+            Selector::parse(&selector).map(Filter::Selector)
+        }
+        _ => Ok(Filter::None),
+    }
+}
+
+/// `_revs_diff`: which revisions the server lacks.
+async fn revisions_difference(call: &Call, of: (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
+    let text = with_database(call, of, "_revs_diff", move |_, open| {
+        let asked: BTreeMap<Cow<'_, str>, Vec<String>> = serde_json::from_str(sent.text()?)
+            .map_err(|error| Error::BadRequest(format!("invalid UTF-8 JSON: {error}")))?;
+        let count: usize = asked.values().map(|revisions| revisions.len().max(1)).sum();
+        if count > DOCUMENTS_PER_REQUEST_MAX {
+            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} revisions can be asked for")));
+        }
+        let reading = open.reader.read()?;
+        Ok((missing_revisions(&reading, &asked)?, reading.ticket()))
+    });
+    Ok(json_answer(StatusCode::OK, text.await?))
+}
+
+/// `_bulk_docs`: saves documents.
+async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
+    let members = Members::parse(sent.text()?)?;
+    let documents: Option<Vec<&RawValue>> = members.read("docs")?;
+    let documents =
+        documents.ok_or_else(|| Error::BadRequest("POST body must include `docs` parameter.".to_owned()))?;
+    if documents.len() > DOCUMENTS_PER_REQUEST_MAX {
+        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be sent")));
+    }
+    let revisions = match members.read::<bool>("new_edits")? {
+        Some(false) => Revisions::OfClient,
+        _ => Revisions::OfServer,
+    };
+    let mut answers: Vec<Option<String>> = Vec::with_capacity(documents.len());
+    let mut valid = Vec::new();
+    for parsed in parse_documents(&documents, || new_id(call)) {
+        match parsed {
+            Ok(document) => {
+                answers.push(None);
+                valid.push(document);
+            }
+            Err((id, error)) => answers.push(Some(failed(&id, &error))),
+        }
+    }
+    let mut outcomes = Vec::new();
+    let mut rest = valid.into_iter().peekable();
+    while rest.peek().is_some() {
+        // Each job takes the documents of one transaction over, so that no request keeps a worker for long.
+        let group: Vec<SentDocument> = rest.by_ref().take(DOCUMENTS_PER_TRANSACTION).collect();
+        let saved = with_database(call, (caller, database), "_bulk_docs", move |databases, open| {
+            let target = WriteTarget { databases, reader: &open.reader };
+            let ids: Vec<String> = group.iter().map(|document| document.id.clone()).collect();
+            let (outcomes, ticket) = target.put(group, revisions);
+            let paired: Vec<_> = ids.into_iter().zip(outcomes).collect();
+            Ok((paired, ticket))
+        });
+        outcomes.extend(saved.await?);
+    }
+    let mut outcomes = outcomes.into_iter();
+    for answer in &mut answers {
+        if answer.is_some() {
+            continue;
+        }
+        let Some((id, outcome)) = outcomes.next() else { break };
+        *answer = match outcome {
+            Ok(saved) if revisions == Revisions::OfServer => {
+                Some(json!({ "ok": true, "id": saved.id, "rev": saved.revision.to_string() }).to_string())
+            }
+            // With revisions of clients, only failures are told.
+            Ok(_) => None,
+            Err(error) => Some(failed(&id, &error)),
+        };
+    }
+    let answers: Vec<String> = answers.into_iter().flatten().collect();
+    Ok(json_answer(StatusCode::CREATED, format!("[{}]", answers.join(","))))
+}
+
+fn failed(id: &str, error: &Error) -> String {
+    let (_, word) = error.kind();
+    json!({ "id": id, "error": word, "reason": error.to_string() }).to_string()
+}
+
+/// `_bulk_get`: documents with their revisions.
+async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
+    #[derive(serde::Deserialize)]
+    struct Wanted {
+        id: String,
+        rev: Option<String>,
+    }
+    let wanted: Option<Vec<Wanted>> = Members::parse(sent.text()?)?.read("docs")?;
+    let wanted = wanted.ok_or_else(|| Error::BadRequest("POST body must include `docs` parameter.".to_owned()))?;
+    if wanted.len() > DOCUMENTS_PER_REQUEST_MAX {
+        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be asked for")));
+    }
+    let wanted: Vec<WantedRevision> =
+        wanted.into_iter().map(|Wanted { id, rev }| WantedRevision { id, revision: rev }).collect();
+    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    let (options, latest) = (document_options(call), call.target.is_on("latest"));
+    let read: answer::ReadPart<usize> = Arc::new(move |begin| {
+        let open = of_job.open(&service.services.databases, &path)?;
+        let reading = open.reader.read()?;
+        let mut text = String::from(if begin == 0 { "{\"results\":[" } else { "" });
+        let mut index = begin;
+        while let Some(one) = wanted.get(index) {
+            if index - begin >= DOCUMENTS_PER_PART || text.len() >= BYTES_PER_PART {
+                break;
+            }
+            text.push_str(if index == 0 { "\n{\"id\":" } else { ",\n{\"id\":" });
+            push_text(&mut text, &one.id);
+            let docs = match open_revisions(&reading, one, (latest, options)) {
+                Ok(docs) => docs,
+                // An id that no document can have fails by itself.
+                Err(error @ Error::BadRequest(_)) => vec![format!("{{\"error\":{}}}", failed(&one.id, &error))],
+                Err(error) => return Err(error),
+            };
+            text.push_str(&format!(",\"docs\":[{}]}}", docs.join(",")));
+            index += 1;
+        }
+        let next = (index < wanted.len()).then_some(index);
+        if next.is_none() {
+            text.push_str("\n]}\n");
+        }
+        Ok(Part { text: text.into_bytes(), next, ticket: reading.ticket() })
+    });
+    answer::streamed(&call.service, caller, "_bulk_get", (0, read)).await
+}
+
+/// `_all_docs`: the documents in the order of their note ids, or those with given ids.
+async fn list_documents(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    keys: Option<Vec<String>>,
+) -> Result<Response<Body>> {
+    let target = &call.target;
+    let keys = match keys {
+        Some(keys) => Some(keys),
+        None => target.json::<Vec<String>>("keys")?.or(target.plain_text("key").map(|key| vec![key])),
+    };
+    if keys.as_ref().is_some_and(|keys| keys.len() > DOCUMENTS_PER_REQUEST_MAX) {
+        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} ids can be named")));
+    }
+    let unsupported = ["startkey", "endkey", "start_key", "end_key", "descending", "skip"];
+    if unsupported.iter().any(|name| target.text(name).is_some()) {
+        return Err(Error::NotSupported("documents are listed whole, with a limit, or by their keys"));
+    }
+    let with_documents = target.is_on("include_docs").then(|| document_options(call));
+    let limit = target.json::<usize>("limit")?.unwrap_or(usize::MAX);
+    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    let read: answer::ReadPart<Listing> = Arc::new(move |listing| {
+        let open = of_job.open(&service.services.databases, &path)?;
+        let reading = open.reader.read()?;
+        let ticket = reading.ticket();
+        let mut list = ListedPart { reading: &reading, text: String::new(), listing, with_documents };
+        if listing == Listing::default() {
+            let total = reading.counters().notes;
+            list.text.push_str(&format!("{{\"total_rows\":{total},\"offset\":0,\"rows\":["));
+        }
+        let is_last = match &keys {
+            Some(keys) => list.named(keys, limit)?,
+            None => list.all(limit)?,
+        };
+        let next = (!is_last).then_some(list.listing);
+        if next.is_none() {
+            list.text.push_str("\n]}\n");
+        }
+        Ok(Part { text: list.text.into_bytes(), next, ticket })
+    });
+    answer::streamed(&call.service, caller, "_all_docs", (Listing::default(), read)).await
+}
+
+/// The place in a list of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Listing {
+    /// The number of rows before.
+    rows: usize,
+    /// The number of ids that were looked up.
+    keys: usize,
+    /// The last note that was examined.
+    note: NoteId,
+}
+
+/// A part of a list of documents.
+struct ListedPart<'l> {
+    reading: &'l notes::DatabaseSnapshot<'l>,
+    text: String,
+    listing: Listing,
+    with_documents: Option<DocumentOptions>,
+}
+
+impl ListedPart<'_> {
+    fn is_full(&self, begin: Listing) -> bool {
+        self.listing.rows - begin.rows >= ROWS_MAX || self.text.len() >= BYTES_PER_PART
+    }
+
+    /// Adds the rows of documents with ids. Returns `true` if none are left.
+    fn named(&mut self, keys: &[String], limit: usize) -> Result<bool> {
+        let begin = self.listing;
+        while let Some(id) = keys.get(self.listing.keys) {
+            if self.listing.rows >= limit {
+                return Ok(true);
+            }
+            if self.is_full(begin) {
+                return Ok(false);
+            }
+            self.listing.keys += 1;
+            let leaves = leaves_of(self.reading, id).ok().flatten();
+            let Some(leaves) = leaves else {
+                self.push_row(&json!({ "key": id, "error": "not_found" }).to_string());
+                continue;
+            };
+            let row = self.row(id, &leaves)?;
+            self.push_row(&row);
+        }
+        Ok(true)
+    }
+
+    /// Adds the rows of the next documents. Returns `true` if none are left.
+    fn all(&mut self, limit: usize) -> Result<bool> {
+        let mut headers = Vec::new();
+        let room = limit.saturating_sub(self.listing.rows);
+        let next = self.reading.for_each_note_bounded(self.listing.note, ROWS_MAX, &mut |header| {
+            headers.push(header);
+            Ok(headers.len() < DOCUMENTS_PER_PART)
+        })?;
+        let mut examined = None;
+        for header in headers {
+            let begun = self.text.len();
+            if self.listing.rows >= limit || begun >= BYTES_PER_PART {
+                self.listing.note = examined.unwrap_or(self.listing.note);
+                return Ok(self.listing.rows >= limit);
+            }
+            examined = Some(header.note);
+            if !header.class.is_document() || self.reading.winner_of(&header)?.is_some() {
+                continue;
+            }
+            let leaves = Leaves::of_note(self.reading, header)?;
+            if leaves.winner().is_deletion() {
+                continue;
+            }
+            let id = document_id(self.reading, &leaves.header)?;
+            let row = self.row(&id, &leaves)?;
+            self.push_row(&row);
+        }
+        self.listing.note = next.unwrap_or(self.listing.note);
+        Ok(next.is_none() || room == 0)
+    }
+
+    fn row(&self, id: &str, leaves: &Leaves) -> Result<String> {
+        let winner = leaves.winner();
+        let mut value = json!({ "rev": winner.revision().to_string() });
+        if winner.is_deletion() {
+            value["deleted"] = json!(true);
+        }
+        let mut row = format!("{{\"id\":{0},\"key\":{0},\"value\":{value}", json!(id));
+        if let Some(options) = self.with_documents {
+            row.push_str(",\"doc\":");
+            match winner.is_deletion() {
+                true => row.push_str("null"),
+                false => row.push_str(&document_json(self.reading, (id, leaves), winner, options)?),
+            }
+        }
+        row.push('}');
+        Ok(row)
+    }
+
+    fn push_row(&mut self, row: &str) {
+        self.text.push_str(if self.listing.rows == 0 { "\n" } else { ",\n" });
+        self.text.push_str(row);
+        self.listing.rows += 1;
+    }
+}

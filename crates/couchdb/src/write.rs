@@ -1,0 +1,523 @@
+//! Writing: documents that clients send, with revisions of their own or with those of the server.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use base::{Timestamp, Unid, Unpaced, hex};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use notes::edit_history::with_editor;
+use notes::item::blobs_of;
+use notes::local_document::ID_ITEM;
+use notes::losers::CONFLICT_REVISIONS_ITEM;
+use notes::replica::{ReceiveOutcome, ReplicaNote};
+use notes::revision_record::RevisionRecord;
+use notes::{Access, Databases, Item, ItemFlags, ItemValue, NoteClass, Writer, level};
+use revision::{Ancestor, Ancestors, Cut, ItemChanges, Revision, RevisionId};
+use serde_json::value::RawValue;
+use store::Ticket;
+use store::blob::PreparedBlob;
+
+use crate::document::{Members, items_of};
+use crate::document_id::{is_derived, unid_of};
+use crate::error::{Error, Result};
+use crate::leaves::{Leaves, time_after};
+use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, TRANSACTION_BYTES};
+use crate::read::{PARENT_MEMBER, attachments_of, items_of_leaf};
+
+/// Number of revisions of a client's path that are kept, with the version's own.
+const PATH_LENGTH_MAX: usize = 65;
+
+/// Name of the items that attachments become.
+const FILE_ITEM: &str = "$FILE";
+
+/// Names of items that only the server sets.
+const SERVER_ITEMS: [&str; 3] = [ID_ITEM, CONFLICT_REVISIONS_ITEM, "$Conflict"];
+
+/// How revisions are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revisions {
+    /// The server gives them, and a document must have the revision that the client names (`new_edits: true`).
+    OfServer,
+    /// The client gives them, and versions that do not know each other are a conflict (`new_edits: false`).
+    OfClient,
+}
+
+/// A document that a client has sent.
+#[derive(Debug, Clone)]
+pub struct SentDocument {
+    /// The `_id`.
+    pub id: String,
+    unid: Unid,
+    /// The path of its revisions, its own first. With revisions of the server: that which the client has read.
+    path: Vec<Revision>,
+    is_deletion: bool,
+    items: Vec<Item>,
+    parent: Option<Unid>,
+    attachments: Vec<SentAttachment>,
+    /// Size of the JSON text.
+    size: usize,
+}
+
+#[derive(Debug, Clone)]
+struct SentAttachment {
+    name: String,
+    media_type: Option<String>,
+    content: SentContent,
+}
+
+#[derive(Debug, Clone)]
+enum SentContent {
+    Inline(Vec<u8>),
+    /// The content of an attachment of this name that the server has, with this digest if one is named.
+    Stub(Option<String>),
+}
+
+/// A document that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedDocument {
+    /// The `_id`.
+    pub id: String,
+    /// The revision that the version has.
+    pub revision: Revision,
+}
+
+impl SentDocument {
+    /// Parses a document. `id` is the `_id` if the path of the request names it.
+    pub fn parse(text: &str, id: Option<&str>, generated: impl FnOnce() -> String) -> Result<Self> {
+        if text.len() > DOCUMENT_BYTES_MAX {
+            return Err(Error::TooLarge(format!("a document can have at most {DOCUMENT_BYTES_MAX} bytes")));
+        }
+        let members = Members::parse(text)?;
+        let sent: Option<String> = members.read("_id")?;
+        let id = match (id, sent) {
+            (Some(id), Some(sent)) if id != sent => {
+                return Err(Error::BadRequest("the _id of the document is not that of the address".to_owned()));
+            }
+            (Some(id), _) => id.to_owned(),
+            (None, Some(sent)) => sent,
+            (None, None) => generated(),
+        };
+        let unid = unid_of(&id)?;
+        check_members(&members)?;
+        let is_deletion = members.read("_deleted")?.unwrap_or(false);
+        let mut items = if is_deletion { Vec::new() } else { items_of(&members)? };
+        let parent = parent_of(&items)?;
+        items.retain(|item| !item.is_named(PARENT_MEMBER) && !SERVER_ITEMS.iter().any(|name| item.is_named(name)));
+        if is_derived(unid) {
+            items.push(Item::text(ID_ITEM, id.as_str()));
+        }
+        let attachments = if is_deletion { Vec::new() } else { read_attachments(&members)? };
+        let path = path_of(&members)?;
+        Ok(Self { id, unid, path, is_deletion, items, parent, attachments, size: text.len() })
+    }
+
+    /// Creates the deletion of a document.
+    pub fn deletion(id: &str, revision: Option<Revision>) -> Result<Self> {
+        Ok(Self {
+            id: id.to_owned(),
+            unid: unid_of(id)?,
+            path: revision.into_iter().collect(),
+            is_deletion: true,
+            items: Vec::new(),
+            parent: None,
+            attachments: Vec::new(),
+            size: 0,
+        })
+    }
+
+    /// Sets the revision that the client has read, if the document does not name one.
+    pub fn set_read_revision(&mut self, revision: Revision) -> Result<()> {
+        match self.path.first() {
+            None => self.path.push(revision),
+            Some(named) if *named == revision => {}
+            Some(_) => {
+                return Err(Error::BadRequest("the document and the address name different revisions".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a document with another attachment, or without one.
+    pub fn with_attachment(mut self, name: &str, content: Option<(String, Vec<u8>)>) -> Self {
+        self.attachments.retain(|attachment| attachment.name != name);
+        self.attachments.extend(content.map(|(media_type, content)| SentAttachment {
+            name: name.to_owned(),
+            media_type: Some(media_type),
+            content: SentContent::Inline(content),
+        }));
+        self
+    }
+}
+
+/// Checks that all members that the protocol reserves are known.
+fn check_members(members: &Members<'_>) -> Result<()> {
+    const KNOWN: [&str; 10] = [
+        "_id",
+        "_rev",
+        "_deleted",
+        "_attachments",
+        "_revisions",
+        "_conflicts",
+        "_deleted_conflicts",
+        "_local_seq",
+        "_revs_info",
+        "_removed",
+    ];
+    match members.0.iter().find(|(name, _)| name.starts_with('_') && !KNOWN.contains(&name.as_ref())) {
+        Some((name, _)) => Err(Error::BadRequest(format!("Bad special document member: {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the document to which a document is a response.
+fn parent_of(items: &[Item]) -> Result<Option<Unid>> {
+    let Some(item) = items.iter().find(|item| item.is_named(PARENT_MEMBER)) else { return Ok(None) };
+    let text = item.value.text().unwrap_or_default();
+    let parent = hex::parse_array(text).map(Unid).map_or_else(|| unid_of(text), Ok);
+    parent.map(Some).map_err(|_| Error::BadRequest(format!("{PARENT_MEMBER} must be the _id of a document")))
+}
+
+/// Returns the path of the revisions of a document: `_revisions`, or `_rev` alone.
+fn path_of(members: &Members<'_>) -> Result<Vec<Revision>> {
+    #[derive(serde::Deserialize)]
+    struct Revisions {
+        start: u32,
+        ids: Vec<String>,
+    }
+    let invalid = || Error::BadRequest("Invalid rev format".to_owned());
+    let named: Option<String> = members.read("_rev")?;
+    let named = named.map(|text| text.parse::<Revision>().map_err(|_| invalid())).transpose()?;
+    let Some(Revisions { start, ids }) = members.read("_revisions")? else { return Ok(named.into_iter().collect()) };
+    if ids.len() > DOCUMENTS_PER_REQUEST_MAX || ids.len() > start as usize {
+        return Err(invalid());
+    }
+    let path: Result<Vec<Revision>> = (1..=start)
+        .rev()
+        .zip(ids.iter().take(PATH_LENGTH_MAX))
+        .map(|(sequence, id)| format!("{sequence}-{id}").parse().map_err(|_| invalid()))
+        .collect();
+    let path = path?;
+    match (named, path.first()) {
+        (Some(named), Some(first)) if named != *first => Err(invalid()),
+        (_, None) => Err(invalid()),
+        _ => Ok(path),
+    }
+}
+
+fn read_attachments(members: &Members<'_>) -> Result<Vec<SentAttachment>> {
+    let mut read = Vec::new();
+    let Some(sent) = members.read::<Members<'_>>("_attachments")? else { return Ok(read) };
+    for (name, value) in &sent.0 {
+        let attachment = Members::parse(value.get())?;
+        if name.is_empty() || name.starts_with('_') {
+            return Err(Error::BadRequest("the name of an attachment is empty or begins with _".to_owned()));
+        }
+        let content = match attachment.read::<String>("data")? {
+            Some(data) => {
+                let decoded = STANDARD.decode(data.as_bytes());
+                SentContent::Inline(
+                    decoded.map_err(|_| Error::BadRequest(format!("the attachment {name} is not valid base64")))?,
+                )
+            }
+            None if attachment.read::<bool>("stub")? == Some(true) => SentContent::Stub(attachment.read("digest")?),
+            None => {
+                return Err(Error::BadRequest(format!(
+                    "the attachment {name} has neither data nor stub; multipart bodies are not supported"
+                )));
+            }
+        };
+        read.push(SentAttachment { name: name.to_string(), media_type: attachment.read("content_type")?, content });
+    }
+    Ok(read)
+}
+
+/// The database that is written, and the caller.
+pub struct Target<'t> {
+    /// The databases of the server.
+    pub databases: &'t Databases,
+    /// The caller's right to read.
+    pub reader: &'t Access<level::Reader>,
+}
+
+/// A document that is ready to be taken over.
+struct ReadyDocument {
+    note: ReplicaNote,
+    contents: Vec<Arc<PreparedBlob<'static>>>,
+    /// The notes to whose attachments the document refers.
+    sources: Vec<base::NoteId>,
+    /// With revisions of the server: the stored revision from which the document was made.
+    expected: Option<Option<Revision>>,
+}
+
+impl Target<'_> {
+    /// Takes documents over, several in one transaction. Returns the outcome for each, and the ticket that makes all of
+    /// them durable.
+    pub fn put(&self, documents: Vec<SentDocument>, revisions: Revisions) -> (Vec<Result<SavedDocument>>, Ticket) {
+        let mut outcomes = Vec::with_capacity(documents.len());
+        let mut ticket = Ticket::NONE;
+        let mut rest = documents.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut group = Vec::new();
+            let mut bytes = 0;
+            while group.len() < DOCUMENTS_PER_TRANSACTION && bytes < TRANSACTION_BYTES {
+                let Some(document) = rest.next() else { break };
+                bytes += document.size;
+                group.push(document);
+            }
+            outcomes.extend(self.put_group(&group, revisions, &mut ticket));
+        }
+        (outcomes, ticket)
+    }
+
+    /// Takes documents over in one transaction or, if one of them is refused, each in its own.
+    fn put_group(
+        &self,
+        group: &[SentDocument],
+        revisions: Revisions,
+        ticket: &mut Ticket,
+    ) -> Vec<Result<SavedDocument>> {
+        if let Ok(saved) = self.put_together(group, revisions, ticket) {
+            return saved.into_iter().map(Ok).collect();
+        }
+        let alone = |document: &SentDocument| {
+            let saved = self.put_together(std::slice::from_ref(document), revisions, ticket)?;
+            saved.into_iter().next().ok_or(Error::Unavailable)
+        };
+        group.iter().map(alone).collect()
+    }
+
+    fn put_together(
+        &self,
+        documents: &[SentDocument],
+        revisions: Revisions,
+        ticket: &mut Ticket,
+    ) -> Result<Vec<SavedDocument>> {
+        let depositor = self.reader.downgrade();
+        let accesses = [&depositor];
+        let mut saved = Vec::with_capacity(documents.len());
+        let mut rest = documents;
+        while !rest.is_empty() {
+            let ready: Vec<ReadyDocument> = {
+                let reading = self.reader.read()?;
+                // A document that occurs again is made ready when the version before it is stored.
+                let mut unids = HashSet::new();
+                let fresh = rest.iter().take_while(|document| unids.insert(document.unid));
+                fresh.map(|document| self.make_ready(&reading, document, revisions)).collect::<Result<_>>()?
+            };
+            let mut transaction = self.databases.transaction(&accesses)?;
+            let mut writer = transaction.writer(0);
+            let mut count = 0;
+            for (document, sent) in ready.iter().zip(rest) {
+                if receive(&mut writer, document)? == ReceiveOutcome::Later {
+                    break;
+                }
+                saved.push(SavedDocument { id: sent.id.clone(), revision: document.note.revision });
+                count += 1;
+            }
+            check_quota(&writer, &ready)?;
+            *ticket = (*ticket).max(transaction.commit()?);
+            if count == 0 {
+                return Err(Error::Unavailable);
+            }
+            rest = &rest[count..];
+        }
+        Ok(saved)
+    }
+
+    /// Makes a version of a document: finds out its revisions, and prepares its attachments.
+    fn make_ready(
+        &self,
+        reading: &notes::DatabaseSnapshot<'_>,
+        document: &SentDocument,
+        revisions: Revisions,
+    ) -> Result<ReadyDocument> {
+        let leaves = Leaves::read(reading, document.unid)?;
+        let header = leaves.as_ref().map(|leaves| &leaves.header);
+        let stored = header.map(notes::NoteHeader::revision);
+        let now = self.databases.clock().now();
+        let time = time_after(header.map(|header| header.sequence_time), now);
+        let (mut items, contents, sources) = self.complete(reading, document, leaves.as_ref())?;
+        if let Some(name) = reading.grant().name() {
+            items = with_editor(items, name);
+        }
+        let (path, expected) = match revisions {
+            Revisions::OfClient if document.path.is_empty() => {
+                return Err(Error::BadRequest("a document with a revision of the client needs _rev".to_owned()));
+            }
+            Revisions::OfClient => (document.path.clone(), None),
+            Revisions::OfServer => (self.next_path(document, leaves.as_ref(), time)?, Some(stored)),
+        };
+        let revision = path[0];
+        let record = match (expected, path.get(1)) {
+            // The version is made here, from one that is stored here: so its items can be compared.
+            (Some(Some(stored)), Some(parent)) if stored == *parent => {
+                let header = header.ok_or(Error::NotFound("missing"))?;
+                let before = leaves.as_ref().and_then(|leaves| leaves.leaf(stored));
+                let before = before.map(|leaf| items_of_leaf(reading, leaf)).transpose()?.flatten();
+                let changed = changed_names(&before.unwrap_or_default(), &items);
+                reading.revisions(header.note)?.unwrap_or_default().after_save(stored, revision, &changed)
+            }
+            _ => record_of_client(&path, &items),
+        };
+        let created = header.map_or(time, |header| header.created);
+        let note = ReplicaNote {
+            unid: document.unid,
+            class: header.map_or(NoteClass::DOCUMENT, |header| header.class),
+            is_conflict: header.is_some_and(|header| header.flags.contains(notes::NoteFlags::CONFLICT)),
+            revision,
+            sequence_time: time,
+            record,
+            created,
+            received: header.map_or(created, |header| header.received),
+            size: None,
+            crlf_growth: 0,
+            parent: document.parent,
+            blobs: blobs_of(&items),
+            items: (!document.is_deletion).then_some(items),
+            state: Vec::new(),
+        };
+        Ok(ReadyDocument { note, contents, sources, expected })
+    }
+
+    /// Returns the path of a version that the server makes. The client must have read a leaf, or the document must be
+    /// new or deleted.
+    fn next_path(&self, document: &SentDocument, leaves: Option<&Leaves>, time: Timestamp) -> Result<Vec<Revision>> {
+        let random = self.databases.random();
+        let id = RevisionId::new(time, random.next_u64().to_be_bytes());
+        let parent = match (document.path.first(), leaves) {
+            (None, None) if document.is_deletion => return Err(Error::NotFound("missing")),
+            (None, None) => return Ok(vec![Revision { sequence: 1, id }]),
+            (None, Some(leaves)) if leaves.winner().is_deletion() && !document.is_deletion => {
+                leaves.leaf(leaves.header.revision()).unwrap_or_else(|| leaves.winner())
+            }
+            (Some(read), Some(leaves)) => leaves.leaf(*read).ok_or(Error::Conflict)?,
+            _ => return Err(Error::Conflict),
+        };
+        let mut path = vec![parent.revision().child(id)];
+        path.extend(parent.path.iter().take(PATH_LENGTH_MAX - 1));
+        Ok(path)
+    }
+
+    /// Returns the items of a document with its attachments, the contents that are new, and the notes that have the
+    /// others.
+    fn complete(
+        &self,
+        reading: &notes::DatabaseSnapshot<'_>,
+        document: &SentDocument,
+        leaves: Option<&Leaves>,
+    ) -> Result<CompleteDocument> {
+        let mut items = document.items.clone();
+        let mut contents = Vec::new();
+        let mut sources = Vec::new();
+        for attachment in &document.attachments {
+            let (media_type, length, blob) = match &attachment.content {
+                SentContent::Inline(content) => {
+                    let prepared = self.databases.blob_prepare(content.clone(), &Unpaced)?.into_owned();
+                    let blob = prepared.id();
+                    contents.push(Arc::new(prepared));
+                    (None, content.len() as u64, blob)
+                }
+                SentContent::Stub(digest) => {
+                    let missing = || {
+                        let (id, name) = (&document.id, &attachment.name);
+                        Error::MissingStub(format!("id {id}: the server has no attachment {name} with this digest"))
+                    };
+                    let mut found = None;
+                    for leaf in leaves.iter().flat_map(|leaves| &leaves.list) {
+                        let of_leaf = items_of_leaf(reading, leaf)?.unwrap_or_default();
+                        let is_it = |known: &crate::read::Attachment| {
+                            known.name == attachment.name
+                                && digest.as_ref().is_none_or(|digest| *digest == known.digest())
+                        };
+                        found = attachments_of(&of_leaf).into_iter().find(is_it);
+                        if found.is_some() {
+                            sources.extend(leaf.note);
+                            break;
+                        }
+                    }
+                    let known = found.ok_or_else(missing)?;
+                    (Some(known.media_type), known.length, known.blob)
+                }
+            };
+            let media_type = attachment.media_type.clone().or(media_type);
+            let media_type = media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+            let file_name = attachment.name.clone();
+            let value = ItemValue::Object { file_name, media_type, length, blob };
+            items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
+        }
+        Ok((items, contents, sources))
+    }
+}
+
+/// Items, the contents of new attachments, and the notes that have the other ones.
+type CompleteDocument = (Vec<Item>, Vec<Arc<PreparedBlob<'static>>>, Vec<base::NoteId>);
+
+fn receive(writer: &mut Writer<'_, '_>, document: &ReadyDocument) -> Result<ReceiveOutcome> {
+    if let Some(expected) = document.expected
+        && writer.stored_revision(document.note.unid)? != expected
+    {
+        return Err(Error::Conflict);
+    }
+    document.contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
+    for source in &document.sources {
+        // Reading a note permits references to its attachments.
+        writer.note(*source)?;
+    }
+    Ok(writer.note_receive_from_person(&document.note)?)
+}
+
+/// Fails if documents exceed the quota of the database. Deletions are always possible.
+fn check_quota(writer: &Writer<'_, '_>, documents: &[ReadyDocument]) -> Result<()> {
+    let adds = documents.iter().any(|document| document.note.items.is_some());
+    match writer.database().record().options.quota_bytes {
+        Some(quota) if adds && writer.bytes_used() > quota => {
+            Err(Error::Forbidden("the database has reached its quota".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the record of a version that a client made.
+///
+/// Which items it has changed is not known everywhere alike, so all of them count as changed by it, and what it has
+/// removed as unknown. Therefore it is never merged on a guess: another version that it does not know is a conflict,
+/// unless the items are equal.
+fn record_of_client(path: &[Revision], items: &[Item]) -> RevisionRecord {
+    let ancestors = path.iter().skip(1).map(|revision| Ancestor { revision: *revision, is_on_main_path: true });
+    let ancestors: Vec<Ancestor> = ancestors.collect();
+    if ancestors.is_empty() {
+        return RevisionRecord::default();
+    }
+    let ancestors = Ancestors::from_list(ancestors, Cut::Branches).unwrap_or_default();
+    let names: Vec<String> = items.iter().map(|item| item.name.to_ascii_lowercase()).collect();
+    let changes = ItemChanges::default().with_changed(&names, path[0], &ancestors);
+    RevisionRecord { ancestors, changes }
+}
+
+/// Returns the names, in lower case, of the items that differ between two versions.
+fn changed_names(before: &[Item], after: &[Item]) -> BTreeSet<String> {
+    let by_name = |items: &'_ [Item]| {
+        let mut found: BTreeMap<String, Vec<Item>> = BTreeMap::new();
+        for item in items {
+            found.entry(item.name.to_ascii_lowercase()).or_default().push(item.clone());
+        }
+        found
+    };
+    let (before, after) = (by_name(before), by_name(after));
+    before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
+}
+
+/// Parses a list of documents.
+pub fn parse_documents(
+    documents: &[&RawValue],
+    mut generated: impl FnMut() -> String,
+) -> Vec<std::result::Result<SentDocument, (String, Error)>> {
+    let parse = |document: &&RawValue| {
+        SentDocument::parse(document.get(), None, &mut generated).map_err(|error| {
+            let id = Members::parse(document.get()).ok().and_then(|members| members.read("_id").ok().flatten());
+            (id.unwrap_or_default(), error)
+        })
+    };
+    documents.iter().map(parse).collect()
+}
