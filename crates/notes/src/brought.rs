@@ -49,6 +49,10 @@ impl Writer<'_, '_> {
         if self.part.pending.contains_key(&note) {
             return Ok(ReceiveOutcome::Later);
         }
+        if self.is_known_to_reader(note, arriving)? {
+            self.drop_unchanged(note);
+            return Ok(ReceiveOutcome::Known { state_changed: false });
+        }
         let taken = self.check_may_bring(note, arriving).and_then(|()| {
             self.run_atomically(|writer| {
                 let outcome = writer.receive_version(note, arriving, DeletionRule::EditsCount)?;
@@ -124,8 +128,10 @@ impl Writer<'_, '_> {
     }
 
     fn check_may_delete(&mut self, note: NoteId) -> Result<()> {
-        let found = self.deletable_summary(note)?;
-        found.map(drop).ok_or_else(|| Error::not_found(format!("note {note}")))
+        let summary = self.deletable_summary(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        // An edit that the deletion has not seen is kept, with its attachments.
+        self.gate.permit(&summary.blobs);
+        Ok(())
     }
 
     /// Checks that the list of editors in new items names nobody but those in the stored items and the caller.
@@ -144,6 +150,11 @@ impl Writer<'_, '_> {
                 },
             )),
         }
+    }
+
+    /// Returns `true` if the stored version, which the caller may read, is a version or descends from it.
+    fn is_known_to_reader(&mut self, note: NoteId, arriving: &ReplicaNote) -> Result<bool> {
+        Ok(self.is_visible(note)? && self.current_version(note)?.version().knows(arriving.revision))
     }
 
     /// Returns `true` if a version that was not taken is neither the stored one nor one of its ancestors.

@@ -2,6 +2,7 @@
 
 mod access;
 mod batched_changes;
+mod brought;
 mod change_log;
 mod churn;
 mod concurrency;

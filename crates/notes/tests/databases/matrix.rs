@@ -568,7 +568,8 @@ const WRITING: &[Row] = &[
         c.write(|w| w.note_receive(&other, DeletionRule::EditsCount).map(|_| true))
     }),
     ("Writer::note_receive_from_person of a new note", Create, |c| {
-        let other = ReplicaNote { unid: Unid([0x77; 16]), ..c.brought() };
+        let new = ReplicaNote { unid: Unid([0x77; 16]), ..c.brought() };
+        let other = ReplicaNote { items: Some(Vec::new()), blobs: Vec::new(), ..new };
         c.write(|w| w.note_receive_from_person(&other).map(|_| true))
     }),
     ("Writer::note_receive_from_person", Change, |c| {

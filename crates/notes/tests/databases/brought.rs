@@ -1,0 +1,289 @@
+//! Versions that people bring from replicas of their own: rights, forgeries, conflicts and their leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Name, NoteId, Timestamp, Unid};
+use notes::limits::{BROUGHT_SEQUENCE_STEP_MAX, LOCAL_DOCUMENT_BYTES_MAX, LOCAL_DOCUMENTS_PER_PERSON_MAX};
+use notes::local_document::ID_ITEM;
+use notes::replica::{ReceiveOutcome, ReplicaNote};
+use notes::revision_record::RevisionRecord;
+use notes::{
+    Access, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemFlags, ItemValue, NewNote, NoteClass, level, purge,
+};
+use revision::{Ancestor, Ancestors, Cut, Revision, RevisionId, conflict_document_unid};
+
+use crate::fixture::{TestServer, assert_sound, identity};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+const UNID: Unid = Unid([7; 16]);
+
+struct World {
+    server: TestServer,
+    database: Arc<Database>,
+}
+
+impl World {
+    /// Creates a database that Ann manages, and in which Bob has a level.
+    fn new(bob: AclLevel) -> Self {
+        let server = TestServer::new();
+        let database = server.database(&[(BOB, bob)]);
+        Self { server, database }
+    }
+
+    fn bring(&self, who: &str, note: &ReplicaNote) -> notes::Result<ReceiveOutcome> {
+        self.server.write(&self.database, who, |writer| writer.note_receive_from_person(note))
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&DatabaseSnapshot<'_>) -> notes::Result<T>) -> T {
+        let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        read(&reading).expect("a sound store")
+    }
+
+    fn subject(&self, unid: Unid) -> Option<String> {
+        self.read(|reading| {
+            let Some(note) = reading.find(unid)? else { return Ok(None) };
+            let note = reading.note(note)?;
+            Ok(note.and_then(|note| note.text("Subject").map(str::to_owned)))
+        })
+    }
+
+    /// Returns the losing versions of the document, and whether a conflict document keeps each.
+    fn losers(&self) -> Vec<(Revision, bool)> {
+        let losers = self.read(|reading| reading.losers(UNID));
+        losers.into_iter().map(|loser| (loser.revision, loser.document.is_some())).collect()
+    }
+}
+
+fn revision(sequence: u32, id: u8) -> Revision {
+    Revision { sequence, id: RevisionId([id; 16]) }
+}
+
+/// Returns a version with a subject and this path of revisions, its own first.
+fn version(path: &[Revision], subject: &str) -> ReplicaNote {
+    let ancestors = path[1..].iter().map(|revision| Ancestor { revision: *revision, is_on_main_path: true }).collect();
+    let cut = if path.len() > 1 { Cut::Branches } else { Cut::Nothing };
+    let ancestors = Ancestors::from_list(ancestors, cut).expect("a path");
+    ReplicaNote {
+        unid: UNID,
+        class: NoteClass::DOCUMENT,
+        is_conflict: false,
+        revision: path[0],
+        sequence_time: Timestamp(1_000),
+        record: RevisionRecord { ancestors, ..RevisionRecord::default() },
+        created: Timestamp(1_000),
+        received: Timestamp(1_000),
+        size: None,
+        crlf_growth: 0,
+        parent: None,
+        items: Some(vec![Item::text("Subject", subject)]),
+        blobs: Vec::new(),
+        state: Vec::new(),
+    }
+}
+
+fn deletion(path: &[Revision]) -> ReplicaNote {
+    ReplicaNote { items: None, ..version(path, "") }
+}
+
+fn with_item(note: &ReplicaNote, item: Item) -> ReplicaNote {
+    let mut items = note.items.clone().expect("an edit");
+    items.push(item);
+    ReplicaNote { items: Some(items), ..note.clone() }
+}
+
+#[test]
+fn a_version_is_taken_with_its_revision() {
+    let world = World::new(AclLevel::Author);
+    let first = version(&[revision(1, 1)], "one");
+    assert_eq!(world.bring(BOB, &first).expect("Bob may create"), ReceiveOutcome::Taken);
+    assert_eq!(world.bring(BOB, &first).expect("it is known"), ReceiveOutcome::Known { state_changed: false });
+    let header = world.read(|reading| {
+        let note = reading.find(UNID)?.expect("it exists");
+        Ok(reading.header(note)?.expect("it is visible"))
+    });
+    assert_eq!((header.revision(), header.sequence_time), (revision(1, 1), Timestamp(1_000)));
+    let second = version(&[revision(2, 1), revision(1, 1)], "two");
+    assert!(matches!(world.bring(BOB, &second), Err(Error::NotAuthor { .. })), "no Authors item names Bob");
+    assert_eq!(world.bring(ANN, &second).expect("Ann is Manager"), ReceiveOutcome::Taken);
+    assert_eq!(world.subject(UNID).as_deref(), Some("two"));
+    assert_sound(&world.database);
+}
+
+#[test]
+fn rights_of_the_document_decide() {
+    let world = World::new(AclLevel::Author);
+    let bobs = with_item(&version(&[revision(1, 1)], "one"), Item::authors("Authors", vec![BOB.into()]));
+    world.bring(ANN, &bobs).expect("Ann may");
+    let second =
+        with_item(&version(&[revision(2, 1), revision(1, 1)], "two"), Item::authors("Authors", vec![BOB.into()]));
+    let secret = with_item(
+        &second,
+        Item { flags: ItemFlags::SUMMARY.union(ItemFlags::PROTECTED), ..Item::text("Status", "paid") },
+    );
+    world.bring(BOB, &secret).expect("the item is new");
+    let other = Unid([6; 16]);
+    world.bring(ANN, &ReplicaNote { unid: other, ..bobs.clone() }).expect("Ann may");
+    let gone = ReplicaNote { unid: other, ..deletion(&[revision(2, 1), revision(1, 1)]) };
+    assert_eq!(world.bring(BOB, &gone).expect("Bob is an author"), ReceiveOutcome::Taken);
+    let third = [revision(3, 1), revision(2, 1), revision(1, 1)];
+    let without = with_item(&version(&third, "three"), Item::authors("Authors", vec![BOB.into()]));
+    assert!(matches!(world.bring(BOB, &without), Err(Error::NotAuthor { .. })), "the protected item is gone");
+    let hidden = with_item(&version(&third, "three"), Item::readers("Readers", vec![ANN.into()]));
+    world.bring(ANN, &hidden).expect("Ann may");
+    let fourth = [revision(4, 1), revision(3, 1), revision(2, 1), revision(1, 1)];
+    assert!(matches!(world.bring(BOB, &version(&fourth, "four")), Err(Error::NotFound { .. })), "Bob is no reader");
+    assert!(matches!(world.bring(BOB, &deletion(&fourth)), Err(Error::NotFound { .. })));
+    world.bring(ANN, &deletion(&fourth)).expect("Ann may");
+    let fifth = [revision(5, 1), revision(4, 1), revision(3, 1)];
+    assert!(
+        matches!(world.bring(BOB, &version(&fifth, "five")), Err(Error::NotFound { .. })),
+        "it was hidden from Bob"
+    );
+    assert_eq!(world.subject(UNID), None);
+}
+
+#[test]
+fn what_only_the_server_sets_cannot_be_forged() {
+    let world = World::new(AclLevel::Editor);
+    let first = version(&[revision(1, 1)], "one");
+    let editors = |names: &[&str]| {
+        let names = names.iter().map(|name| Name::new(name).canonical().to_owned()).collect();
+        Item::summary("$UpdatedBy", ItemValue::TextList(names))
+    };
+    let refused = |who: &str, note: &ReplicaNote| matches!(world.bring(who, note), Err(Error::Invalid { .. }));
+    assert!(refused(BOB, &with_item(&first, editors(&[ANN, BOB]))), "Ann has not saved it");
+    world.bring(ANN, &with_item(&first, editors(&[ANN]))).expect("Ann has saved it");
+    let path = [revision(2, 1), revision(1, 1)];
+    assert!(refused(BOB, &with_item(&version(&path, "two"), editors(&[ANN, "Eve/Acme", BOB]))));
+    world.bring(BOB, &with_item(&version(&path, "two"), editors(&[ANN, BOB]))).expect("both have saved it");
+    let high = revision(BROUGHT_SEQUENCE_STEP_MAX + 3, 1);
+    assert!(refused(BOB, &version(&[high], "high")));
+    let unid = conflict_document_unid(UNID, revision(9, 9));
+    assert!(refused(BOB, &ReplicaNote { unid, ..first.clone() }), "the UNID of a conflict document");
+    let form = ReplicaNote { unid: Unid([9; 16]), class: NoteClass::FORM, ..first.clone() };
+    assert!(refused(ANN, &form), "only documents can be brought");
+    let foreign = ReplicaNote { unid: Unid([8; 16]), blobs: vec![store::BlobId([1; 32])], ..first };
+    assert!(matches!(world.bring(BOB, &foreign), Err(Error::NotFound { .. })), "a content that Bob does not have");
+}
+
+#[test]
+fn losing_versions_are_leaves_until_they_are_extended_or_deleted() {
+    let world = World::new(AclLevel::Author);
+    let base = revision(1, 1);
+    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    world.bring(ANN, &version(&[base], "base")).expect("Ann may");
+    world.bring(ANN, &version(&[lesser, base], "lesser")).expect("Ann may");
+    assert_eq!(world.bring(ANN, &version(&[greater, base], "greater")).expect("Ann may"), ReceiveOutcome::Conflict);
+    assert_eq!(world.losers(), [(lesser, true)]);
+    assert_eq!(world.subject(conflict_document_unid(UNID, lesser)).as_deref(), Some("lesser"));
+    // The losing version is edited, and has more saves now. The other one loses, and the first one has ended.
+    let extended = version(&[revision(3, 2), lesser, base], "extended");
+    assert_eq!(world.bring(ANN, &extended).expect("Ann may"), ReceiveOutcome::Conflict);
+    assert_eq!(world.subject(UNID).as_deref(), Some("extended"));
+    assert_eq!(world.losers(), [(greater, true), (lesser, false)]);
+    assert!(matches!(world.bring(BOB, &deletion(&[revision(3, 3), greater, base])), Err(Error::NotAuthor { .. })));
+    // The other leaf is deleted. The document stays.
+    assert_eq!(world.bring(ANN, &deletion(&[revision(3, 3), greater, base])).expect("Ann may"), ReceiveOutcome::Taken);
+    assert_eq!(world.losers(), [(greater, false), (lesser, false)]);
+    assert_eq!(world.subject(UNID).as_deref(), Some("extended"));
+    assert_sound(&world.database);
+    // What is known of the losers ends with the stubs of their conflict documents.
+    world.server.clock.advance(Duration::from_secs(200 * 86_400));
+    while notes::soft_deletion::purge_deleted(&world.database).expect("a sound store") > 0 {}
+    while purge::purge(&world.database).expect("a sound store") > 0 {}
+    assert_eq!(world.losers(), []);
+    assert_sound(&world.database);
+}
+
+#[test]
+fn equal_versions_are_no_conflict_and_the_lesser_has_ended() {
+    let world = World::new(AclLevel::Author);
+    let base = revision(1, 1);
+    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    world.bring(ANN, &version(&[base], "base")).expect("Ann may");
+    world.bring(ANN, &version(&[greater, base], "same")).expect("Ann may");
+    let before = world.database.modseq();
+    world.bring(ANN, &version(&[lesser, base], "same")).expect("Ann may");
+    assert_eq!(world.losers(), [(lesser, false)]);
+    assert!(world.database.modseq() > before, "clients must learn that the version has ended");
+}
+
+#[test]
+fn a_changed_conflict_document_is_a_document_of_its_own() {
+    let world = World::new(AclLevel::Author);
+    let base = revision(1, 1);
+    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    for note in [version(&[base], "base"), version(&[lesser, base], "lesser"), version(&[greater, base], "greater")] {
+        world.bring(ANN, &note).expect("Ann may");
+    }
+    let conflict = conflict_document_unid(UNID, lesser);
+    let winner_of = |note: NoteId| world.read(|reading| reading.winner_of(&reading.header(note)?.expect("it exists")));
+    let note = world.read(|reading| Ok(reading.find(conflict)?.expect("it exists")));
+    assert_eq!(winner_of(note), Some(UNID));
+    let change = |writer: &mut notes::Writer<'_, '_>| {
+        let made = writer.header(note)?.expect("it exists").revision();
+        writer.note_update(note, made, &[Item::text("Subject", "own")], &[])
+    };
+    world.server.write(&world.database, ANN, change).expect("Ann may");
+    assert_eq!((winner_of(note), world.losers()), (None, vec![(lesser, false)]));
+    // Its losing version is extended by a client: the document that somebody has changed stays.
+    world.bring(ANN, &version(&[revision(3, 2), lesser, base], "extended")).expect("Ann may");
+    assert_eq!(world.subject(conflict).as_deref(), Some("own"));
+}
+
+#[test]
+fn stubs_keep_the_id_from_which_their_unid_is_derived() {
+    let world = World::new(AclLevel::Author);
+    let named = with_item(&version(&[revision(1, 1)], "one"), Item::text(ID_ITEM, "doc-1"));
+    world.bring(ANN, &named).expect("Ann may");
+    world.bring(ANN, &deletion(&[revision(2, 1), revision(1, 1)])).expect("Ann may");
+    let kept = world.read(|reading| reading.kept_items(reading.find(UNID)?.expect("a stub")));
+    assert_eq!(kept, [Item::text(ID_ITEM, "doc-1")]);
+    assert_sound(&world.database);
+}
+
+#[test]
+fn local_documents_belong_to_a_person_and_are_limited() {
+    let world = World::new(AclLevel::Reader);
+    let set = |who: &str, id: &str, text: Option<&str>| {
+        world.server.write(&world.database, who, |writer| writer.local_document_set(id, text))
+    };
+    let get = |who: &str, id: &str| {
+        let access: Access<level::Reader> = world.database.authorize(&identity(who)).expect("both may read");
+        access.read().expect("a snapshot").local_document(id).expect("a sound store")
+    };
+    let before = world.database.modseq();
+    set(BOB, "place", Some("{\"a\":1}")).expect("a reader may");
+    assert_eq!((get(BOB, "place").as_deref(), get(ANN, "place")), (Some("{\"a\":1}"), None));
+    assert_eq!(world.database.modseq(), before, "it is no change of the database");
+    set(BOB, "place", None).expect("a reader may");
+    assert_eq!(get(BOB, "place"), None);
+    let large = "x".repeat(LOCAL_DOCUMENT_BYTES_MAX + 1);
+    assert!(matches!(set(BOB, "place", Some(&large)), Err(Error::Limit { .. })));
+    for number in 0..=LOCAL_DOCUMENTS_PER_PERSON_MAX {
+        world.server.clock.advance(Duration::from_secs(1));
+        set(BOB, &number.to_string(), Some("{}")).expect("a reader may");
+    }
+    assert_eq!((get(BOB, "0"), get(BOB, "1").as_deref()), (None, Some("{}")), "the oldest one is deleted");
+}
+
+#[test]
+fn brought_documents_exist_beside_native_ones() {
+    let world = World::new(AclLevel::Author);
+    let create = |writer: &mut notes::Writer<'_, '_>| {
+        writer.note_create(NewNote { unid: Some(UNID), ..NewNote::document(vec![Item::text("Subject", "native")]) })
+    };
+    let note = world.server.write(&world.database, ANN, create).expect("Ann may");
+    let made = world.read(|reading| Ok(reading.header(note)?.expect("it exists").revision()));
+    let next = version(&[revision(2, 1), made], "brought");
+    assert_eq!(world.bring(ANN, &next).expect("Ann may"), ReceiveOutcome::Taken);
+    let change = |writer: &mut notes::Writer<'_, '_>| {
+        writer.note_update(note, revision(2, 1), &[Item::text("Subject", "again")], &[])
+    };
+    world.server.write(&world.database, ANN, change).expect("Ann may");
+    let ancestors = world.read(|reading| Ok(reading.revisions(note)?.expect("a record").ancestors));
+    assert!(ancestors.contains(revision(2, 1)) && ancestors.contains(made));
+}
