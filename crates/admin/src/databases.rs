@@ -118,15 +118,7 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
-    if let Some(switch) = couchdb {
-        if record.kind != DatabaseKind::Standard && *switch == OnOff::On {
-            let kind = record.kind.name();
-            return Err(AdminError::Refused(format!(
-                "{path} is a {kind} database; only standard databases can be opened to CouchDB clients"
-            )));
-        }
-        options.is_open_to_couchdb = *switch == OnOff::On;
-    }
+    options.is_open_to_couchdb = couchdb.map_or(options.is_open_to_couchdb, |switch| switch == OnOff::On);
     instance.databases.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
 }

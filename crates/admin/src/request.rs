@@ -548,8 +548,8 @@ pub struct DbUpdate {
     #[arg(long, value_name = "DURATION|none")]
     #[serde(default)]
     pub keep_deleted: Option<String>,
-    /// Opens the database to clients of CouchDB's replication protocol, such as PouchDB, or closes it. They get in under
-    /// the access control list, at the listener `listen.couchdb`. Only for standard databases.
+    /// Opens the database to clients of CouchDB's replication protocol, such as PouchDB, or closes it. They get in
+    /// under the access control list, at the listener `listen.couchdb`. Not for mail files.
     #[arg(long, value_enum)]
     #[serde(default)]
     pub couchdb: Option<OnOff>,

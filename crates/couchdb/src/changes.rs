@@ -140,9 +140,9 @@ fn row_of(
     }
     let mut row = format!("{{\"seq\":\"{sequence}\",\"id\":");
     push_text(&mut row, &id);
-    let told = if options.all_leaves { &leaves.list[..] } else { &leaves.list[..1] };
-    let told: Vec<Value> = told.iter().map(|leaf| json!({ "rev": leaf.revision().to_string() })).collect();
-    row.push_str(&format!(",\"changes\":{}", Value::Array(told)));
+    let shown = if options.all_leaves { &leaves.list[..] } else { &leaves.list[..1] };
+    let revisions: Vec<Value> = shown.iter().map(|leaf| json!({ "rev": leaf.revision().to_string() })).collect();
+    row.push_str(&format!(",\"changes\":{}", Value::Array(revisions)));
     if winner.is_deletion() {
         row.push_str(",\"deleted\":true");
     }

@@ -8,13 +8,19 @@
 //! | number, number list | number, list of numbers |
 //! | JSON | any other value: Booleans, null, objects, mixed lists, numbers that are no double |
 //!
-//! Everything else is an object with the member `$type`, and with `$flags` if the item has other flags than items get by
-//! themselves: `{"$type":"time","$value":"2026-11-27T10:00:00Z"}`, `{"$type":"text-list","$flags":["summary","readers"],
-//! "$value":["Ann/Acme"]}`. Several items of one name are `{"$items":[…]}`. A client that does not know these objects
-//! keeps them as they are, and the items with them.
+//! Everything else is an object with the member `$type`, and with `$flags` if the item has other flags than items get
+//! by themselves:
 //!
-//! Attachments are not in the fields but in `_attachments`. A name that begins with `_`, which the protocol reserves, gets
-//! a `$` in front.
+//! ```json
+//! { "$type": "time", "$value": "2026-11-27T10:00:00Z" }
+//! { "$type": "text-list", "$flags": ["summary", "readers"], "$value": ["Ann/Acme"] }
+//! ```
+//!
+//! Several items of one name are `{"$items":[…]}`. A client that does not know these objects keeps them as they are,
+//! and the items with them.
+//!
+//! Attachments are not in the fields but in `_attachments`. A name that begins with `_`, which the protocol reserves,
+//! gets a `$` in front.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -238,10 +244,12 @@ fn read_number(text: &str) -> Option<f64> {
 /// Returns a JSON value without spaces between its parts.
 fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let (mut is_in_string, mut is_escaped) = (false, false);
+    let mut is_in_string = false;
+    let mut is_escaped = false;
     for c in text.chars() {
         if is_in_string {
-            (is_in_string, is_escaped) = (is_escaped || c != '"', !is_escaped && c == '\\');
+            is_in_string = is_escaped || c != '"';
+            is_escaped = !is_escaped && c == '\\';
         } else if c.is_ascii_whitespace() {
             continue;
         } else {

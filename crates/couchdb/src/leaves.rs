@@ -2,10 +2,10 @@
 //!
 //! A database has one version of a document, and conflict documents for those that have lost a conflict. CouchDB's
 //! protocol knows a tree of revisions with several leaves. So the leaves of a document are its version and the
-//! conflict documents, as long as nobody has changed them. Of the others the protocol must be told that they have ended,
-//! or its clients keep them for ever: the losing versions whose conflict document was deleted or changed, and the
-//! versions that a merge has taken in. Each of them is told as a deletion that follows it, with a revision that every
-//! server makes alike.
+//! conflict documents, as long as nobody has changed them. The protocol must also be told which leaves have ended, or
+//! its clients keep them for ever: losing versions whose conflict document was deleted or changed, and versions that a
+//! merge has taken in. Each of them is shown as a deletion that follows it, with a revision that every server makes
+//! alike.
 //!
 //! The winner is that of the protocol: the greatest leaf that is no deletion or, without any, the greatest deletion.
 

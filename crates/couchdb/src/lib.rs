@@ -1,4 +1,4 @@
-//! A door for clients of CouchDB's replication protocol, such as PouchDB: HTTP and JSON, with documents in place of notes.
+//! CouchDB's replication protocol for clients such as PouchDB: HTTP and JSON, with documents in place of notes.
 //!
 //! A database is open to these clients if its option says so (`doublet db set PATH --couchdb on`). They get in with the
 //! names and passwords of people, under the access control list, and with the rights that Readers and Authors items

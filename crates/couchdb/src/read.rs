@@ -225,7 +225,7 @@ pub fn open_revisions(
         Some(Ok(revision)) if latest && leaves.descendants(revision).next().is_some() => {
             leaves.descendants(revision).collect()
         }
-        // A version that a client was told of and that has lost meanwhile without a trace: the leaves are what it wants.
+        // A version of which a client has read, and that has lost meanwhile without a trace: it wants the leaves.
         Some(Ok(_)) if latest => leaves.list.iter().collect(),
         Some(Ok(revision)) => leaves.leaf(revision).into_iter().collect(),
     };
@@ -249,10 +249,10 @@ pub fn open_revisions(
 /// Returns which of the revisions of documents are not known here: the answer to `_revs_diff`.
 pub fn missing_revisions(
     reading: &DatabaseSnapshot<'_>,
-    asked: &BTreeMap<Cow<'_, str>, Vec<String>>,
+    revisions_by_id: &BTreeMap<Cow<'_, str>, Vec<String>>,
 ) -> Result<String> {
     let mut answer = serde_json::Map::new();
-    for (id, revisions) in asked {
+    for (id, revisions) in revisions_by_id {
         let leaves = leaves_of(reading, id)?;
         let is_known = |text: &String| {
             let revision = text.parse::<Revision>().ok();

@@ -1,5 +1,5 @@
-//! Selectors: conditions on JSON documents, as CouchDB's `_find` and `_changes?filter=_selector` have them. All functions
-//! are pure.
+//! Selectors: conditions on JSON documents, as CouchDB's `_find` and `_changes?filter=_selector` have them. All
+//! functions are pure.
 //!
 //! Implemented are the operators of comparison, of presence and type, of lists and of combination. A selector with
 //! another operator is refused, never ignored: a filter that lets more through than was asked for would be worse than
@@ -265,7 +265,8 @@ fn compare(one: &Value, other: &Value) -> Ordering {
                 sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
                 sorted
             };
-            let (one, other) = (sorted(one), sorted(other));
+            let one = sorted(one);
+            let other = sorted(other);
             let pairs = one.iter().zip(&other);
             let different = pairs
                 .map(|((name, value), (other_name, other_value))| {

@@ -1,8 +1,9 @@
 //! The update sequences of the protocol: opaque texts that name a place in the changes of a database.
 //!
 //! A sequence is the modseq of the change, as a number for people, and in hexadecimal digits the position
-//! ([`notes::instance::Position`]) and the note, because a transaction changes several notes: `17-01…`. The position has the
-//! instance of the replica, so a place of another server, or of this one before it was set back, is recognised.
+//! ([`notes::instance::Position`]) and the note, because a transaction changes several notes: `17-01…`. The position
+//! has the instance of the replica, so a place of another server, or of this one before it was set back, is
+//! recognised.
 
 use base::{NoteId, hex};
 use notes::DatabaseSnapshot;

@@ -420,7 +420,8 @@ impl Target<'_> {
                 }
                 SentContent::Stub(digest) => {
                     let missing = || {
-                        let (id, name) = (&document.id, &attachment.name);
+                        let id = &document.id;
+                        let name = &attachment.name;
                         Error::MissingStub(format!("id {id}: the server has no attachment {name} with this digest"))
                     };
                     let mut found = None;
@@ -504,7 +505,8 @@ fn changed_names(before: &[Item], after: &[Item]) -> BTreeSet<String> {
         }
         found
     };
-    let (before, after) = (by_name(before), by_name(after));
+    let before = by_name(before);
+    let after = by_name(after);
     before.keys().chain(after.keys()).filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
 }
 

@@ -12,6 +12,7 @@ use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
 use crate::item::{Item, find_item};
 use crate::limits::BROUGHT_SEQUENCE_STEP_MAX;
+use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
 use crate::records;
@@ -167,7 +168,7 @@ impl Writer<'_, '_> {
     /// Returns `true` if there were any.
     fn delete_superseded(&mut self, arriving: &ReplicaNote) -> Result<bool> {
         let mut has_deleted = false;
-        for revision in losers::load_losers(self.store, self.number(), arriving.unid)? {
+        for revision in loser_records::load_losers(self.store, self.number(), arriving.unid)? {
             if !arriving.version().knows(revision) {
                 continue;
             }

@@ -141,6 +141,15 @@ impl DatabaseOptions {
         }
     }
 
+    /// Checks that a database of this kind may have the options.
+    pub(crate) fn check_kind(&self, kind: DatabaseKind) -> Result<()> {
+        if self.is_open_to_couchdb && kind != DatabaseKind::Standard {
+            let reason = "only a standard database can be opened to CouchDB clients";
+            return Err(Error::invalid(format!("a {} database", kind.name()), reason));
+        }
+        Ok(())
+    }
+
     fn switches(&self) -> u8 {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         bit(self.no_unread_marks, NO_UNREAD_MARKS)
@@ -308,6 +317,7 @@ impl NewDatabase {
         check_reserved(&self.path, self.kind)?;
         check_title(&self.title)?;
         self.options.check()?;
+        self.options.check_kind(self.kind)?;
         self.acl.check()
     }
 }

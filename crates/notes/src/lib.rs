@@ -72,6 +72,7 @@ mod folder_cache;
 mod folder_index_writer;
 mod hidden_entries;
 mod keys;
+mod loser_records;
 mod prepared_blob;
 mod private_design;
 mod recent_changes;

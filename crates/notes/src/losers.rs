@@ -10,13 +10,12 @@
 use base::limits::ITEMS_PER_NOTE_MAX;
 use base::{DbNumber, NoteId, Unid};
 use revision::{Revision, conflict_document_unid, is_conflict_document_unid};
-use store::{Batch, Direction, Table, TableReader};
+use store::Batch;
 
 use crate::database_snapshot::DatabaseSnapshot;
-use crate::error::{Result, damaged};
+use crate::error::Result;
 use crate::item::{Item, ItemValue, find_item};
-use crate::keys;
-use crate::limits::LOSERS_READ_MAX;
+use crate::loser_records::{self, load_losers};
 use crate::note::NoteHeader;
 use crate::records;
 use crate::replica::ReplicaNote;
@@ -60,42 +59,8 @@ fn kept_revision(unid: Unid, parent: Unid, items: &[Item]) -> Option<Revision> {
 pub(crate) fn record_loser(batch: &mut Batch, database: DbNumber, document: &ReplicaNote, items: &[Item]) {
     let Some(parent) = document.parent.filter(|_| is_conflict_document_unid(document.unid)) else { return };
     if let Some(revision) = kept_revision(document.unid, parent, items) {
-        batch.put(Table::Meta, &keys::loser(database, parent, revision), &[]);
+        loser_records::put_loser(batch, database, (parent, revision));
     }
-}
-
-/// Records a version that lost against another one with the same contents, so that no conflict document keeps it.
-pub(crate) fn record_equal_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Revision)) {
-    batch.put(Table::Meta, &keys::loser(database, loser.0, loser.1), &[]);
-}
-
-/// Removes the record of a version whose conflict document is being purged.
-pub(crate) fn forget_loser(
-    reader: &dyn TableReader,
-    batch: &mut Batch,
-    database: DbNumber,
-    document: &NoteHeader,
-) -> Result<()> {
-    let Some(parent) = document.parent.filter(|_| is_conflict_document_unid(document.unid)) else { return Ok(()) };
-    for revision in load_losers(reader, database, parent)? {
-        if conflict_document_unid(parent, revision) == document.unid {
-            batch.delete(Table::Meta, &keys::loser(database, parent, revision));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the versions of a note that have lost conflicts, the greatest first, at most [`LOSERS_READ_MAX`].
-pub(crate) fn load_losers(reader: &dyn TableReader, database: DbNumber, unid: Unid) -> Result<Vec<Revision>> {
-    let mut found = Vec::new();
-    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, unid), Direction::Backward)?;
-    while let Some((key, _)) = cursor.next()? {
-        found.push(keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?);
-        if found.len() >= LOSERS_READ_MAX {
-            break;
-        }
-    }
-    Ok(found)
 }
 
 /// Returns `true` if a conflict document has not been changed since replicas made it.
@@ -105,8 +70,8 @@ pub(crate) fn is_as_made(header: &NoteHeader) -> bool {
 
 impl DatabaseSnapshot<'_> {
     /// Returns the versions of a document that have lost conflicts with it, the greatest first, at most
-    /// [`LOSERS_READ_MAX`]. What is known of those that were purged ends with their deletion stubs. A document that is
-    /// hidden has none.
+    /// [`crate::limits::LOSERS_READ_MAX`]. What is known of those that were purged ends with their deletion stubs. A
+    /// document that is hidden has none.
     pub fn losers(&self, unid: Unid) -> Result<Vec<Loser>> {
         if self.find(unid)?.is_none() {
             return Ok(Vec::new());
@@ -134,7 +99,8 @@ impl DatabaseSnapshot<'_> {
         Ok(is_kept.then_some(parent))
     }
 
-    /// Returns the items that a stub keeps, or the summary items of another note. Empty if the note is absent or hidden.
+    /// Returns the items that a stub keeps, or the summary items of another note. Empty if the note is absent or
+    /// hidden.
     pub fn kept_items(&self, note: NoteId) -> Result<Vec<Item>> {
         if self.header(note)?.is_none() {
             return Ok(Vec::new());

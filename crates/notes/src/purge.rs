@@ -19,7 +19,7 @@ use crate::change_log::{self, ChangeEntry, NoteChange};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, SummaryRecord};
-use crate::losers;
+use crate::loser_records;
 use crate::note::NoteHeader;
 use crate::records;
 
@@ -63,7 +63,7 @@ pub fn purge(database: &Database) -> Result<usize> {
                 batch.delete(Table::Body, &revisions);
             }
             if let Some(header) = &header {
-                losers::forget_loser(store, &mut batch, database.number, header)?;
+                loser_records::forget_loser(store, &mut batch, database.number, header)?;
             }
             if let Some(header) = header
                 && records::find(store, database.number, header.unid)? == Some(entry.note)

@@ -35,6 +35,7 @@ use crate::limits::{
     BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
     REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
+use crate::loser_records;
 use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
 use crate::records;
@@ -293,7 +294,7 @@ impl Writer<'_, '_> {
         let decided = receive(&current.version(), &arriving.version(), &rules);
         if matches!(decided, Arrival::Same { .. }) && arriving.items.is_some() {
             let lesser = current.revision.min(arriving.revision);
-            losers::record_equal_loser(self.batch, self.part.database.number, (arriving.unid, lesser));
+            loser_records::put_loser(self.batch, self.part.database.number, (arriving.unid, lesser));
         }
         let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
         let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));

@@ -272,6 +272,7 @@ impl Databases {
     ) -> Result<()> {
         catalog::check_title(title)?;
         options.check()?;
+        options.check_kind(access.database().record().kind)?;
         self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
     }
 

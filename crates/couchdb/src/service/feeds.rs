@@ -133,7 +133,9 @@ async fn read(
     cursor: Option<ChangeCursor>,
     rows_max: usize,
 ) -> Result<ReadStep> {
-    let (service_of_job, caller_of_job, feed) = (Arc::clone(service), caller.clone(), Arc::clone(feed));
+    let service_of_job = Arc::clone(service);
+    let caller_of_job = caller.clone();
+    let feed = Arc::clone(feed);
     service
         .run(caller, "_changes", move || {
             let open = caller_of_job.open(&service_of_job.services.databases, &feed.database)?;

@@ -79,7 +79,7 @@ fn welcome(call: &Call) -> Response<Body> {
     json_answer(StatusCode::OK, text.to_string())
 }
 
-/// `_session`: logs in, shows who is logged in, and logs out.
+/// Serves `_session`: logs in, shows who is logged in, and logs out.
 async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
     match call.method {
         Method::GET => {
@@ -141,10 +141,11 @@ fn with_cookie(call: &Call, mut response: Response<Body>, token: &str, seconds: 
     response
 }
 
-/// `_all_dbs`: the databases that are open to these clients and that the caller may read.
+/// Serves `_all_dbs`: lists the databases that are open to these clients and that the caller may read.
 async fn all_databases(call: &Call) -> Result<Response<Body>> {
     let caller = call.caller().await?;
-    let (service, of_job) = (Arc::clone(&call.service), caller.clone());
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
     let names = call.service.run(&caller, "_all_dbs", move || {
         let mut names = Vec::new();
         for record in service.services.databases.database_list()? {
@@ -164,7 +165,9 @@ async fn with_database<R: Send + 'static>(
     command: &'static str,
     work: impl FnOnce(&Databases, &super::OpenDatabase) -> Result<(R, Ticket)> + Send + 'static,
 ) -> Result<R> {
-    let (service, of_job, database) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
+    let database = database.to_owned();
     call.service
         .run(caller, command, move || {
             let open = of_job.open(&service.services.databases, &database)?;
@@ -173,7 +176,7 @@ async fn with_database<R: Send + 'static>(
         .await
 }
 
-/// `/DATABASE`: what it is, and documents without an `_id`.
+/// Serves `/DATABASE`: what it is, and documents without an `_id`.
 async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     match call.method {
@@ -239,7 +242,7 @@ async fn save(
     Ok(tagged_json(status, &revision, text))
 }
 
-/// `/DATABASE/_local/ID`: a document of the caller's client that does not replicate.
+/// Serves `/DATABASE/_local/ID`: a document of the caller's client that does not replicate.
 async fn local_document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let full_id = format!("_local/{id}");
@@ -310,14 +313,15 @@ fn named_revision(call: &Call) -> Result<Option<Revision>> {
     text.parse().map(Some).map_err(|_| Error::BadRequest("Invalid rev format".to_owned()))
 }
 
-/// `/DATABASE/ID`: a document.
+/// Serves `/DATABASE/ID`: a document.
 async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let named = named_revision(call)?;
     match call.method {
         Method::GET if call.target.text("open_revs").is_some() => open_document(call, (&caller, database), id).await,
         Method::GET => {
-            let (options, wanted) = (document_options(call), id.to_owned());
+            let options = document_options(call);
+            let wanted = id.to_owned();
             let (revision, text) = with_database(call, (&caller, database), "document", move |_, open| {
                 let reading = open.reader.read()?;
                 let leaves = leaves_of(&reading, &wanted)?;
@@ -366,13 +370,15 @@ async fn put_replicated(
     Ok(json_answer(StatusCode::CREATED, text))
 }
 
-/// A document with `open_revs`: the named leaves, or all of them.
+/// Serves a document with `open_revs`: the named leaves, or all of them.
 async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &str) -> Result<Response<Body>> {
     let wanted: Option<Vec<String>> = match call.target.plain_text("open_revs").as_deref() {
         Some("all") => None,
         _ => call.target.json("open_revs")?,
     };
-    let (options, latest, id) = (document_options(call), call.target.is_on("latest"), id.to_owned());
+    let options = document_options(call);
+    let latest = call.target.is_on("latest");
+    let id = id.to_owned();
     let text = with_database(call, (caller, database), "document", move |_, open| {
         let reading = open.reader.read()?;
         let wanted = match wanted {
@@ -397,13 +403,14 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
     Ok(json_answer(StatusCode::OK, text.await?))
 }
 
-/// `/DATABASE/ID/FILE`: an attachment.
+/// Serves `/DATABASE/ID/FILE`: an attachment.
 async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let named = named_revision(call)?;
-    let (id, file) = (id.to_owned(), file.to_owned());
+    let id = id.to_owned();
+    let file = file.to_owned();
     if call.method == Method::GET {
-        return read_attachment(call, (&caller, database), (id, file, named)).await;
+        return read_attachment(call, (&caller, database), WantedAttachment { id, file, revision: named }).await;
     }
     let content = match call.method {
         Method::PUT => {
@@ -435,24 +442,34 @@ async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body:
     save(call, (&caller, database), document.await?, StatusCode::CREATED).await
 }
 
+/// An attachment that a client wants.
+struct WantedAttachment {
+    id: String,
+    file: String,
+    revision: Option<Revision>,
+}
+
 /// Sends an attachment in pieces.
 async fn read_attachment(
     call: &Call,
     (caller, database): (&Caller, &str),
-    (id, file, named): (String, String, Option<Revision>),
+    wanted: WantedAttachment,
 ) -> Result<Response<Body>> {
     let (note, found) = with_database(call, (caller, database), "attachment", move |_, open| {
         let reading = open.reader.read()?;
-        let leaves = leaves_of(&reading, &id)?;
-        let leaf = find_leaf(leaves.as_ref(), named)?;
+        let leaves = leaves_of(&reading, &wanted.id)?;
+        let leaf = find_leaf(leaves.as_ref(), wanted.revision)?;
         let items = items_of_leaf(&reading, leaf)?.unwrap_or_default();
         let missing = || Error::NotFound("Document is missing attachment");
-        let found = attachments_of(&items).into_iter().find(|known| known.name == file).ok_or_else(missing)?;
+        let found = attachments_of(&items).into_iter().find(|known| known.name == wanted.file).ok_or_else(missing)?;
         Ok(((leaf.note.ok_or_else(missing)?, found), reading.ticket()))
     })
     .await?;
-    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
-    let (blob, length) = (found.blob, found.length);
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
+    let path = database.to_owned();
+    let blob = found.blob;
+    let length = found.length;
     let read: answer::ReadPart<u64> = Arc::new(move |offset| {
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
@@ -473,7 +490,7 @@ async fn read_attachment(
     Ok(response)
 }
 
-/// The verbs of a database whose names begin with `_`.
+/// Serves the verbs of a database whose names begin with `_`.
 async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
     let of = (&caller, database);
@@ -578,22 +595,22 @@ fn sent_filter(call: &Call, sent: &SentBody) -> Result<Filter> {
     }
 }
 
-/// `_revs_diff`: which revisions the server lacks.
+/// Serves `_revs_diff`: which revisions the server lacks.
 async fn revisions_difference(call: &Call, of: (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
     let text = with_database(call, of, "_revs_diff", move |_, open| {
-        let asked: BTreeMap<Cow<'_, str>, Vec<String>> = serde_json::from_str(sent.text()?)
+        let revisions_by_id: BTreeMap<Cow<'_, str>, Vec<String>> = serde_json::from_str(sent.text()?)
             .map_err(|error| Error::BadRequest(format!("invalid UTF-8 JSON: {error}")))?;
-        let count: usize = asked.values().map(|revisions| revisions.len().max(1)).sum();
+        let count: usize = revisions_by_id.values().map(|revisions| revisions.len().max(1)).sum();
         if count > DOCUMENTS_PER_REQUEST_MAX {
             return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} revisions can be asked for")));
         }
         let reading = open.reader.read()?;
-        Ok((missing_revisions(&reading, &asked)?, reading.ticket()))
+        Ok((missing_revisions(&reading, &revisions_by_id)?, reading.ticket()))
     });
     Ok(json_answer(StatusCode::OK, text.await?))
 }
 
-/// `_bulk_docs`: saves documents.
+/// Serves `_bulk_docs`: saves documents.
 async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
     let members = Members::parse(sent.text()?)?;
     let documents: Option<Vec<&RawValue>> = members.read("docs")?;
@@ -655,7 +672,7 @@ fn failed(id: &str, error: &Error) -> String {
     json!({ "id": id, "error": word, "reason": error.to_string() }).to_string()
 }
 
-/// `_bulk_get`: documents with their revisions.
+/// Serves `_bulk_get`: documents with their revisions.
 async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
     #[derive(serde::Deserialize)]
     struct Wanted {
@@ -669,8 +686,11 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: &Se
     }
     let wanted: Vec<WantedRevision> =
         wanted.into_iter().map(|Wanted { id, rev }| WantedRevision { id, revision: rev }).collect();
-    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
-    let (options, latest) = (document_options(call), call.target.is_on("latest"));
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
+    let path = database.to_owned();
+    let options = document_options(call);
+    let latest = call.target.is_on("latest");
     let read: answer::ReadPart<usize> = Arc::new(move |begin| {
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
@@ -700,7 +720,7 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: &Se
     answer::streamed(&call.service, caller, "_bulk_get", (0, read)).await
 }
 
-/// `_all_docs`: the documents in the order of their note ids, or those with given ids.
+/// Serves `_all_docs`: the documents in the order of their note ids, or those with given ids.
 async fn list_documents(
     call: &Call,
     (caller, database): (&Caller, &str),
@@ -720,7 +740,9 @@ async fn list_documents(
     }
     let with_documents = target.is_on("include_docs").then(|| document_options(call));
     let limit = target.json::<usize>("limit")?.unwrap_or(usize::MAX);
-    let (service, of_job, path) = (Arc::clone(&call.service), caller.clone(), database.to_owned());
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
+    let path = database.to_owned();
     let read: answer::ReadPart<Listing> = Arc::new(move |listing| {
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;

@@ -173,7 +173,8 @@ fn what_only_the_server_sets_cannot_be_forged() {
 fn losing_versions_are_leaves_until_they_are_extended_or_deleted() {
     let world = World::new(AclLevel::Author);
     let base = revision(1, 1);
-    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    let lesser = revision(2, 2);
+    let greater = revision(2, 3);
     world.bring(ANN, &version(&[base], "base")).expect("Ann may");
     world.bring(ANN, &version(&[lesser, base], "lesser")).expect("Ann may");
     assert_eq!(world.bring(ANN, &version(&[greater, base], "greater")).expect("Ann may"), ReceiveOutcome::Conflict);
@@ -202,7 +203,8 @@ fn losing_versions_are_leaves_until_they_are_extended_or_deleted() {
 fn equal_versions_are_no_conflict_and_the_lesser_has_ended() {
     let world = World::new(AclLevel::Author);
     let base = revision(1, 1);
-    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    let lesser = revision(2, 2);
+    let greater = revision(2, 3);
     world.bring(ANN, &version(&[base], "base")).expect("Ann may");
     world.bring(ANN, &version(&[greater, base], "same")).expect("Ann may");
     let before = world.database.modseq();
@@ -215,7 +217,8 @@ fn equal_versions_are_no_conflict_and_the_lesser_has_ended() {
 fn a_changed_conflict_document_is_a_document_of_its_own() {
     let world = World::new(AclLevel::Author);
     let base = revision(1, 1);
-    let (lesser, greater) = (revision(2, 2), revision(2, 3));
+    let lesser = revision(2, 2);
+    let greater = revision(2, 3);
     for note in [version(&[base], "base"), version(&[lesser, base], "lesser"), version(&[greater, base], "greater")] {
         world.bring(ANN, &note).expect("Ann may");
     }

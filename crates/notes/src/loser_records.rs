@@ -1,0 +1,45 @@
+//! The records of versions that lost conflicts, in the table `meta`: one for each version, without contents.
+//! [`crate::losers`] explains them.
+
+use base::{DbNumber, Unid};
+use revision::{Revision, conflict_document_unid, is_conflict_document_unid};
+use store::{Batch, Direction, Table, TableReader};
+
+use crate::error::{Result, damaged};
+use crate::keys;
+use crate::limits::LOSERS_READ_MAX;
+use crate::note::NoteHeader;
+
+/// Records that a version of a note has lost a conflict.
+pub(crate) fn put_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Revision)) {
+    batch.put(Table::Meta, &keys::loser(database, loser.0, loser.1), &[]);
+}
+
+/// Removes the record of a version whose conflict document is being purged.
+pub(crate) fn forget_loser(
+    reader: &dyn TableReader,
+    batch: &mut Batch,
+    database: DbNumber,
+    document: &NoteHeader,
+) -> Result<()> {
+    let Some(parent) = document.parent.filter(|_| is_conflict_document_unid(document.unid)) else { return Ok(()) };
+    for revision in load_losers(reader, database, parent)? {
+        if conflict_document_unid(parent, revision) == document.unid {
+            batch.delete(Table::Meta, &keys::loser(database, parent, revision));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the versions of a note that have lost conflicts, the greatest first, at most [`LOSERS_READ_MAX`].
+pub(crate) fn load_losers(reader: &dyn TableReader, database: DbNumber, unid: Unid) -> Result<Vec<Revision>> {
+    let mut found = Vec::new();
+    let mut cursor = reader.scan(Table::Meta, &keys::losers_of(database, unid), Direction::Backward)?;
+    while let Some((key, _)) = cursor.next()? {
+        found.push(keys::split_loser(key).ok_or_else(|| damaged(Table::Meta, key))?);
+        if found.len() >= LOSERS_READ_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
