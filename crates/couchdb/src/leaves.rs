@@ -87,6 +87,7 @@ impl Leaves {
             others.extend(path.iter().copied());
             list.push(Leaf { path: consecutive(path), note: Some(document) });
         }
+        others.extend(remove_ancestors(&mut list));
         list.sort_by_key(|leaf| std::cmp::Reverse((!leaf.is_deletion(), leaf.revision())));
         Ok(Self { unid: header.unid, list, header, others })
     }
@@ -110,6 +111,23 @@ impl Leaves {
     pub fn descendants(&self, revision: Revision) -> impl Iterator<Item = &Leaf> {
         self.list.iter().filter(move |leaf| leaf.path.contains(&revision))
     }
+}
+
+/// Removes the leaves from which other ones descend, and the ends of such versions. Returns their revisions.
+///
+/// One server may have got a losing version, and another one only the version that a client has made of it. After a
+/// replication, there are conflict documents for both.
+fn remove_ancestors(list: &mut Vec<Leaf>) -> Vec<Revision> {
+    // A leaf that tells an end follows the version that has ended.
+    let version_of = |leaf: &Leaf| match leaf.path.as_slice() {
+        [end, version] if leaf.note.is_none() && *end == ended(*version).revision() => *version,
+        _ => leaf.revision(),
+    };
+    let descends = |leaf: &Leaf, version: Revision| version_of(leaf) != version && leaf.path.contains(&version);
+    let has_descendant = |version: Revision| list.iter().any(|leaf| descends(leaf, version));
+    let ancestors: Vec<Revision> = list.iter().map(version_of).filter(|version| has_descendant(*version)).collect();
+    list.retain(|leaf| !ancestors.contains(&version_of(leaf)));
+    ancestors
 }
 
 /// Returns the path of the version that a conflict document keeps. The first revision is that of the version.

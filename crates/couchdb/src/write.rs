@@ -248,6 +248,8 @@ struct ReadyDocument {
     sources: Vec<base::NoteId>,
     /// With revisions of the server: the stored revision from which the document was made.
     expected: Option<Option<Revision>>,
+    /// `true` if a leaf is the version or descends from it.
+    is_known: bool,
 }
 
 impl Target<'_> {
@@ -309,7 +311,7 @@ impl Target<'_> {
             let mut writer = transaction.writer(0);
             let mut count = 0;
             for (document, sent) in ready.iter().zip(rest) {
-                if receive(&mut writer, document)? == ReceiveOutcome::Later {
+                if !document.is_known && receive(&mut writer, document)? == ReceiveOutcome::Later {
                     break;
                 }
                 saved.push(SavedDocument { id: sent.id.clone(), revision: document.note.revision });
@@ -377,7 +379,8 @@ impl Target<'_> {
             items: (!document.is_deletion).then_some(items),
             state: Vec::new(),
         };
-        Ok(ReadyDocument { note, contents, sources, expected })
+        let is_known = leaves.is_some_and(|leaves| leaves.knows(revision));
+        Ok(ReadyDocument { note, contents, sources, expected, is_known })
     }
 
     /// Returns the path of a version that the server makes. The client must have read a leaf, or the document must be
