@@ -196,7 +196,8 @@ impl StoreServices {
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
-        let settings = ServerSettings { personal_index_bytes_max: config.views.personal_index.0 };
+        let settings =
+            ServerSettings { personal_index_bytes_max: config.views.personal_index.0, ..ServerSettings::default() };
         let databases = Databases::open_with(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random), settings);
         Ok(Self { config, memory_plan, clock, random, databases, store, data, lock })
     }
