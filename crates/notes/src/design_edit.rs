@@ -246,7 +246,9 @@ impl Writer<'_, '_> {
 
     pub(crate) fn new_folder_state(&mut self) -> FolderState {
         let uid_validity = self.new_uid_validity();
-        let shared = self.part.database.settings.uid_rank.map(|_| SharedUids::START);
+        // Programs that know only an older structure must be able to read the state.
+        let rank = self.part.database.settings.uid_rank.filter(|_| self.part.has_revisions);
+        let shared = rank.map(|_| SharedUids::START);
         FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq, shared }
     }
 }
