@@ -522,3 +522,31 @@ fn folder_that_was_deleted_and_exists_again_has_another_uidvalidity_everywhere()
     assert_eq!(mate.mailbox(), hub.mailbox());
     assert!(hub.mailbox().0 > before);
 }
+
+#[test]
+fn folders_of_one_name_are_shown_with_different_names_on_all_servers() {
+    let hub = Server::sharing(0);
+    let mate = Server::sharing(1);
+    mate.pull(&hub);
+    for server in [&hub, &mate] {
+        server.write(|writer| writer.folder_create("Plan", &[]));
+    }
+    let titles = |server: &Server| {
+        let folders = server.write(|writer| writer.folders());
+        let mut titles: Vec<String> = folders.iter().map(|folder| folder.title.clone()).collect();
+        titles.sort();
+        titles
+    };
+    mate.pull(&hub);
+    hub.pull(&mate);
+    let shown = titles(&hub);
+    assert_eq!(shown, titles(&mate));
+    assert!(shown[0] == "Plan" && shown[1].starts_with("Plan (") && shown[1].len() == 15, "{shown:?}");
+    // Both servers mean the same folder by a name, and somebody renames the other one.
+    let other =
+        mate.write(|writer| Ok(writer.folders()?.iter().find(|folder| folder.title != "Plan").map(|it| it.view)));
+    mate.write(|writer| writer.folder_rename(other.expect("there are two"), "Later"));
+    hub.pull(&mate);
+    assert_eq!(titles(&hub), ["Later", "Plan"]);
+    assert_eq!(titles(&mate), ["Later", "Plan"]);
+}
