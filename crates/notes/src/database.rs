@@ -55,7 +55,7 @@ pub struct Database {
     /// The instance of this run, and whether it is stored: whether this run has changed the database.
     instance: AtomicU64,
     instance_is_stored: AtomicBool,
-    /// The list of instances, if this run has changed the database.
+    /// The list of instances, if it has been read since this run has changed the database.
     instances: Mutex<Option<Arc<Instances>>>,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
@@ -217,9 +217,10 @@ impl Database {
         }
         let Ok(loaded) = records::load_instances(self.store.as_ref(), self.number) else { return Arc::default() };
         let loaded = Arc::new(loaded);
-        // The list changes with the first change of this run.
-        if self.is_instance_stored() {
-            *self.instances.lock() = Some(Arc::clone(&loaded));
+        let mut known = self.instances.lock();
+        // The list changes with the first change of this run, and with a repair, which clears `known` afterwards.
+        if loaded.last() == Some(self.instance()) {
+            *known = Some(Arc::clone(&loaded));
         }
         loaded
     }

@@ -185,6 +185,11 @@ impl Instances {
         self.list.drain(..excess);
     }
 
+    /// Returns the latest instance.
+    pub(crate) fn last(&self) -> Option<InstanceId> {
+        self.list.last().map(|start| start.instance)
+    }
+
     /// Returns the position after the change with this modseq for a peer that reads under these names, or `None` if
     /// there is no instance. Changes before the first instance that is known count as made by it.
     #[must_use]
