@@ -4,7 +4,7 @@ Ann changes documents over the native protocol and her mailbox over IMAP on all 
 within a transfer, servers are killed within a replication, stopped for a time, started with a wrong clock, and set back
 to an old copy of their data. When the faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal,
 every acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no
-document that was deleted may be back. The seed determines what is done, but not the moments at which servers die.
+document that was deleted may be back. The servers share UIDs, so Ann's messages have the same UIDs on all of them. The seed determines what is done, but not the moments at which servers die.
 """
 
 import imaplib
@@ -119,6 +119,7 @@ class Member:
         os.makedirs(folder)
         self.host = f"{name}.{DOMAIN}"
         settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s"}
+        settings["imap.uid_rank"] = str(NAMES.index(name) + 1)
         self.server = Doublet(program, folder, settings)
         self.gate = Gate(self.server)
         self.copy = f"{folder}/copy"
@@ -243,6 +244,15 @@ class Cluster:
         client.select("INBOX")
         return client
 
+    def uids(self, member):
+        """Returns UIDVALIDITY of Ann's inbox, and the UIDs of the messages with their subjects."""
+        client = self.mailbox(member)
+        validity = client.response("UIDVALIDITY")[1]
+        found = client.fetch("1:*", "(UID BODY.PEEK[HEADER.FIELDS (SUBJECT)])")[1] if self.messages else []
+        client.logout()
+        parts = [part for part in found if isinstance(part, tuple)]
+        return validity, {part[0].split(b"UID ")[1].split()[0]: part[1].strip() for part in parts}
+
     def append(self, member):
         """Appends a message."""
         number = self.number()
@@ -346,6 +356,9 @@ class Cluster:
                         if row["different"]:
                             raise Wrong(f"{row['database']} of {member.host} and {other.host} differ: {row['differences'][:5]}")
             self.check_contents(member)
+        inboxes = [self.uids(member) for member in self.members]
+        if any(inbox != inboxes[0] for inbox in inboxes):
+            raise Wrong(f"the UIDs of messages differ: {inboxes}")
         for member in self.members:
             member.server.stop()
             said = member.server.command("fixup")

@@ -376,6 +376,10 @@ configuration! {
         login_failures: u64 = "3" in ["1", "1000"];
         /// Offers COMPRESS=DEFLATE.
         compression: bool = "true";
+        /// The number of this server among those that share the UIDs of replicated mail files, so that clients that
+        /// change the server keep what they have loaded. Each server needs another one, for ever. 0: mailboxes have
+        /// UIDs of their own on this server. Applies to mailboxes that are created from then on.
+        uid_rank: u64 = "0" in ["0", "8"];
     }
     /// POP3.
     pop3: Pop3Keys {

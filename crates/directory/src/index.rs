@@ -2,9 +2,10 @@
 //!
 //! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`. Its design note has a fixed
 //! UNID, by which it is found. The key of an entry is the text of a [`LookupKey`], a zero byte and the note ID; its
-//! value is empty. So several notes may have the same key, for example after two additions were replicated; the note
-//! with the lowest note ID takes precedence. In addition, the table `viewback` holds the keys of each note, so that its
-//! entries can be removed even if the note has changed or is gone.
+//! value is empty. So several notes may have the same key, for example after two additions on different servers. The
+//! note with the lowest UNID takes precedence, which is the same on all servers, and a warning names them. In addition,
+//! the table `viewback` holds the keys of each note, so that its entries can be removed even if the note has changed or
+//! is gone.
 //!
 //! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
 //! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
@@ -25,7 +26,7 @@ use store::{Batch, Direction, KeyRange, Store, Table, TableReader};
 
 use crate::error::{Error, Result};
 use crate::key::LookupKey;
-use crate::limits::CATCH_UP_NOTES_MAX;
+use crate::limits::{CATCH_UP_NOTES_MAX, HOLDERS_COMPARED_MAX};
 use crate::record::Record;
 
 /// Title of the view.
@@ -67,7 +68,7 @@ impl<'r> IndexReader<'r> {
         decode_indexed_modseq(self.entries.state()) >= self.reading.modseq()
     }
 
-    /// Returns the notes with a key, lowest note ID first, at most `limit` of them.
+    /// Returns the notes with a key, at most `limit` of them.
     pub(crate) fn holders(&self, key: &LookupKey, limit: usize) -> Result<Vec<NoteId>> {
         let mut scan = self.entries.scan(&KeyRange::prefix(&entry_prefix(key)), Direction::Forward)?;
         let mut found = Vec::new();
@@ -99,10 +100,14 @@ impl<'r> IndexReader<'r> {
         Ok(Record::read(note, found.header.class, &found.items))
     }
 
-    /// Returns the record of the first note with a key.
+    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID.
     pub(crate) fn first(&self, key: &LookupKey) -> Result<Option<Record>> {
-        let Some(&note) = self.holders(key, 1)?.first() else { return Ok(None) };
-        self.record(note)
+        let holders = self.holders(key, HOLDERS_COMPARED_MAX)?;
+        let unid_of = |note| Ok(self.reading.header(note)?.map(|header| header.unid));
+        match lowest(&holders, unid_of)? {
+            Some(note) => self.record(note),
+            None => Ok(None),
+        }
     }
 }
 
@@ -126,7 +131,7 @@ impl<'t> IndexWriter<'t> {
         decode_indexed_modseq(self.entries.state())
     }
 
-    /// Returns the notes with a key, lowest note ID first. Includes the changes of this transaction.
+    /// Returns the notes with a key. Includes the changes of this transaction.
     pub(crate) fn holders(&self, key: &LookupKey) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(&entry_prefix(key))
     }
@@ -169,16 +174,47 @@ impl<'t> IndexWriter<'t> {
         })?;
         let end = whole_transactions(&changed, CATCH_UP_NOTES_MAX);
         for (_, note) in &changed[..end] {
-            let keys = match reading.note(*note)? {
-                Some(found) => Record::read(*note, found.header.class, &found.items).map(|record| record.keys()),
+            let record = match reading.note(*note)? {
+                Some(found) => Record::read(*note, found.header.class, &found.items),
                 None => None,
             };
-            self.put(batch, *note, &keys.unwrap_or_default())?;
+            let keys = record.as_ref().map(Record::keys).unwrap_or_default();
+            self.put(batch, *note, &keys)?;
+            self.report_shared_keys(reading, *note, &record.map(|record| record.unique_keys()).unwrap_or_default())?;
         }
         let complete = end == changed.len();
         let upto = if complete { reading.modseq() } else { changed[..end].last().map_or(Modseq(0), |last| last.0) };
         self.set_indexed_modseq(upto);
         Ok(complete)
+    }
+
+    /// Logs a warning if another note has a key that only one should have: both were added on different servers.
+    fn report_shared_keys(
+        &self,
+        reading: &DatabaseSnapshot<'_>,
+        note: NoteId,
+        unique_keys: &[LookupKey],
+    ) -> Result<()> {
+        for key in unique_keys {
+            let holders = self.holders(key)?;
+            if holders.len() < 2 {
+                continue;
+            }
+            let unid_of = |note| Ok(reading.header(note)?.map(|header| header.unid));
+            let counts = lowest(&holders, unid_of)?.map(unid_of).transpose()?.flatten();
+            let ignored = holders.iter().filter_map(|holder| unid_of(*holder).ok().flatten());
+            let ignored: Vec<String> =
+                ignored.filter(|unid| Some(*unid) != counts).map(|unid| unid.to_string()).collect();
+            tracing::warn!(
+                target: "directory",
+                %note,
+                key = %key.describe(),
+                counts = counts.map(|unid| unid.to_string()),
+                ignored = ignored.join(" "),
+                "several notes of the directory have the same key; rename or delete all but one"
+            );
+        }
+        Ok(())
     }
 
     /// Records the modseq up to which the index is up to date.
@@ -229,6 +265,23 @@ pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<
 fn whole_transactions(changed: &[(Modseq, NoteId)], limit: usize) -> usize {
     let Some((last, _)) = limit.checked_sub(1).and_then(|index| changed.get(index)) else { return changed.len() };
     changed.partition_point(|(modseq, _)| modseq <= last)
+}
+
+/// Returns the note that counts of those with a key: the one with the lowest UNID, so that all servers choose the same.
+pub(crate) fn lowest(
+    holders: &[NoteId],
+    mut unid_of: impl FnMut(NoteId) -> Result<Option<Unid>>,
+) -> Result<Option<NoteId>> {
+    if let [] | [_] = holders {
+        return Ok(holders.first().copied());
+    }
+    let mut found: Option<(Unid, NoteId)> = None;
+    for note in holders {
+        if let Some(unid) = unid_of(*note)? {
+            found = Some(found.map_or((unid, *note), |before| before.min((unid, *note))));
+        }
+    }
+    Ok(found.map(|(_, note)| note))
 }
 
 fn decode_indexed_modseq(state: &[u8]) -> Modseq {

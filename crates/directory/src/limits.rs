@@ -90,6 +90,9 @@ pub const NAMES_PER_NOTE_MAX: usize = 1_000;
 /// Maximum number of direct members of one group. A nested group counts as one member.
 pub const MEMBERS_PER_GROUP_MAX: usize = base::limits::GROUP_EXPANSION_MAX;
 
+/// Maximum number of notes with one key that are compared to find the one that counts.
+pub const HOLDERS_COMPARED_MAX: usize = 64;
+
 /// Maximum number of entries on one page of a list.
 pub const PAGE_ENTRIES_MAX: usize = 10_000;
 

@@ -65,10 +65,14 @@ impl<'d> DirectoryTransaction<'d> {
         upto.0 > 0 && upto < purged
     }
 
-    /// Returns the record of the first note with a key.
+    /// Returns the record of the note with a key or, if there are several, of the one with the lowest UNID.
     pub(crate) fn find(&mut self, key: &LookupKey) -> Result<Option<Record>> {
-        let Some(&note) = self.index.holders(key)?.first() else { return Ok(None) };
-        self.record(note)
+        let holders = self.index.holders(key)?;
+        let mut writer = self.transaction.writer(0);
+        match index::lowest(&holders, |note| Ok(writer.header(note)?.map(|header| header.unid)))? {
+            Some(note) => self.record(note),
+            None => Ok(None),
+        }
     }
 
     /// Returns the record with a name or an address. If the domain of an address is an alias, the address is also

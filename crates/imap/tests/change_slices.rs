@@ -1,7 +1,7 @@
 //! Slices of commands that read or report the changes of other sessions, and that their responses do not depend on
 //! them.
 
-use base::{Uid, UidSet, ViewId};
+use base::{Modseq, Uid, UidSet, ViewId};
 use imap::cmd::change_scan::MissingScan;
 use imap::limits;
 use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage};
@@ -68,8 +68,9 @@ fn changes_since_a_modseq_are_read_in_slices() {
     assert!(response.iter().filter(is_fetch).eq(plain.iter().filter(is_fetch)));
     assert_eq!(slices, slices_without + 2);
     mailbox.flag(UidSet::from(7..=7));
-    let modseq = mailbox.file.database().modseq().0;
-    let (response, slices) = ask(&mut connection, &format!("FETCH 1:* (UID) (CHANGEDSINCE {})", modseq - 1));
+    let database = mailbox.file.database();
+    let before = database.modseq_to_client(Modseq(database.modseq().0 - 1));
+    let (response, slices) = ask(&mut connection, &format!("FETCH 1:* (UID) (CHANGEDSINCE {before})"));
     assert_eq!(response.iter().filter(|line| line.starts_with("* 7 FETCH (UID 7 MODSEQ (")).count(), 1, "{response:?}");
     assert_eq!(slices, 0);
 }

@@ -1,7 +1,7 @@
 //! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
-//! store; several clients against a model; searches against a model, and with an index against searches without; verbs
-//! in each state of a session; slices of long responses; messages that cannot be read; memory; pace; complete
-//! connections over loopback sockets; debug events.
+//! store; several clients against a model; clients that change between two servers; searches against a model, and with
+//! an index against searches without; verbs in each state of a session; slices of long responses; messages that cannot
+//! be read; memory; pace; complete connections over loopback sockets; debug events.
 
 mod access_matrix;
 mod change_slices;
@@ -18,6 +18,7 @@ mod search_model;
 mod search_slices;
 mod sockets;
 mod states;
+mod two_servers;
 mod unreadable;
 mod world;
 

@@ -624,21 +624,21 @@ fn join(flags: &Flags) -> String {
     flags.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-fn after(line: &str, mark: &str) -> Option<u64> {
+pub fn after(line: &str, mark: &str) -> Option<u64> {
     let rest = line.split_once(mark)?.1;
     let end = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
     rest[..end].parse().ok()
 }
 
-fn first_number(line: &str) -> usize {
+pub fn first_number(line: &str) -> usize {
     after(line, "* ").and_then(|number| usize::try_from(number).ok()).unwrap_or_else(|| panic!("no number: {line}"))
 }
 
-fn narrow(number: u64) -> u32 {
+pub fn narrow(number: u64) -> u32 {
     u32::try_from(number).expect("UIDs have 32 bits")
 }
 
-fn members(set: &str) -> BTreeSet<u32> {
+pub fn members(set: &str) -> BTreeSet<u32> {
     let number = |text: &str| text.parse::<u32>().expect("sets hold numbers");
     set.split(',')
         .flat_map(|range| {

@@ -14,7 +14,7 @@ use imap::backend::{Accounts, FullTextProvider};
 use imap::session::{SessionContext, SessionOptions};
 use mail::full_text::MessageTextReader;
 use mail::mailbox::{Flags, MailFile, MailOptions, MailStore, NewMessage};
-use notes::{AuthenticationMethod, Databases, Identity};
+use notes::{Acl, AuthenticationMethod, DatabaseKind, Databases, Identity, NewDatabase, ServerSettings, UidRank};
 use sasl::sim::ExampleScram;
 use sasl::{ClientFirst, Credentials, Login, LoginError, LoginOrigin, PasswordRequest, ScramServer};
 use search::FullTextIndex;
@@ -46,27 +46,44 @@ impl TestServer {
 
     /// Creates an empty world with changed options.
     pub fn with(change: impl FnOnce(&mut SessionOptions)) -> Self {
-        Self::create(change, MemoryShares::unlimited())
+        Self::create(change, MemoryShares::unlimited(), None)
+    }
+
+    /// Creates an empty world that shares the UIDs of mailboxes with those of other ranks. Only the one of the rank 0
+    /// has mail files. In the others, alice's is an empty replica.
+    pub fn sharing(rank: u8) -> Self {
+        Self::create(|_| {}, MemoryShares::unlimited(), UidRank::new(rank).map(|uid_rank| (uid_rank, rank)))
     }
 
     /// Creates an empty world with limited memory for commands.
     pub fn with_memory(memory: Arc<MemoryShares>) -> Self {
-        Self::create(|_| {}, memory)
+        Self::create(|_| {}, memory, None)
     }
 
-    fn create(change: impl FnOnce(&mut SessionOptions), memory: Arc<MemoryShares>) -> Self {
+    fn create(
+        change: impl FnOnce(&mut SessionOptions),
+        memory: Arc<MemoryShares>,
+        sharing: Option<(UidRank, u8)>,
+    ) -> Self {
         let options = store::StoreOptions { sync: SyncMode::Each, ..store::StoreOptions::default() };
         let store =
             Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
-        let databases = Databases::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
+        let rank = sharing.map_or(0, |(_, number)| number);
+        let settings = ServerSettings { uid_rank: sharing.map(|(rank, _)| rank), ..ServerSettings::default() };
+        let random = Arc::new(SeededRandom::new(7 + u64::from(rank)));
+        let databases = Databases::open_with(store, Arc::clone(&clock) as _, random, settings);
         let folder = tempfile::tempdir().expect("a folder for the index");
         let index = Arc::new(open_index(&databases, folder.path()));
         let mail = MailStore::new(databases, MailOptions::default());
         let ended_logins = Arc::new(AtomicUsize::new(0));
         let accounts = MemoryAccounts { mail: Arc::clone(&mail), ended_logins: Arc::clone(&ended_logins) };
-        for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
-            accounts.ensure(login, quota_bytes);
+        if rank == 0 {
+            for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
+                accounts.ensure(login, quota_bytes);
+            }
+        } else {
+            accounts.create_replica("alice");
         }
         let mut options = SessionOptions { starttls: true, append_bytes_max: 1 << 20, ..SessionOptions::default() };
         change(&mut options);
@@ -99,6 +116,11 @@ impl TestServer {
             file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server may change the ACL");
         while !self.index.update(&access, 1_000, &|| false).expect("an update").complete {}
         self.index.commit().expect("a commit");
+    }
+
+    /// Returns the databases.
+    pub fn databases(&self) -> &Arc<Databases> {
+        self.mail.databases()
     }
 
     /// Opens a mail file as the server does for delivery.
@@ -135,9 +157,18 @@ impl MemoryAccounts {
         let owner = Name::new(&format!("{login}@demo.test"));
         self.mail.create_if_missing(&path(login), login, &owner, quota_bytes).expect("the mail file is created");
     }
+
+    /// Creates a replica of a mail file before anything has been replicated.
+    fn create_replica(&self, login: &str) {
+        let owner = Name::new(&format!("{login}@demo.test"));
+        let acl = Acl::private(&owner).with_domain_servers();
+        let new = NewDatabase { owner, ..NewDatabase::new(&path(login), login, DatabaseKind::Mail, acl) };
+        self.mail.databases().database_create(&new).expect("the mail file is created");
+    }
 }
 
-fn path(login: &str) -> String {
+/// Returns the path of a mail file.
+pub fn path(login: &str) -> String {
     format!("mail/{login}.nsf")
 }
 

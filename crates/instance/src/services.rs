@@ -16,7 +16,7 @@ use mail::mailbox::{MailOptions, MailStore};
 use mail::router::{QueueSchedule, ReportRates, Router, RouterOptions};
 use mail::submission::DirectoryResolver;
 use notes::view::build::BuildOptions;
-use notes::{Access, Database, Databases, Identity, ServerSettings, level};
+use notes::{Access, Database, Databases, Identity, ServerSettings, UidRank, level};
 use store::{BlobOptions, Store};
 
 use crate::data_folder::{DataError, DataFolder, DataLock, read_limited, retry_while_held, write_private};
@@ -196,7 +196,8 @@ impl StoreServices {
         let open = || Store::open(&data.store_folder(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(retry_while_held(open, is_held, &mut sleep)?);
-        let settings = ServerSettings { personal_index_bytes_max: config.views.personal_index.0 };
+        let settings =
+            ServerSettings { personal_index_bytes_max: config.views.personal_index.0, uid_rank: uid_rank(&config) };
         let databases = Databases::open_with(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random), settings);
         Ok(Self { config, memory_plan, clock, random, databases, store, data, lock })
     }
@@ -208,6 +209,12 @@ impl StoreServices {
         store::rocks::remove_files(&data.store_folder(), files)?;
         Self::open_for_fixup(config, data, lock)
     }
+}
+
+/// Returns the rank of the server among those that share UIDs. The ranks of the configuration begin with 1.
+fn uid_rank(config: &Config) -> Option<UidRank> {
+    let rank = config.imap.uid_rank.checked_sub(1)?;
+    u8::try_from(rank).ok().and_then(UidRank::new)
 }
 
 /// Returns the host name with which the server identifies itself.

@@ -17,6 +17,7 @@ use base::{DbNumber, Name, ReplicaId, Timestamp};
 use crate::error::{Error, Result};
 use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
 use crate::ods::OdsVersion;
+use crate::shared_uids::UidRank;
 
 /// The purpose of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -111,11 +112,13 @@ pub struct DatabaseOptions {
 pub struct ServerSettings {
     /// Maximum size in bytes of the indexes of one user's personal views in a database that is not the user's own.
     pub personal_index_bytes_max: u64,
+    /// The rank of this server among those that share the UIDs of folders, or `None` if it shares none.
+    pub uid_rank: Option<UidRank>,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self { personal_index_bytes_max: PERSONAL_INDEX_BYTES_DEFAULT }
+        Self { personal_index_bytes_max: PERSONAL_INDEX_BYTES_DEFAULT, uid_rank: None }
     }
 }
 

@@ -120,7 +120,7 @@ impl NoteHeader {
             StateKey::Folder(folder) => self.uid_in(folder).is_some(),
         };
         let implied = if is_set { self.created } else { NEVER };
-        Register { is_set, time: self.change_times.get(key).unwrap_or(implied) }
+        Register::new(is_set, self.change_times.get(key).unwrap_or(implied))
     }
 
     /// Replaces the time of creation by that of another version. Values that are as old as the note keep their time.
@@ -208,11 +208,11 @@ mod tests {
     #[test]
     fn only_changes_have_a_time_and_it_always_rises() {
         let mut header = NoteHeader { marks: Marks::FLAGGED, created: Timestamp(50), ..NoteHeader::test_document(1) };
-        assert_eq!(header.register(StateKey::Mark(0)), Register { is_set: false, time: NEVER });
-        assert_eq!(header.register(StateKey::Mark(2)), Register { is_set: true, time: Timestamp(50) });
+        assert_eq!(header.register(StateKey::Mark(0)), Register::new(false, NEVER));
+        assert_eq!(header.register(StateKey::Mark(2)), Register::new(true, Timestamp(50)));
         change(&mut header, 100, |header| header.marks = Marks::SEEN.union(Marks::FLAGGED));
         change(&mut header, 60, |header| header.marks = Marks::FLAGGED);
-        assert_eq!(header.register(StateKey::Mark(0)), Register { is_set: false, time: Timestamp(101) });
+        assert_eq!(header.register(StateKey::Mark(0)), Register::new(false, Timestamp(101)));
         assert_eq!(header.change_times.list().len(), 1, "the other mark is as old as the note");
     }
 

@@ -25,10 +25,11 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::folder_cache::{CacheBudget, FolderCache};
-use crate::instance::InstanceId;
+use crate::instance::{InstanceId, Instances};
 use crate::keyword::Keywords;
 use crate::purge;
 use crate::recent_changes::{RecentChange, RecentChanges};
+use crate::records;
 use crate::view::view_cache::ViewCache;
 
 /// The services that all databases of a server share.
@@ -54,6 +55,8 @@ pub struct Database {
     /// The instance of this run, and whether it is stored: whether this run has changed the database.
     instance: AtomicU64,
     instance_is_stored: AtomicBool,
+    /// The list of instances, if it has been read since this run has changed the database.
+    instances: Mutex<Option<Arc<Instances>>>,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
     /// The ACL. `acl_version` counts its replacements since the database was opened.
@@ -99,6 +102,7 @@ impl Database {
             settings: services.settings,
             instance: AtomicU64::new(services.run.of_database(record.number).0),
             instance_is_stored: AtomicBool::new(false),
+            instances: Mutex::new(None),
             number: record.number,
             record: RwLock::new(Arc::new(record)),
             acl: RwLock::new(Arc::new(acl)),
@@ -202,7 +206,36 @@ impl Database {
     /// Begins another instance, because a repair has made a new list. The caller holds the lock, and has stored it.
     pub(crate) fn set_instance(&self, instance: InstanceId) {
         self.instance.store(instance.0, Ordering::SeqCst);
+        self.set_instance_stored(false);
         self.set_instance_stored(true);
+    }
+
+    /// Returns the instances of this replica.
+    fn instances(&self) -> Arc<Instances> {
+        if let Some(known) = self.instances.lock().clone() {
+            return known;
+        }
+        let Ok(loaded) = records::load_instances(self.store.as_ref(), self.number) else { return Arc::default() };
+        let loaded = Arc::new(loaded);
+        let mut known = self.instances.lock();
+        // The list changes with the first change of this run, and with a repair, which clears `known` afterwards.
+        if loaded.last() == Some(self.instance()) {
+            *known = Some(Arc::clone(&loaded));
+        }
+        loaded
+    }
+
+    /// Returns a modseq as IMAP clients see it, so that it is recognized if it is not one of this replica.
+    #[must_use]
+    pub fn modseq_to_client(&self, modseq: Modseq) -> u64 {
+        self.instances().modseq_to_client(modseq)
+    }
+
+    /// Returns the last change that is known to a client that knows everything up to a modseq, or `None` if the modseq
+    /// is not one of this replica.
+    #[must_use]
+    pub fn modseq_from_client(&self, modseq: u64) -> Option<Modseq> {
+        self.instances().modseq_from_client(modseq, self.modseq())
     }
 
     /// Returns `true` if the instance of this run is in the list of instances.
@@ -212,7 +245,9 @@ impl Database {
 
     /// Records that the list of instances has that of this run. The caller holds the lock.
     pub(crate) fn set_instance_stored(&self, is_stored: bool) {
-        self.instance_is_stored.store(is_stored, Ordering::SeqCst);
+        if is_stored != self.instance_is_stored.swap(is_stored, Ordering::SeqCst) {
+            *self.instances.lock() = None;
+        }
     }
 
     /// Returns the time before which deletions are forgotten, if they were purged.

@@ -338,7 +338,7 @@ impl<'d> DatabaseSnapshot<'d> {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
         }
         let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
-        let reader = reader.hide_unreadable(&self.snapshot, &self.grant, self.pacer())?;
+        let reader = reader.hide_entries(&self.snapshot, &self.grant, self.pacer())?;
         *self.opened.lock() = Some((folder, reader.opening()));
         Ok(reader)
     }

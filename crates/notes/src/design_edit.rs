@@ -13,6 +13,7 @@ use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{ExpectedVersion, NewNote, NoteClass};
 use crate::private_design;
 use crate::records;
+use crate::shared_uids::SharedUids;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
@@ -244,10 +245,11 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn new_folder_state(&mut self) -> FolderState {
-        let seconds = u32::try_from(self.part.now.seconds()).unwrap_or(1);
-        let uid_validity = seconds.max(self.part.counters.uid_validity.saturating_add(1));
-        self.part.counters.uid_validity = uid_validity;
-        FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
+        let uid_validity = self.new_uid_validity();
+        // Programs that know only an older structure must be able to read the state.
+        let rank = self.part.database.settings.uid_rank.filter(|_| self.part.has_revisions);
+        let shared = rank.map(|_| SharedUids::START);
+        FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq, shared }
     }
 }
 

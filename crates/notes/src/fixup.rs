@@ -751,7 +751,7 @@ impl<'s> Survey<'s> {
             let right = entry.as_ref().zip(header).is_some_and(|(entry, header)| {
                 expected.get(&entry.uid) == Some(&entry.note)
                     && *entry == FolderEntry::from_header(header, entry.uid, entry.saved)
-                    && entry.uid < state.uid_next
+                    && entry.uid < state.end()
             });
             if !right {
                 return Ok(Some(format!("its entry {uid:?} does not match the note")));

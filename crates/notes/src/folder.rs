@@ -7,7 +7,7 @@
 //!
 //! Invariants (checked by fixup): every entry's note has a membership with that folder and UID, and every membership
 //! has its entry; marks, keywords, size and received time of the entry are those of the header; UIDs ascend and are
-//! below [`FolderState::uid_next`]; `uid_next` and `uid_validity` never decrease.
+//! below [`FolderState::end`]; `uid_next` and `uid_validity` never decrease.
 
 use std::sync::Arc;
 
@@ -16,9 +16,11 @@ use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 use collection::{CollectionId, EntryWeigher, Weight};
 
 use crate::grant::Grant;
+use crate::instance::InstanceId;
 use crate::item::{Item, ItemFlags};
-use crate::limits::JOINED_VALUES_MAX;
+use crate::limits::{JOINED_VALUES_MAX, SHARED_UID_MAX};
 use crate::note::{Keyword, Marks, NoteFlags, NoteHeader};
+use crate::shared_uids::{SharedUids, UIDS_AHEAD, first_uid_of_run};
 
 /// Collation number of the UID order of a folder. Views number their collations from 0.
 pub const UID_COLLATION: u8 = 255;
@@ -176,24 +178,64 @@ pub struct FolderState {
     pub uid_next: Uid,
     /// Modseq of the last change in the folder (RFC 7162: HIGHESTMODSEQ), at least 1.
     pub highest_modseq: Modseq,
+    /// The state of UIDs that several servers give out, or `None` if they belong to this replica alone.
+    pub shared: Option<SharedUids>,
 }
 
 impl FolderState {
-    /// Returns the stored form (version 1).
+    /// Returns the first UID above all those in the index.
+    #[must_use]
+    pub fn end(&self) -> Uid {
+        self.shared.map_or(self.uid_next, |shared| shared.end)
+    }
+
+    /// Returns the greatest UID that a client may know from another server that shares the UIDs, as far as that can be
+    /// told: those servers may have been restarted, but not have given out a million UIDs since they replicated.
+    pub(crate) fn last_uid_anywhere(&self, now: Timestamp) -> Uid {
+        let last = Uid(self.uid_next.0.saturating_sub(1));
+        if self.shared.is_none() {
+            return last;
+        }
+        let tomorrow = Timestamp(now.0.saturating_add(86_400 * 1_000_000));
+        let end = self.end().0.max(first_uid_of_run(self.uid_validity, tomorrow));
+        Uid(end.saturating_add(UIDS_AHEAD).min(SHARED_UID_MAX))
+    }
+
+    /// Returns `true` if entries may be held.
+    pub(crate) fn may_hold_entries(&self) -> bool {
+        self.uid_next < self.end()
+    }
+
+    /// Returns the stored form: version 2 if UIDs are shared, or else version 1.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(17);
-        out.u8(1).u32(self.uid_validity).u32(self.uid_next.0).u64(self.highest_modseq.0);
+        let mut out = Encoder::with_capacity(29);
+        let version = if self.shared.is_some() { 2 } else { 1 };
+        out.u8(version).u32(self.uid_validity).u32(self.uid_next.0).u64(self.highest_modseq.0);
+        if let Some(SharedUids { end, run }) = self.shared {
+            out.u32(end.0).u64(run.0);
+        }
         out.finish()
     }
 
     /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != 1 {
+        let version = input.u8()?;
+        if !(1..=2).contains(&version) {
             return Err(InvalidRecord);
         }
-        Ok(Self { uid_validity: input.u32()?, uid_next: Uid(input.u32()?), highest_modseq: Modseq(input.u64()?) })
+        let uid_validity = input.u32()?;
+        let uid_next = Uid(input.u32()?);
+        let highest_modseq = Modseq(input.u64()?);
+        let shared = match version {
+            1 => None,
+            _ => Some(SharedUids { end: Uid(input.u32()?), run: InstanceId(input.u64()?) }),
+        };
+        if shared.is_some_and(|shared| shared.end < uid_next) {
+            return Err(InvalidRecord);
+        }
+        Ok(Self { uid_validity, uid_next, highest_modseq, shared })
     }
 }
 
@@ -299,8 +341,14 @@ mod tests {
 
     #[test]
     fn a_state_reads_back() {
-        let state = FolderState { uid_validity: 3, uid_next: Uid(4), highest_modseq: Modseq(5) };
-        assert_eq!(FolderState::decode(&state.encode()), Ok(state));
-        assert!(FolderState::decode(&[2; 17]).is_err());
+        let own = FolderState { uid_validity: 3, uid_next: Uid(4), highest_modseq: Modseq(5), shared: None };
+        let shared = FolderState { shared: Some(SharedUids { end: Uid(7), run: InstanceId(9) }), ..own };
+        for state in [own, shared] {
+            assert_eq!(FolderState::decode(&state.encode()), Ok(state));
+        }
+        let wrong = FolderState { shared: Some(SharedUids { end: Uid(3), run: InstanceId(9) }), ..own };
+        for bytes in [&wrong.encode()[..], &shared.encode()[..28], &[3; 29]] {
+            assert!(FolderState::decode(bytes).is_err());
+        }
     }
 }

@@ -5,12 +5,13 @@
 //! cached folder ([`crate::folder_cache`]), which follows them when the transaction is published.
 //!
 //! The entries that it replaces or removes come from the cached folder, if that is as of the modseq that the
-//! transaction found in the index, and otherwise from the index. UIDs from the folder's next UID on are new and need no
+//! transaction found in the index, and otherwise from the index. UIDs above all those in the index are new and need no
 //! lookup.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{Modseq, Uid, ViewId};
+use base::{Modseq, NoteId, Uid, ViewId};
 use collection::CollectionWriter;
 use store::Batch;
 
@@ -23,8 +24,10 @@ use crate::folder_cache::{CachedFolder, FolderChange};
 pub(crate) struct FolderIndexWriter<'t> {
     entries: CollectionWriter<'t>,
     pub(crate) state: FolderState,
-    /// The first UID that this transaction allocates. No stored entry has this UID or a later one.
+    /// No stored entry has this UID or a later one.
     first_new_uid: Uid,
+    /// The UIDs of other replicas that this transaction has taken over.
+    pub(crate) claimed: HashMap<Uid, NoteId>,
     /// The stored entries, if they are in memory. They are released before the transaction is published, so that the
     /// cache can change them in place.
     cached: Option<Arc<CachedFolder>>,
@@ -52,7 +55,7 @@ impl<'t> FolderIndexWriter<'t> {
 
     fn new(entries: CollectionWriter<'t>, state: FolderState) -> Self {
         let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
-        Self { entries, state, first_new_uid: state.uid_next, cached: None, change }
+        Self { entries, state, first_new_uid: state.end(), claimed: HashMap::new(), cached: None, change }
     }
 
     /// Adds an entry, or replaces the one with its UID. An entry that is replaced keeps the time at which the note was
@@ -60,7 +63,7 @@ impl<'t> FolderIndexWriter<'t> {
     pub(crate) fn put_entry(&mut self, mut entry: FolderEntry) -> Result<()> {
         let uid = entry.uid;
         let key = uid.to_key();
-        assert!(uid < self.state.uid_next, "the UID was allocated by the folder");
+        assert!(uid < self.state.end(), "the UID was allocated by the folder");
         if uid >= self.first_new_uid {
             self.entries.insert(&key, &entry.encode())?;
         } else if let Some(old) = self.cached.as_ref().and_then(|cached| cached.entry(uid)) {
@@ -75,6 +78,15 @@ impl<'t> FolderIndexWriter<'t> {
         }
         self.change.entries.push((uid, Some(entry)));
         Ok(())
+    }
+
+    /// Returns the note of the stored entry with a UID, or `None` if there is none.
+    pub(crate) fn stored_note(&mut self, uid: Uid) -> Result<Option<NoteId>> {
+        if uid >= self.first_new_uid {
+            return Ok(None);
+        }
+        let stored = self.entries.find(&uid.to_key())?;
+        Ok(stored.and_then(|value| FolderEntry::decode(uid, &value).ok()).map(|entry| entry.note))
     }
 
     /// Removes the stored entry with a UID.

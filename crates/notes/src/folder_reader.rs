@@ -64,14 +64,13 @@ impl<'r> FolderReader<'r> {
         FolderReaderState { index: self.entries.opening(), known: self.known.clone() }
     }
 
-    /// Leaves out the entries that Readers items hide from the holder of a grant.
-    pub(crate) fn hide_unreadable(
-        mut self,
-        reader: &dyn TableReader,
-        grant: &Grant,
-        pacer: &dyn Pacer,
-    ) -> Result<Self> {
-        self.known.hidden = Arc::new(HiddenEntries::find(reader, self.database, grant, &self.entries, pacer)?);
+    /// Leaves out the entries that Readers items hide from the holder of a grant, and those that are held.
+    pub(crate) fn hide_entries(mut self, reader: &dyn TableReader, grant: &Grant, pacer: &dyn Pacer) -> Result<Self> {
+        let mut hidden = HiddenEntries::find(reader, self.database, grant, &self.entries, pacer)?;
+        if self.known.state.may_hold_entries() {
+            hidden.add_held(&self.entries, self.known.state.uid_next)?;
+        }
+        self.known.hidden = Arc::new(hidden);
         Ok(self)
     }
 
@@ -79,6 +78,12 @@ impl<'r> FolderReader<'r> {
     #[must_use]
     pub fn state(&self) -> FolderState {
         self.known.state
+    }
+
+    /// Returns the greatest UID that a client may know of this folder, also from another server.
+    #[must_use]
+    pub fn last_uid_anywhere(&self) -> Uid {
+        self.known.state.last_uid_anywhere(self.database.clock.now())
     }
 
     /// Returns the counts.

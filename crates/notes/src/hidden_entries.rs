@@ -1,4 +1,4 @@
-//! The entries of a folder that Readers items hide.
+//! The entries of a folder that Readers items hide, and those that are held ([`crate::uid_allocation`]).
 //!
 //! A folder's index contains all its notes, and one of its sums counts those with Readers items. If there are none, as
 //! in nearly every folder, or if the server itself reads, nothing is hidden. Otherwise each note with Readers items is
@@ -7,7 +7,7 @@
 
 use base::{Pacer, Uid};
 use collection::CollectionReader;
-use store::TableReader;
+use store::{Direction, KeyRange, TableReader};
 
 use crate::database::Database;
 use crate::error::{Result, damaged};
@@ -59,6 +59,23 @@ impl HiddenEntries {
         Ok(hidden)
     }
 
+    /// Adds all entries from a UID on: those that clients may not see yet, because others may come before them.
+    pub(crate) fn add_held(&mut self, index: &CollectionReader<'_>, first: Uid) -> Result<()> {
+        let kept = self.entries.partition_point(|entry| entry.uid < first);
+        self.entries.truncate(kept);
+        self.positions.truncate(kept);
+        let range = KeyRange { start: first.to_key().to_vec(), end: None };
+        let mut position = index.rank(&first.to_key())?;
+        let mut scan = index.scan(&range, Direction::Forward)?;
+        while let Some((key, value)) = scan.next()? {
+            let entry = folder::uid_of_key(key).and_then(|uid| FolderEntry::decode(uid, value).ok());
+            self.entries.push(entry.ok_or_else(|| damaged(store::Table::View, key))?);
+            self.positions.push(position);
+            position += 1;
+        }
+        Ok(())
+    }
+
     /// Returns `true` if the entry with this UID is hidden.
     pub(crate) fn contains(&self, uid: Uid) -> bool {
         self.entries.binary_search_by_key(&uid, |entry| entry.uid).is_ok()
@@ -92,7 +109,7 @@ impl HiddenEntries {
             totals.unseen = totals.unseen.saturating_sub(u64::from(!entry.marks.contains(Marks::SEEN)));
             totals.deleted = totals.deleted.saturating_sub(u64::from(entry.marks.contains(Marks::DELETED)));
             totals.size = totals.size.saturating_sub(entry.size);
-            totals.restricted = totals.restricted.saturating_sub(1);
+            totals.restricted = totals.restricted.saturating_sub(u64::from(entry.restricted));
         }
         totals
     }

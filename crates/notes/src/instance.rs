@@ -5,6 +5,9 @@
 //! instance of a database with its first change of it, whatever happened to the files in between: a restored backup, a
 //! copied folder and an opened log without its end need not be noticed (`docs/replication.md`, "Positions").
 //!
+//! For the same reason, IMAP clients get modseqs with a tag of the instance ([`Instances::modseq_to_client`]): one of
+//! another server, or of a state that was lost, is recognized when it comes back.
+//!
 //! The positions up to which a replica has received the changes of others are in its [`ReplicationHistory`], one for
 //! each server.
 
@@ -31,6 +34,15 @@ impl InstanceId {
     pub fn of_database(self, number: DbNumber) -> Self {
         // The factor is odd, so that different numbers of databases have different products.
         Self(self.0 ^ u64::from(number.0).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+/// Number of bits of the tag in a modseq of clients. RFC 7162 gives a modseq 63 bits, so 39 are left.
+const TAG_BITS: u32 = 24;
+
+impl InstanceId {
+    fn tag(self) -> u64 {
+        self.0 >> (64 - TAG_BITS)
     }
 }
 
@@ -173,6 +185,11 @@ impl Instances {
         self.list.drain(..excess);
     }
 
+    /// Returns the latest instance.
+    pub(crate) fn last(&self) -> Option<InstanceId> {
+        self.list.last().map(|start| start.instance)
+    }
+
     /// Returns the position after the change with this modseq for a peer that reads under these names, or `None` if
     /// there is no instance. Changes before the first instance that is known count as made by it.
     #[must_use]
@@ -191,6 +208,28 @@ impl Instances {
         let index = self.list.iter().rposition(|start| start.instance == position.instance)?;
         let end = self.list.get(index + 1).map_or(current, |next| Modseq(next.first.0.saturating_sub(1)));
         Some(position.modseq.min(end))
+    }
+
+    /// Returns a modseq as IMAP clients see it: followed by bits of the instance that made it. The order is the same.
+    #[must_use]
+    pub fn modseq_to_client(&self, modseq: Modseq) -> u64 {
+        let made_by = self.list.iter().rfind(|start| start.first <= modseq).or(self.list.first());
+        modseq.0 << TAG_BITS | made_by.map_or(0, |start| start.instance.tag())
+    }
+
+    /// Returns the last change that is known to a client that knows everything up to a modseq, or `None` if it is not
+    /// one of this replica: it was made by another server, or is lost since this replica was set back. The client may
+    /// then know changes that never happened here. `current` is the modseq of the last change.
+    #[must_use]
+    pub fn modseq_from_client(&self, modseq: u64, current: Modseq) -> Option<Modseq> {
+        let known = Modseq(modseq >> TAG_BITS);
+        let tag = modseq & ((1 << TAG_BITS) - 1);
+        if self.list.is_empty() {
+            return (tag == 0 && known <= current).then_some(known);
+        }
+        let made_by = self.list.iter().rfind(|start| start.instance.tag() == tag)?;
+        let position = Position { instance: made_by.instance, modseq: known, names: [0; 16] };
+        self.last_common(position, current).filter(|common| *common == known)
     }
 
     /// Returns the stored form (version 1).
@@ -295,6 +334,29 @@ mod tests {
         assert_eq!(restored.last_common(position, Modseq(20)), Some(Modseq(20)));
         restored.begin(InstanceId(8), Modseq(21));
         assert_eq!(restored.last_common(position, Modseq(45)), Some(Modseq(20)));
+    }
+
+    #[test]
+    fn modseqs_of_clients_have_the_order_of_modseqs_and_those_of_others_are_recognized() {
+        let run = |number: u64| number << 40 | 1;
+        let known = instances(&[(run(9), 10), (run(8), 25), (run(7), 40)]);
+        let sent: Vec<u64> = (1..=50).map(|modseq| known.modseq_to_client(Modseq(modseq))).collect();
+        assert!(sent.is_sorted_by(|one, next| one < next));
+        let current = Modseq(50);
+        for (modseq, sent) in (1..).zip(&sent) {
+            assert_eq!(known.modseq_from_client(*sent, current), Some(Modseq(modseq)));
+        }
+        // The database is set back to the change 30, in the run of the second instance.
+        let mut restored = instances(&[(run(9), 10), (run(8), 25)]);
+        assert_eq!(restored.modseq_from_client(sent[29], Modseq(30)), Some(Modseq(30)));
+        assert_eq!(restored.modseq_from_client(sent[34], Modseq(30)), None);
+        restored.begin(InstanceId(run(6)), Modseq(31));
+        assert_eq!(restored.modseq_from_client(sent[29], Modseq(44)), Some(Modseq(30)));
+        assert_eq!(restored.modseq_from_client(sent[34], Modseq(44)), None);
+        assert_eq!(restored.modseq_from_client(sent[44], Modseq(44)), None, "its instance is lost");
+        let other = instances(&[(run(5), 2)]);
+        assert!(sent.iter().all(|modseq| other.modseq_from_client(*modseq, current).is_none()));
+        assert_eq!(Instances::default().modseq_from_client(5 << 24, Modseq(7)), Some(Modseq(5)));
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub const CHANGE_TIMES_STORED_MAX: usize = 2 * JOINED_VALUES_MAX + CHANGE_TIMES_
 /// Maximum number of notes that one transaction takes out of a folder that another replica has deleted.
 pub const UNFILED_PER_TRANSACTION_MAX: usize = 250;
 
+/// Maximum number of held entries of a folder that one transaction shows to clients.
+pub const UIDS_RELEASED_PER_TRANSACTION: usize = 1_000;
+
+/// The first UID that is not given out in a folder whose UIDs are shared. Greater ones of other servers are replaced.
+pub const SHARED_UID_MAX: u32 = 0xF000_0000;
+
 /// Maximum number of instances of a replica that are remembered. Each run of a server that changes the database adds
 /// one.
 pub const INSTANCES_MAX: usize = 256;

@@ -3,6 +3,7 @@
 //! All readers and writers of a database use these functions, on a snapshot or on the store. A record that does not
 //! match its format is an error that names the note.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use base::{DbNumber, NoteId, Pacer, Unid, ViewId};
@@ -238,7 +239,32 @@ pub(crate) fn load_folders(
         let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
         folders.extend(folder_design(note, &summary.items));
     }
+    distinguish_titles(reader, database, &mut folders)?;
     Ok(folders)
+}
+
+/// Separates the titles of folders with one title, which were created on servers that had not met: that with the
+/// lowest UNID keeps the title, and the others are shown with eight digits of their UNIDs. So all servers show the
+/// same titles, and nothing is saved that they would have to agree upon.
+fn distinguish_titles(reader: &dyn TableReader, database: &Database, folders: &mut [FolderDesign]) -> Result<()> {
+    let mut by_title: HashMap<(String, Option<String>), Vec<usize>> = HashMap::new();
+    for (index, folder) in folders.iter().enumerate() {
+        let owner = folder.owner().map(|owner| owner.canonical().to_lowercase());
+        by_title.entry((folder.title.clone(), owner)).or_default().push(index);
+    }
+    for ((title, _), indexes) in by_title.into_iter().filter(|(_, indexes)| indexes.len() > 1) {
+        let mut unids = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let header = load_header(reader, database, NoteId(folders[index].view.0))?;
+            unids.push((header.map(|header| header.unid), index));
+        }
+        unids.sort_unstable();
+        for (unid, index) in unids.into_iter().skip(1) {
+            let digits = unid.map(|unid| unid.to_string()).unwrap_or_default();
+            folders[index].title = format!("{title} ({})", digits.get(..8).unwrap_or_default());
+        }
+    }
+    Ok(())
 }
 
 fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {

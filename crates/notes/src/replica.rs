@@ -60,6 +60,8 @@ pub enum StateName {
     Keyword(String),
     /// The folder with this UNID.
     Folder(Unid),
+    /// UIDVALIDITY of a folder, as the number of the register.
+    UidValidity,
 }
 
 /// A note as replicas exchange it.
@@ -213,10 +215,39 @@ impl DatabaseSnapshot<'_> {
                     folder.map(|folder| StateName::Folder(folder.unid))
                 }
             };
-            state.extend(name.map(|name| (name, header.register(key))));
+            let mut register = header.register(key);
+            if let StateKey::Folder(folder) = key
+                && let Some(uid) = header.uid_in(folder)
+                && self.shared_uid_validity(folder)?.is_some()
+            {
+                register.number = uid.0;
+            }
+            state.extend(name.map(|name| (name, register)));
+        }
+        if header.class == NoteClass::VIEW
+            && let Some(uid_validity) = self.shared_uid_validity(ViewId(header.note.0))?
+        {
+            let register = Register { number: uid_validity, ..Register::new(true, header.created) };
+            state.push((StateName::UidValidity, register));
         }
         state.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(state)
+    }
+}
+
+impl DatabaseSnapshot<'_> {
+    /// Returns UIDVALIDITY of a folder if its UIDs are shared.
+    fn shared_uid_validity(&self, folder: ViewId) -> Result<Option<u32>> {
+        if self.database().settings.uid_rank.is_none() {
+            return Ok(None);
+        }
+        let state = FolderReader::open(&self.snapshot, self.database(), folder).map(|folder| folder.state());
+        match state {
+            Ok(state) => Ok(state.shared.map(|_| state.uid_validity)),
+            // A view has no UIDs.
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -543,7 +574,7 @@ impl Writer<'_, '_> {
         self.remove_contents(note, old, contents);
         let stored = self.put_items(note, contents)?;
         if is_folder(new.class, items) && !is_folder(new.class, &old.items) {
-            self.create_received_folder(ViewId(note.0))?;
+            self.create_received_folder(note, new)?;
         }
         let size = new.size.unwrap_or(stored);
         self.part.rewrites = true;
@@ -576,10 +607,19 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Creates the index of a folder that is new here. It has a UIDVALIDITY of its own, because UIDs are given out by
-    /// each replica.
-    fn create_received_folder(&mut self, folder: ViewId) -> Result<()> {
-        let state = self.new_folder_state();
+    /// Creates the index of a folder that is new here. If its UIDs are shared, it has the same UIDVALIDITY as in the
+    /// other replica. One that exists again gets a new one, because which UIDs were given out here is forgotten.
+    fn create_received_folder(&mut self, note: NoteId, new: &ReplicaNote) -> Result<()> {
+        let is_restored = self.received_header(note)?.before.is_some();
+        let uid_validity = new.state.iter().find(|(name, _)| *name == StateName::UidValidity);
+        let uid_validity = uid_validity.map(|(_, register)| register.number).filter(|_| !is_restored);
+        let mut state = self.new_folder_state();
+        if let Some(uid_validity) = uid_validity.filter(|_| state.shared.is_some()) {
+            state.uid_validity = uid_validity;
+            let counters = &mut self.part.counters;
+            counters.uid_validity = counters.uid_validity.max(uid_validity);
+        }
+        let folder = ViewId(note.0);
         let index = FolderIndexWriter::create(self.part.database, folder, state)?;
         self.part.folders.insert(folder, index);
         Ok(())
@@ -650,6 +690,10 @@ impl Writer<'_, '_> {
         // The time of the last membership in a folder that has been deleted here.
         let mut lost: Option<Timestamp> = None;
         for (name, register) in state.iter().filter(|(_, register)| register.time.0 <= RECEIVED_TIME_MAX) {
+            if *name == StateName::UidValidity {
+                changed |= self.receive_uid_validity(note, register.number)?;
+                continue;
+            }
             match self.state_key(name)? {
                 // A folder is not in itself.
                 KnownState::Key(StateKey::Folder(folder)) if folder.0 == note.0 => {}
@@ -669,9 +713,9 @@ impl Writer<'_, '_> {
     fn join_register(&mut self, note: NoteId, key: StateKey, register: Register) -> Result<bool> {
         let header = &self.received_header(note)?.after;
         let before = header.register(key);
-        let joined = before.join(register);
+        let joined = before.join(Register { number: 0, ..register });
         if joined == before {
-            return Ok(false);
+            return self.join_uid(note, key, register);
         }
         let is_full = match key {
             StateKey::Mark(_) => false,
@@ -682,7 +726,9 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         let place = match key {
-            StateKey::Folder(folder) if joined.is_set && !before.is_set => Some(self.allocate_uid(folder)?),
+            StateKey::Folder(folder) if joined.is_set && !before.is_set => {
+                Some(self.receive_uid(note, folder, Uid(register.number))?)
+            }
             _ => None,
         };
         let header = &mut self.received_header(note)?.after;
@@ -701,6 +747,27 @@ impl Writer<'_, '_> {
         }
         header.set_change_time(key, joined.time);
         self.part.received.insert(note);
+        self.join_uid(note, key, register)?;
+        Ok(true)
+    }
+
+    /// Joins the UID of a note in a folder with that of another replica, where it is in the folder as well: the greater
+    /// one counts. Returns `true` if it changed. One that clients of this server have passed is replaced by a greater
+    /// one, which then counts everywhere.
+    fn join_uid(&mut self, note: NoteId, key: StateKey, register: Register) -> Result<bool> {
+        let StateKey::Folder(folder) = key else { return Ok(false) };
+        let header = &self.received_header(note)?.after;
+        let time = header.register(key).time;
+        let known = header.uid_in(folder).filter(|known| known.0 < register.number);
+        if known.is_none() || !register.is_set || time != register.time {
+            return Ok(false);
+        }
+        if self.part.folder(folder)?.state.shared.is_none() {
+            return Ok(false);
+        }
+        let place = self.receive_uid(note, folder, Uid(register.number))?;
+        self.replace_uid(note, place)?;
+        self.part.received.insert(note);
         Ok(true)
     }
 
@@ -718,14 +785,14 @@ impl Writer<'_, '_> {
         let key = StateKey::Folder(inbox.view);
         let before = self.received_header(note)?.after.register(key).time;
         let time = Timestamp(filed.max(before).0.saturating_add(1));
-        self.join_register(note, key, Register { is_set: true, time })
+        self.join_register(note, key, Register::new(true, time))
     }
 
     /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed.
     fn state_key(&mut self, name: &StateName) -> Result<KnownState> {
         Ok(match name {
             StateName::Mark(bit) if *bit < 8 => KnownState::Key(StateKey::Mark(*bit)),
-            StateName::Mark(_) => KnownState::Unknown,
+            StateName::Mark(_) | StateName::UidValidity => KnownState::Unknown,
             StateName::Keyword(name) => {
                 // A database with too many keywords keeps those that it has.
                 let defined = self.keywords_define(std::slice::from_ref(name)).ok();

@@ -156,6 +156,8 @@ pub(crate) struct DatabaseChanges<'t> {
     last_read: Option<StoredNote>,
     /// The notes that come from another replica: their revision, and the times of marks, keywords and folders.
     pub(crate) received: HashSet<NoteId>,
+    /// Notes that count as changed although their headers are the same: clients are told of them.
+    pub(crate) released: HashSet<NoteId>,
     /// The revisions of the notes that this transaction has saved. The store does not know them yet.
     pub(crate) revisions: HashMap<NoteId, RevisionRecord>,
     /// Blocks of unread marks that this transaction has written.
@@ -230,6 +232,7 @@ impl<'t> DatabaseChanges<'t> {
             written: HashMap::new(),
             last_read: None,
             received: HashSet::new(),
+            released: HashSet::new(),
             revisions: HashMap::new(),
             unread: HashMap::new(),
             is_uncommittable: false,

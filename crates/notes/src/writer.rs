@@ -332,7 +332,7 @@ impl Writer<'_, '_> {
         self.require_level(AclLevel::Reader)?;
         self.require_folder_visible(folder)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
-        reader.hide_unreadable(self.store, &self.part.grant, &Unpaced)
+        reader.hide_entries(self.store, &self.part.grant, &Unpaced)
     }
 
     /// Returns a folder's UIDVALIDITY and next UID, changes of this transaction included.
@@ -391,7 +391,8 @@ impl Writer<'_, '_> {
 
     /// Drops a header that was only read, so that it is not written again.
     pub(crate) fn drop_unchanged(&mut self, note: NoteId) {
-        if self.part.pending.get(&note).is_some_and(|pending| pending.before.as_ref() == Some(&pending.after)) {
+        let is_unchanged = |pending: &PendingHeader| pending.before.as_ref() == Some(&pending.after);
+        if !self.part.released.contains(&note) && self.part.pending.get(&note).is_some_and(is_unchanged) {
             self.part.pending.remove(&note);
         }
     }
@@ -616,17 +617,6 @@ impl Writer<'_, '_> {
     pub(crate) fn allocate_uid_checked(&mut self, folder: ViewId) -> Result<Membership> {
         self.require_folder_visible(folder)?;
         self.allocate_uid(folder)
-    }
-
-    /// Allocates a UID in a folder of which the caller may know.
-    pub(crate) fn allocate_uid(&mut self, folder: ViewId) -> Result<Membership> {
-        let open = self.part.folder(folder)?;
-        let uid = open.state.uid_next;
-        if uid.0 == u32::MAX {
-            return Err(Error::Limit { what: "UIDs of a folder", max: u32::MAX as usize });
-        }
-        open.state.uid_next = uid.next();
-        Ok(Membership { folder, uid })
     }
 
     pub(crate) fn keywords_define(&mut self, names: &[String]) -> Result<Vec<Keyword>> {

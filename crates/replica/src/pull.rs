@@ -215,7 +215,11 @@ impl Pull {
         };
         let skipped = self.target.finish_page(&page.known, &recorded, &mut self.statistics)?;
         self.history.missed.extend(skipped);
-        self.state = if page.end.is_some_and(|end| end.is_last) { State::Done } else { State::Listing };
+        self.state = State::Listing;
+        if page.end.is_some_and(|end| end.is_last) {
+            self.target.release_uids()?;
+            self.state = State::Done;
+        }
         Ok(())
     }
 }

@@ -280,6 +280,22 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Shows the notes that have arrived in folders to clients, at the end of a pull.
+    pub(crate) fn release_uids(&self) -> Result<()> {
+        let accesses = [&self.depositor];
+        loop {
+            let mut transaction = self.databases.transaction(&accesses)?;
+            let is_last = transaction.writer(0).uids_release()?;
+            let ticket = transaction.commit()?;
+            self.databases.store().durable(ticket).wait().map_err(Error::from)?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
 /// Returns the history to be recorded. If too many notes were missed, everything is compared the next time.
 fn limited(history: ReplicationHistory) -> ReplicationHistory {
     if history.missed.len() <= MISSED_NOTES_MAX {

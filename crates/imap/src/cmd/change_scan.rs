@@ -13,6 +13,7 @@ use notes::change_log::ChangeCursor;
 use crate::codec::ResponseWriter;
 use crate::error::Result;
 use crate::limits;
+use crate::session::selected::SelectedMailbox;
 
 /// Number of entries that stand for finding the first entry of a range.
 const RANGE_ENTRIES: usize = 8;
@@ -25,21 +26,35 @@ pub struct ChangeScan {
     until: Modseq,
     /// `true` if the change log contains all removals.
     pub is_complete: bool,
+    /// `true` if the client's mod-sequence is that of another server, or of a state that this one has lost.
+    pub is_of_other_server: bool,
     vanished: Vec<u32>,
     changed: Vec<u32>,
 }
 
 impl ChangeScan {
-    /// Creates the scan of a command that begins with a snapshot.
+    /// Creates the scan of a command that begins with a snapshot, for a client that knows everything up to a modseq. If
+    /// that is one of another server, the client is told of everything: RFC 7162 requires that it misses nothing.
     #[must_use]
-    pub fn new(snapshot: &MailSnapshot<'_>, since: Modseq) -> Self {
+    pub fn new(snapshot: &MailSnapshot<'_>, known: u64) -> Self {
+        let known = snapshot.known_to_client(known);
+        let since = known.unwrap_or(Modseq(0));
         Self {
             cursor: ChangeCursor::after(since),
             until: snapshot.modseq(),
-            is_complete: snapshot.is_complete_since(since),
+            is_complete: known.is_some() && snapshot.is_complete_since(since),
+            is_of_other_server: known.is_none(),
             vanished: Vec::new(),
             changed: Vec::new(),
         }
+    }
+
+    /// Returns the greatest UID that the client may know: of this server, or of the one whose modseq it has.
+    pub fn last_known_uid(&self, snapshot: &MailSnapshot<'_>, selected: &SelectedMailbox) -> mail::Result<u32> {
+        if self.is_of_other_server {
+            return Ok(snapshot.last_uid_anywhere(selected.folder)?.0);
+        }
+        Ok(selected.sequence_numbers.uid_next().saturating_sub(1))
     }
 
     /// Reads the next changes. Returns `true` if the snapshot has no further changes.

@@ -58,8 +58,8 @@ impl message::EntryData for MessageEntry<'_> {
         self.selected.is_recent(self.entry.uid.0)
     }
 
-    fn mod_sequence(&self) -> u64 {
-        self.entry.modseq.0
+    fn is_changed_since(&self, mod_sequence: u64) -> bool {
+        self.snapshot.is_at_or_after(self.entry.modseq, mod_sequence)
     }
 
     fn size(&self) -> u64 {

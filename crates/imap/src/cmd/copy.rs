@@ -94,6 +94,12 @@ impl Transfer {
         Self { file, source, target, remaining: uids, pairs: Vec::new(), uid_validity: 0, modseq: Modseq(0) }
     }
 
+    /// Returns the modseq of the last change, as clients see it.
+    #[must_use]
+    pub fn client_modseq(&self) -> u64 {
+        self.file.database().modseq_to_client(self.modseq)
+    }
+
     /// Copies or moves messages until none are left or others should get their turn. Returns `true` in the first case.
     pub fn step(&mut self, session: &mut Session, transfer: TransferFunction) -> Result<bool> {
         let timer = SliceTimer::start(&session.context);

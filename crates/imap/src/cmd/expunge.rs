@@ -58,7 +58,10 @@ impl SlicedCommand for ExpungeJob {
             return Ok(Some(TaggedReply::completed().with_updates(PermittedUpdates::None)));
         }
         let reply = TaggedReply::completed();
-        let code = session.enabled.qresync.then(|| format!("HIGHESTMODSEQ {}", outcome.modseq));
+        let code = session
+            .enabled
+            .qresync
+            .then(|| format!("HIGHESTMODSEQ {}", file.database().modseq_to_client(outcome.modseq)));
         Ok(Some(TaggedReply { code, ..reply }))
     }
 }

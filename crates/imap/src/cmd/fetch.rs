@@ -13,7 +13,7 @@ mod message_turn;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use base::{Modseq, UidSet, ViewId};
+use base::{UidSet, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailSnapshot};
 use notes::{FolderEntry, Marks};
 
@@ -47,10 +47,13 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut ResponseWrite
     synchronize(session, &snapshot, fetch.numbering, out)?;
     let uid_ranges = session.selected()?.resolve(&snapshot, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
+        let scan = ChangeScan::new(&snapshot, since);
+        let selected = session.selected()?;
+        let last = scan.last_known_uid(&snapshot, selected)?;
         let job = ChangedSinceJob {
-            scan: ChangeScan::new(&snapshot, Modseq(since)),
+            scan,
             meant: uids_of_ranges(uid_ranges),
-            uids: fetch.vanished.then(|| possibly_vanished(session.selected.as_deref(), &fetch.set)),
+            uids: fetch.vanished.then(|| possibly_vanished(selected, &fetch.set, last)),
             missing: None,
             fetch: Some(fetch),
             job: None,
@@ -80,12 +83,13 @@ pub fn synchronize(
 }
 
 /// Returns the UIDs of which the client wants to know whether they have vanished. `*` means the last UID ever assigned,
-/// not the last UID that still exists.
-fn possibly_vanished(selected: Option<&SelectedMailbox>, set: &MessageSet) -> UidSet {
-    let Some(selected) = selected else { return UidSet::new() };
+/// not the last UID that still exists, and `last` is the last one that the client may know.
+fn possibly_vanished(selected: &SelectedMailbox, set: &MessageSet, last: u32) -> UidSet {
     match set {
         MessageSet::Numbers(numbers) => {
-            selected.known_uids(numbers.resolve(selected.sequence_numbers.uid_next().saturating_sub(1)))
+            let mut uids = numbers.resolve(last);
+            uids.retain_range(1..=last);
+            uids
         }
         MessageSet::Saved => selected.saved.clone(),
     }

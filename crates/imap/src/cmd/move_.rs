@@ -31,7 +31,7 @@ impl SlicedCommand for MoveJob {
         }
         moved?;
         let reports_modseq = session.enabled.qresync && code.is_some();
-        let code = reports_modseq.then(|| format!("HIGHESTMODSEQ {}", self.transfer.modseq));
+        let code = reports_modseq.then(|| format!("HIGHESTMODSEQ {}", self.transfer.client_modseq()));
         Ok(Some(TaggedReply { code, ..TaggedReply::completed() }))
     }
 }

@@ -73,7 +73,7 @@ impl SearchResult {
         if numbering == Numbering::Sequence {
             self.numbers.insert(matched.number);
         }
-        let modseq = entry.modseq.0;
+        let modseq = matched.facts.snapshot.client_modseq(entry.modseq);
         self.modseqs = match self.modseqs {
             Some([first, _, latest]) => Some([first, modseq, latest.max(modseq)]),
             None => Some([modseq; 3]),

@@ -4,7 +4,7 @@
 //! then reported at once. Changed flags are queued for the updates that precede the tagged line, which send them in
 //! slices.
 
-use base::{Modseq, UidSet};
+use base::UidSet;
 use mail::mailbox::{FolderStatus, MailSnapshot};
 
 use super::change_scan::{ChangeScan, MissingScan, write_vanished};
@@ -51,7 +51,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut ResponseW
     write(session, &snapshot, (&selected, &status), out)?;
     match select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
         Some(qresync) => {
-            let job = ResynchronizeJob::new(selected, &snapshot, qresync.clone());
+            let job = ResynchronizeJob::new(selected, &snapshot, qresync.clone())?;
             Ok(CommandOutcome::Job(Box::new(job)))
         }
         None => Ok(finish(session, selected).into()),
@@ -85,7 +85,11 @@ fn write(
     }
     out.untagged().text("OK [UIDVALIDITY ").number(u64::from(status.uid_validity)).text("] UIDs are valid").crlf();
     out.untagged().text("OK [UIDNEXT ").number(u64::from(status.uid_next.0)).text("] predicted next UID").crlf();
-    out.untagged().text("OK [HIGHESTMODSEQ ").number(status.highest_modseq.0).text("] highest mod-sequence").crlf();
+    out.untagged()
+        .text("OK [HIGHESTMODSEQ ")
+        .number(status.highest_client_modseq)
+        .text("] highest mod-sequence")
+        .crlf();
     out.untagged().text("OK [MAILBOXID (").text(&status.mailbox_id).text(")] mailbox ID").crlf();
     Ok(())
 }
@@ -113,18 +117,24 @@ impl SlicedCommand for ResynchronizeJob {
             return Ok(None);
         };
         write_vanished(&vanished, out);
-        selected.queue_flag_updates(self.scan.take_changed().intersection(&self.known).ranges().flatten());
+        let changed = selected.known_uids(self.scan.take_changed().intersection(&self.known));
+        selected.queue_flag_updates(changed.ranges().flatten());
         Ok(Some(finish(session, selected)))
     }
 }
 
 impl ResynchronizeJob {
-    fn new(selected: SelectedMailbox, snapshot: &MailSnapshot<'_>, qresync: Qresync) -> Self {
-        let last = selected.sequence_numbers.uid_next().saturating_sub(1);
+    fn new(selected: SelectedMailbox, snapshot: &MailSnapshot<'_>, mut qresync: Qresync) -> Result<Self> {
+        let scan = ChangeScan::new(snapshot, qresync.modseq);
+        let last = scan.last_known_uid(snapshot, &selected)?;
         let known = qresync.known_uids.as_ref().map_or_else(|| UidSet::from(1..=last), |known| known.resolve(last));
-        let known = selected.known_uids(known);
-        let scan = ChangeScan::new(snapshot, Modseq(qresync.modseq));
-        Self { selected: Some(selected), qresync, known, scan, missing: None }
+        let mut known = known;
+        known.retain_range(1..=last);
+        if scan.is_of_other_server {
+            // There, messages may have been before others that this server does not have, or the reverse.
+            qresync.sequence_match = None;
+        }
+        Ok(Self { selected: Some(selected), qresync, known, scan, missing: None })
     }
 
     /// Continues to read changes. Returns the messages that vanished since the client's last visit when all changes

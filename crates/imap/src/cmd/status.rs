@@ -186,7 +186,7 @@ fn write_item(item: StatusItem, status: &FolderStatus, out: &mut ResponseWriter)
         StatusItem::Unseen => ("UNSEEN ", u64::from(status.unseen)),
         StatusItem::Deleted => ("DELETED ", u64::from(status.deleted)),
         StatusItem::Size => ("SIZE ", status.size),
-        StatusItem::HighestModSeq => ("HIGHESTMODSEQ ", status.highest_modseq.0),
+        StatusItem::HighestModSeq => ("HIGHESTMODSEQ ", status.highest_client_modseq),
         StatusItem::MailboxId => {
             out.text("MAILBOXID (").text(&status.mailbox_id).byte(b')');
             return;

@@ -44,7 +44,8 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut ResponseWrite
         change,
         numbering: store.numbering,
         silent: store.silent,
-        unchanged_since: store.unchanged_since.map(Modseq),
+        // Everything may have changed since a modseq of another server.
+        unchanged_since: store.unchanged_since.map(|since| snapshot.known_to_client(since).unwrap_or(Modseq(0))),
         cursor: MessageCursor::new(uid_ranges, &snapshot),
         unreported: Vec::new(),
         modseq: Modseq(0),
@@ -163,7 +164,7 @@ impl StoreJob {
             };
             let number = selected.sequence_numbers.number_of(&selected.folder_in(&snapshot), uid)?;
             if self.silent && entry.modseq == self.modseq {
-                fetch_response::write_modseq(number, &entry, out);
+                fetch_response::write_modseq(number, (&snapshot, &entry), out);
             } else {
                 let message = fetch_response::NumberedEntry { number, entry: &entry, numbering: self.numbering };
                 fetch_response::write_flags(session, &snapshot, &message, out)?;

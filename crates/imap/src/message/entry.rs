@@ -20,8 +20,8 @@ pub trait EntryData {
     fn has_keyword(&self, keyword: &str) -> bool;
     /// Returns `true` if the message is recent in this session.
     fn is_recent(&self) -> bool;
-    /// Returns the mod-sequence.
-    fn mod_sequence(&self) -> u64;
+    /// Returns `true` if the message has changed at a mod-sequence of the client or later.
+    fn is_changed_since(&self, mod_sequence: u64) -> bool;
     /// Returns the size in bytes.
     fn size(&self) -> u64;
     /// Returns the internal date.

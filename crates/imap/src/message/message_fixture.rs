@@ -43,8 +43,8 @@ impl EntryData for EntryFixture {
         self.recent
     }
 
-    fn mod_sequence(&self) -> u64 {
-        self.mod_sequence
+    fn is_changed_since(&self, mod_sequence: u64) -> bool {
+        self.mod_sequence >= mod_sequence
     }
 
     fn size(&self) -> u64 {

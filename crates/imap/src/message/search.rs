@@ -419,7 +419,7 @@ impl EntryTest {
             Self::Larger(size) => entry.size() > *size,
             Self::Smaller(size) => entry.size() < *size,
             Self::Uid(uids) => uids.contains(entry.uid()),
-            Self::ModSequence(mod_sequence) => entry.mod_sequence() >= *mod_sequence,
+            Self::ModSequence(mod_sequence) => entry.is_changed_since(*mod_sequence),
         }
     }
 }

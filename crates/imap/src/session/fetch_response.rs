@@ -48,9 +48,10 @@ pub fn write_flags(
 }
 
 /// Writes a FETCH response with the mod-sequence and without flags, after a silent STORE (RFC 7162 §3.1.3).
-pub fn write_modseq(number: u32, entry: &FolderEntry, out: &mut ResponseWriter) {
+pub fn write_modseq(number: u32, (snapshot, entry): (&MailSnapshot<'_>, &FolderEntry), out: &mut ResponseWriter) {
+    let modseq = snapshot.client_modseq(entry.modseq);
     write_head(number, out);
-    out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();
+    out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(modseq).text("))").crlf();
 }
 
 /// Writes `* n FETCH (`.
@@ -70,7 +71,7 @@ pub fn write_of_entry(
             out.text("INTERNALDATE ").date_time(entry.received.seconds());
         }
         FetchAttribute::ModSeq => {
-            out.text("MODSEQ (").number(entry.modseq.0).byte(b')');
+            out.text("MODSEQ (").number(snapshot.client_modseq(entry.modseq)).byte(b')');
         }
         FetchAttribute::Rfc822Size => {
             out.text("RFC822.SIZE ").number(entry.size);

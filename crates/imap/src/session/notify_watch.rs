@@ -273,7 +273,7 @@ impl WatchedStatus<'_> {
             out.text(" UNSEEN ").number(u64::from(now.unseen));
         }
         if flags || condstore {
-            out.text(" HIGHESTMODSEQ ").number(now.highest_modseq.0);
+            out.text(" HIGHESTMODSEQ ").number(now.highest_client_modseq);
         }
         out.byte(b')').crlf();
     }

@@ -123,7 +123,8 @@ impl Session {
         let Some(selected) = self.selected.as_deref() else { return Ok(()) };
         let status = snapshot.status(selected.folder).map_err(selected::selected_mailbox_error)?;
         let highest = status.highest_modseq.min(selected.client_modseq());
-        out.untagged().text("OK [HIGHESTMODSEQ ").number(highest.0).text("] highest mod-sequence").crlf();
+        let highest = snapshot.client_modseq(highest);
+        out.untagged().text("OK [HIGHESTMODSEQ ").number(highest).text("] highest mod-sequence").crlf();
         Ok(())
     }
 
@@ -132,7 +133,9 @@ impl Session {
     pub(crate) fn report_highest_modseq(&mut self, out: &mut ResponseWriter) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
         let Some(modseq) = selected.finish_command().filter(|_| self.enabled.qresync) else { return };
-        out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are pending").crlf();
+        let Some(account) = &self.account else { return };
+        let modseq = account.file.database().modseq_to_client(modseq);
+        out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq).text("] expunges are pending").crlf();
     }
 
     /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.

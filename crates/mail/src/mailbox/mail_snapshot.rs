@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid, UidSet, ViewId};
 use notes::change_log::{ChangeCursor, ChangeEntry, NoteChange};
-use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, Keywords};
+use notes::{DatabaseSnapshot, FolderDesign, FolderEntry, FolderState, Keywords};
 use search::{ExcludedNotes, FullTextIndex, SubstringKey};
 use store::Ticket;
 
@@ -90,8 +90,10 @@ pub struct FolderStatus {
     pub uid_next: Uid,
     /// UIDVALIDITY.
     pub uid_validity: u32,
-    /// HIGHESTMODSEQ.
+    /// The modseq of the last change.
     pub highest_modseq: Modseq,
+    /// HIGHESTMODSEQ, as clients see it.
+    pub highest_client_modseq: u64,
     /// MAILBOXID (RFC 8474).
     pub mailbox_id: String,
 }
@@ -156,6 +158,34 @@ impl<'f> MailSnapshot<'f> {
         self.reading.modseq()
     }
 
+    /// Returns a modseq as clients see it.
+    #[must_use]
+    pub fn client_modseq(&self, modseq: Modseq) -> u64 {
+        self.reading.database().modseq_to_client(modseq)
+    }
+
+    /// Returns the greatest UID of a mailbox that a client may know, also from another server.
+    pub fn last_uid_anywhere(&self, folder: ViewId) -> Result<Uid> {
+        Ok(self.open(folder)?.last_uid_anywhere())
+    }
+
+    /// Returns the last change that a client knows that knows everything up to a modseq, or `None` if the modseq is not
+    /// one of this replica, so that the client may lack any change.
+    #[must_use]
+    pub fn known_to_client(&self, modseq: u64) -> Option<Modseq> {
+        self.reading.database().modseq_from_client(modseq)
+    }
+
+    /// Returns `true` if a change is at or after a modseq of a client, or may be.
+    #[must_use]
+    pub fn is_at_or_after(&self, change: Modseq, modseq: u64) -> bool {
+        if let Some(known) = self.known_to_client(modseq) {
+            return change >= known;
+        }
+        // Some clients ask for the next modseq after the last one that they know.
+        self.known_to_client(modseq.saturating_sub(1)).is_none_or(|known| change > known)
+    }
+
     /// Returns the modseq of the last change of a mailbox's name or properties, of the subscriptions, or of the ACL.
     /// While it is the same, so are [`MailSnapshot::folders`] and [`MailSnapshot::subscriptions`].
     #[must_use]
@@ -206,8 +236,19 @@ impl<'f> MailSnapshot<'f> {
             uid_next: state.uid_next,
             uid_validity: state.uid_validity,
             highest_modseq: state.highest_modseq,
-            mailbox_id: format!("F{:08x}{:08x}", folder.0, state.uid_validity),
+            highest_client_modseq: self.client_modseq(state.highest_modseq),
+            mailbox_id: self.mailbox_id(folder, &state)?,
         })
+    }
+
+    /// Returns MAILBOXID. If several servers share the UIDs of the mailbox, it is the same on all of them.
+    fn mailbox_id(&self, folder: ViewId, state: &FolderState) -> Result<String> {
+        if state.shared.is_some()
+            && let Some(header) = self.reading.header(NoteId(folder.0))?
+        {
+            return Ok(format!("F{}", header.unid));
+        }
+        Ok(format!("F{:08x}{:08x}", folder.0, state.uid_validity))
     }
 
     /// Returns the UID at a position, counted from 0.

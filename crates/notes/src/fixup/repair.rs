@@ -178,9 +178,14 @@ impl Survey<'_> {
         let mut state = state.unwrap_or_else(|| {
             let seconds = u32::try_from(self.database.clock.now().seconds()).unwrap_or(1);
             counters.uid_validity = seconds.max(counters.uid_validity.saturating_add(1));
-            FolderState { uid_validity: counters.uid_validity, uid_next: Uid(1), highest_modseq: counters.modseq }
+            // Nobody knows which UIDs this server has given out, so it does not share them any longer.
+            let uid_validity = counters.uid_validity;
+            FolderState { uid_validity, uid_next: Uid(1), highest_modseq: counters.modseq, shared: None }
         });
-        state.uid_next = state.uid_next.max(last.next());
+        match &mut state.shared {
+            Some(shared) => shared.end = shared.end.max(last.next()),
+            None => state.uid_next = state.uid_next.max(last.next()),
+        }
         state.highest_modseq = counters.modseq;
         id.remove_all(batch);
         let mut builder = CollectionBuilder::start(id, FolderWeights.sums(), NodeSizes::default(), batch);

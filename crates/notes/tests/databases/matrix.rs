@@ -508,6 +508,7 @@ const READING: &[Row] = &[
     ("PublicSnapshot::for_each_note", Public, Case::listed_as_public),
     ("PublicSnapshot::blob", Public, |c| c.read_public(|r| Ok(r.blob(c.note, &c.blob)?.len() == 10_000))),
     ("PublicSnapshot::blob_range", Public, |c| c.read_public(|r| Ok(r.blob_range(c.note, &c.blob, 1..3)?.len() == 2))),
+    ("FolderReader::last_uid_anywhere", From(Reader), |c| c.folder(|f| Ok(f.last_uid_anywhere() == Uid(3)))),
     ("FolderReader::state", From(Reader), |c| c.folder(|f| Ok(f.state().uid_next == Uid(4)))),
     ("FolderReader::entry", Note(Reader), |c| c.folder(|f| Ok(f.entry(Uid(2))?.is_some()))),
     ("FolderReader::totals of all", Note(Reader), |c| c.folder(|f| Ok(f.totals()?.count == 3))),
@@ -555,6 +556,7 @@ const WRITING: &[Row] = &[
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
     ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
     ("Writer::state_receive", Server, |c| c.write(|w| w.state_receive(UNID, &[]).map(|_| true))),
+    ("Writer::uids_release", Server, |c| c.write(|w| w.uids_release())),
     ("Writer::replication_history_set", Server, |c| {
         let history = ReplicationHistory::default();
         c.write(|w| w.replication_history_set("CN=other/O=Acme", &history).map(|()| true))

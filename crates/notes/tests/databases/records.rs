@@ -200,7 +200,7 @@ proptest! {
         for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
             prop_assert_eq!(FolderEntry::decode(Uid(uid), &stored[..length]).err(), Some(InvalidRecord));
         }
-        let state = FolderState { uid_validity: uid, uid_next: Uid(uid), highest_modseq: header.modseq };
+        let state = FolderState { uid_validity: uid, uid_next: Uid(uid), highest_modseq: header.modseq, shared: None };
         check(&state.encode(), &state, FolderState::decode)?;
     }
 

@@ -527,7 +527,7 @@ fn times_of_values_that_are_not_set_are_limited() {
     let access: Access<level::Reader> = one.database.authorize(&server()).expect("the server may");
     let made = access.read().and_then(|reading| reading.replica_note(note)).expect("sound").expect("it exists");
     let unset = |number: i64| {
-        let register = revision::Register { is_set: false, time: base::Timestamp(1_000 + number) };
+        let register = revision::Register::new(false, base::Timestamp(1_000 + number));
         (StateName::Keyword(format!("K{number}")), register)
     };
     let state = (0..1_000).map(unset).collect();

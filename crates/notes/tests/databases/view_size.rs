@@ -29,7 +29,8 @@ const PERSONAL_BYTES_MAX: u64 = 600_000;
 
 /// Creates a database that Ann owns. Bob and Carol are readers who may have views of their own.
 fn world() -> (TestServer, Arc<Database>) {
-    let world = TestServer::with(ServerSettings { personal_index_bytes_max: PERSONAL_BYTES_MAX });
+    let world =
+        TestServer::with(ServerSettings { personal_index_bytes_max: PERSONAL_BYTES_MAX, ..ServerSettings::default() });
     let database = world.database(&[]);
     let mut acl = Acl::private(&base::Name::new(ANN));
     for name in [BOB, CAROL] {

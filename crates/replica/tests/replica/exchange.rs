@@ -9,7 +9,7 @@ use base::{Name, NoteId, Unid};
 use notes::replica::ReplicaNote;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, NewDatabase, NewNote,
-    ServerSettings, Writer, fixup, level, purge,
+    ServerSettings, UidRank, Writer, fixup, level, purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
 use revision::DeletionRule;
@@ -34,12 +34,22 @@ fn list(level: AclLevel) -> Acl {
 
 impl Server {
     fn new(number: u64) -> Self {
+        Self::with_settings(number, ServerSettings::default())
+    }
+
+    /// Creates a server that shares UIDs with those of other numbers.
+    fn sharing(number: u8) -> Self {
+        let settings = ServerSettings { uid_rank: UidRank::new(number), ..ServerSettings::default() };
+        Self::with_settings(u64::from(number), settings)
+    }
+
+    fn with_settings(number: u64, settings: ServerSettings) -> Self {
         let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
         let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(11));
         let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
         let random = Arc::new(SeededRandom::new(number));
-        let databases = Databases::open_with(store, Arc::clone(&clock) as _, random, ServerSettings::default());
+        let databases = Databases::open_with(store, Arc::clone(&clock) as _, random, settings);
         let owner = Name::new(ANN);
         let new = NewDatabase {
             owner,
@@ -105,6 +115,37 @@ impl Server {
     fn purge(&self) {
         self.clock.advance(Duration::from_secs(100 * 86_400));
         while purge::purge(&self.database).expect("a sound store") > 0 {}
+    }
+
+    /// Returns UIDVALIDITY of the only folder, and the UIDs that clients see in it, with the numbers of the documents.
+    fn mailbox(&self) -> (u32, Vec<(u32, u8)>) {
+        let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.folders().expect("a sound store")[0].view;
+        let folder = reading.folder(view).expect("it exists");
+        let mut seen = Vec::new();
+        let mut each = |entry: notes::FolderEntry| {
+            let unid = reading.header(entry.note)?.expect("it exists").unid;
+            seen.push((entry.uid.0, unid.0[0]));
+            Ok(true)
+        };
+        folder.for_each_entry(base::Uid(0), &mut each).expect("a sound store");
+        assert_eq!(folder.totals().expect("a sound store").count, seen.len() as u64);
+        (folder.state().uid_validity, seen)
+    }
+
+    /// Creates a document in the only folder, and returns its UID.
+    fn deliver(&self, number: u8) -> u32 {
+        self.write(|writer| {
+            let folders = vec![writer.folders()?[0].view];
+            let items = vec![Item::text("Subject", "x".repeat(300 - usize::from(number)))];
+            let new = NewNote { unid: Some(Unid([number; 16])), folders, ..NewNote::document(items) };
+            writer.note_create(new).map(drop)
+        });
+        let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.find(Unid([number; 16])).expect("a sound store").expect("it exists");
+        reading.header(note).expect("a sound store").expect("it exists").folders[0].uid.0
     }
 
     fn set_list(&self, level: AclLevel) {
@@ -343,4 +384,169 @@ fn answers_name_notes_in_the_order_of_the_question() {
     };
     let found: Vec<Unid> = notes.iter().map(|note: &ReplicaNote| note.unid).collect();
     assert_eq!((found, unsent), (vec![Unid([4; 16]), Unid([2; 16])], Vec::new()));
+}
+
+/// Returns two servers that share the UIDs of a folder. The first one has delivered ten messages.
+fn two_sharing() -> (Server, Server) {
+    let hub = Server::sharing(0);
+    let mate = Server::sharing(1);
+    hub.write(|writer| writer.folder_create("Inbox", &[]));
+    for number in 1..=10 {
+        hub.deliver(number);
+    }
+    mate.pull(&hub);
+    (hub, mate)
+}
+
+fn mark(server: &Server, number: u8) {
+    let note = server.write(|writer| writer.find(Unid([number; 16]))).expect("it exists");
+    server.write(|writer| writer.marks_set(note, notes::Marks::SEEN, &[]));
+}
+
+#[test]
+fn messages_arrive_under_their_uids_whatever_the_order_of_the_changes() {
+    let (hub, mate) = two_sharing();
+    let first = hub.mailbox();
+    assert_eq!(mate.mailbox(), first, "later messages are smaller and arrive first");
+    for number in 11..=30 {
+        hub.deliver(number);
+        mark(&hub, number - 9);
+    }
+    mark(&hub, 12);
+    mate.pull(&hub);
+    hub.pull(&mate);
+    assert_eq!(mate.mailbox(), hub.mailbox());
+    assert_eq!(hub.mailbox().1[..10], first.1[..], "none was given out again");
+}
+
+#[test]
+fn messages_are_held_until_the_replication_is_complete_or_a_message_is_filed_here() {
+    let (hub, mate) = two_sharing();
+    let before = mate.mailbox();
+    for number in 11..=16 {
+        hub.deliver(number);
+    }
+    let mut pull = mate.begin(&hub, HeldBackNotes::Left);
+    let mut step = || {
+        let (number, question) = pull.question().expect("it is not complete");
+        pull.take(number, hub.answer(&mate, &question)).expect("a sound store");
+    };
+    step();
+    step();
+    assert_eq!(mate.mailbox(), before, "some have arrived, and are held");
+    let own = mate.deliver(40);
+    let seen = mate.mailbox().1;
+    assert!(seen.len() > before.1.len() + 1 && seen.last() == Some(&(own, 40)), "{seen:?}");
+    // The new message comes too late to the hub, which has gone on, and gets a greater UID there.
+    mate.pull(&hub);
+    hub.pull(&mate);
+    mate.pull(&hub);
+    assert_eq!(mate.mailbox(), hub.mailbox());
+    let after = mate.mailbox().1;
+    assert_eq!(after[..seen.len() - 1], seen[..seen.len() - 1], "what was seen of the hub stays");
+    assert_eq!(after.len(), 17);
+}
+
+#[test]
+fn servers_that_are_cut_off_give_out_different_uids_and_one_side_gives_out_new_ones() {
+    let (hub, mate) = two_sharing();
+    let before = hub.mailbox().1;
+    let first = hub.deliver(11);
+    let other = mate.deliver(12);
+    assert!(first % 8 == 0 && other % 8 == 1);
+    mate.pull(&hub);
+    hub.pull(&mate);
+    mate.pull(&hub);
+    assert_eq!(mate.mailbox(), hub.mailbox());
+    let uids = hub.mailbox().1;
+    assert_eq!(uids[..11], [&before[..], &[(first, 11)]].concat(), "all others stay");
+    assert!(uids[11].1 == 12 && uids[11].0 > first.max(other), "it came too late to the hub");
+    // Nothing goes on: both sides have seen everything.
+    mate.pull(&hub);
+    hub.pull(&mate);
+    assert_eq!(hub.mailbox().1, uids);
+}
+
+#[test]
+fn servers_without_a_rank_have_uids_of_their_own() {
+    let hub = Server::sharing(0);
+    hub.write(|writer| writer.folder_create("Inbox", &[]));
+    let other = Server::new(5);
+    other.clock.advance(Duration::from_secs(60));
+    for number in 1..=10 {
+        hub.deliver(number);
+    }
+    other.pull(&hub);
+    let (uid_validity, uids) = other.mailbox();
+    assert_ne!(uid_validity, hub.mailbox().0);
+    assert_eq!(uids.iter().map(|(uid, _)| *uid).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    let before = hub.mailbox();
+    hub.pull(&other);
+    assert_eq!(hub.mailbox(), before);
+}
+
+#[test]
+fn two_servers_with_one_rank_are_found_and_both_messages_get_other_uids() {
+    let hub = Server::sharing(3);
+    let mate = Server { name: "CN=mate/O=Acme".to_owned(), ..Server::sharing(3) };
+    hub.write(|writer| writer.folder_create("Inbox", &[]));
+    mate.pull(&hub);
+    let twice = [hub.deliver(1), mate.deliver(2)];
+    assert_eq!(twice[0], twice[1], "an operator has made a mistake");
+    for _ in 0..3 {
+        mate.pull(&hub);
+        hub.pull(&mate);
+    }
+    assert_eq!(mate.mailbox(), hub.mailbox());
+    let uids = hub.mailbox().1;
+    assert_eq!(uids.len(), 2);
+}
+
+#[test]
+fn folder_that_was_deleted_and_exists_again_has_another_uidvalidity_everywhere() {
+    let (hub, mate) = two_sharing();
+    let before = hub.mailbox().0;
+    let folder = mate.write(|writer| Ok(writer.folders()?[0].view));
+    let hub_folder = hub.write(|writer| Ok(writer.folders()?[0].view));
+    for number in 1..=10 {
+        let note = mate.write(|writer| writer.find(Unid([number; 16]))).expect("it exists");
+        mate.write(|writer| writer.folder_remove(note, folder));
+    }
+    mate.write(|writer| writer.folder_delete(folder));
+    hub.write(|writer| writer.folder_rename(hub_folder, "Renamed"));
+    hub.write(|writer| writer.folder_rename(hub_folder, "Again"));
+    for _ in 0..3 {
+        mate.pull(&hub);
+        hub.pull(&mate);
+    }
+    assert_eq!(mate.mailbox(), hub.mailbox());
+    assert!(hub.mailbox().0 > before);
+}
+
+#[test]
+fn folders_of_one_name_are_shown_with_different_names_on_all_servers() {
+    let hub = Server::sharing(0);
+    let mate = Server::sharing(1);
+    mate.pull(&hub);
+    for server in [&hub, &mate] {
+        server.write(|writer| writer.folder_create("Plan", &[]));
+    }
+    let titles = |server: &Server| {
+        let folders = server.write(|writer| writer.folders());
+        let mut titles: Vec<String> = folders.iter().map(|folder| folder.title.clone()).collect();
+        titles.sort();
+        titles
+    };
+    mate.pull(&hub);
+    hub.pull(&mate);
+    let shown = titles(&hub);
+    assert_eq!(shown, titles(&mate));
+    assert!(shown[0] == "Plan" && shown[1].starts_with("Plan (") && shown[1].len() == 15, "{shown:?}");
+    // Both servers mean the same folder by a name, and somebody renames the other one.
+    let other =
+        mate.write(|writer| Ok(writer.folders()?.iter().find(|folder| folder.title != "Plan").map(|it| it.view)));
+    mate.write(|writer| writer.folder_rename(other.expect("there are two"), "Later"));
+    hub.pull(&mate);
+    assert_eq!(titles(&hub), ["Later", "Plan"]);
+    assert_eq!(titles(&mate), ["Later", "Plan"]);
 }

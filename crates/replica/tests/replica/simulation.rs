@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Clock, Name, NoteId, Random, Timestamp, Unid};
+use base::{Clock, Name, NoteId, Random, Timestamp, Uid, Unid};
 use notes::fixup;
 use notes::instance::Position;
 use notes::replica::{ReplicaNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item,
-    ItemValue, Marks, NewDatabase, NewNote, ServerSettings, Writer, level,
+    ItemValue, Marks, NewDatabase, NewNote, ServerSettings, UidRank, Writer, level,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target, answer_in_pages};
 use revision::{DeletionRule, Register};
@@ -41,20 +41,26 @@ struct Server {
     acknowledged: BTreeSet<u64>,
     /// The edits that users of this server have seen and deleted.
     deleted: BTreeSet<u64>,
+    /// The latest time that the clock of this server has shown.
+    latest: Timestamp,
+    /// `true` if the clock is not set back any more. UIDs after a restored backup rely on it.
+    has_right_time: bool,
+    rank: Option<UidRank>,
 }
 
-fn open(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, seed: u64) -> Arc<Databases> {
+fn open(memory: &Arc<MemoryEngine>, clock: &Arc<SimClock>, seed: u64, uid_rank: Option<UidRank>) -> Arc<Databases> {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let engine: Arc<dyn store::Engine> = Arc::clone(memory) as Arc<dyn store::Engine>;
     let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
-    Databases::open_with(store, Arc::clone(clock) as _, Arc::new(SeededRandom::new(seed)), ServerSettings::default())
+    let settings = ServerSettings { uid_rank, ..ServerSettings::default() };
+    Databases::open_with(store, Arc::clone(clock) as _, Arc::new(SeededRandom::new(seed)), settings)
 }
 
 impl Server {
-    fn new(number: usize, keeps_deleted: bool) -> Self {
+    fn new(number: usize, keeps_deleted: bool, rank: Option<UidRank>) -> Self {
         let memory = Arc::new(MemoryEngine::new(11));
         let clock = Arc::new(SimClock::new());
-        let databases = open(&memory, &clock, number as u64);
+        let databases = open(&memory, &clock, number as u64, rank);
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", AclLevel::Manager) });
         let new = NewDatabase {
@@ -65,7 +71,21 @@ impl Server {
         let database = databases.database_create(&new).expect("the database is created");
         let acknowledged = BTreeSet::new();
         let deleted = BTreeSet::new();
-        Self { number, memory, clock, databases, database, starts: 1, backup: None, pull: None, acknowledged, deleted }
+        Self {
+            number,
+            memory,
+            latest: clock.now(),
+            has_right_time: false,
+            clock,
+            databases,
+            database,
+            starts: 1,
+            backup: None,
+            pull: None,
+            acknowledged,
+            deleted,
+            rank,
+        }
     }
 
     fn name(number: usize) -> String {
@@ -77,7 +97,7 @@ impl Server {
         self.pull = None;
         self.memory = memory;
         self.starts += 1;
-        self.databases = open(&self.memory, &self.clock, self.number as u64 + 1_000 * self.starts);
+        self.databases = open(&self.memory, &self.clock, self.number as u64 + 1_000 * self.starts, self.rank);
         self.database = self.databases.database_open(PATH).expect("the database exists");
     }
 
@@ -186,10 +206,41 @@ impl Server {
     fn state(&self) -> BTreeMap<Unid, String> {
         let acl = notes::acl::ACL_UNID;
         let text = |note: &ReplicaNote| {
-            let set: Vec<_> = note.state.iter().filter(|(_, value)| value.is_set).map(|(name, _)| name).collect();
+            let values = note.state.iter().filter(|(_, value)| value.is_set);
+            let set: Vec<_> = values.map(|(name, value)| (name, value.number)).collect();
             format!("{} {:?} {:?} {:?} {set:?}", note.revision, note.created, note.parent, note.items)
         };
         self.notes().iter().filter(|note| note.unid != acl).map(|note| (note.unid, text(note))).collect()
+    }
+
+    /// Checks that clients see every document in its folders.
+    fn check_all_are_shown(&self) {
+        let notes = self.notes();
+        let is_place = |(name, value): &&(StateName, Register)| matches!(name, StateName::Folder(_)) && value.is_set;
+        let places = notes.iter().flat_map(|note| &note.state).filter(is_place).count();
+        assert_eq!(self.folders().iter().map(|folder| folder.notes.len()).sum::<usize>(), places);
+    }
+
+    /// Returns the folders as clients see them.
+    fn folders(&self) -> Vec<SeenFolder> {
+        let access = self.itself();
+        let reading = access.read().expect("a snapshot");
+        let see = |view: base::ViewId| {
+            let unid_of = |note| reading.header(note).expect("a sound store").expect("the note exists").unid;
+            let folder = reading.folder(view).expect("the folder exists");
+            let mut notes = BTreeMap::new();
+            let mut each = |entry: notes::FolderEntry| {
+                notes.insert(entry.uid, unid_of(entry.note));
+                Ok(true)
+            };
+            folder.for_each_entry(Uid(0), &mut each).expect("a sound store");
+            let state = folder.state();
+            assert!(notes.keys().all(|uid| *uid < state.uid_next));
+            assert_eq!(folder.totals().expect("a sound store").count, notes.len() as u64);
+            let unid = unid_of(NoteId(view.0));
+            SeenFolder { unid, uid_validity: state.uid_validity, uid_next: state.uid_next, notes }
+        };
+        reading.folders().expect("a sound store").iter().map(|design| see(design.view)).collect()
     }
 
     /// Returns the values in all documents, and in those that can be restored.
@@ -204,6 +255,54 @@ impl Server {
             found.extend(kept.iter().flat_map(|note| values_of(&note.items)));
         }
         found
+    }
+}
+
+/// A folder as a client sees it.
+struct SeenFolder {
+    unid: Unid,
+    uid_validity: u32,
+    uid_next: Uid,
+    notes: BTreeMap<Uid, Unid>,
+}
+
+/// What IMAP clients have seen, on any server and at any time.
+struct MailClients {
+    seed: u64,
+    random: SeededRandom,
+    /// The note that a UID means, by folder and UIDVALIDITY. It means one for ever.
+    meanings: BTreeMap<(Unid, u32, Uid), Unid>,
+    /// The folders as they were seen last on each server.
+    last: BTreeMap<(usize, Unid, u32), SeenFolder>,
+}
+
+impl MailClients {
+    fn new(seed: u64) -> Self {
+        Self { seed, random: SeededRandom::new(seed ^ 0xC11E), meanings: BTreeMap::new(), last: BTreeMap::new() }
+    }
+
+    /// Lets clients look at all folders of a server.
+    fn look_at(&mut self, server: &Server) {
+        for folder in server.folders() {
+            let SeenFolder { unid, uid_validity, .. } = folder;
+            for (uid, note) in &folder.notes {
+                let meant = *self.meanings.entry((unid, uid_validity, *uid)).or_insert(*note);
+                assert_eq!(meant, *note, "seed {}: the UID {uid} of the folder {unid} means two notes", self.seed);
+            }
+            let key = (server.number, unid, uid_validity);
+            if let Some(before) = self.last.get(&key) {
+                assert!(before.uid_next <= folder.uid_next, "seed {}: UIDNEXT of the folder {unid} falls", self.seed);
+                let appeared = folder.notes.keys().filter(|uid| !before.notes.contains_key(uid));
+                let in_between = appeared.clone().find(|uid| **uid < before.uid_next);
+                assert!(in_between.is_none(), "seed {}: {in_between:?} appears in {unid} below UIDNEXT", self.seed);
+            }
+            self.last.insert(key, folder);
+        }
+    }
+
+    /// Forgets what was seen on a server that is set back: UIDs that were seen there may appear again.
+    fn forget_server(&mut self, number: usize) {
+        self.last.retain(|(server, ..), _| *server != number);
     }
 }
 
@@ -249,6 +348,14 @@ enum WrongExchange {
     NoStateOfKnownNotes,
     /// Folders are not listed beside documents.
     NoFoldersBesideDocuments,
+    /// UIDs do not travel.
+    NoUids,
+    /// UIDVALIDITY does not travel.
+    NoUidValidity,
+    /// All servers have the same rank, so they give out the same UIDs.
+    SameRanks,
+    /// A restored server gives out UIDs as if no time had passed since the backup.
+    ClockOfBackup,
 }
 
 impl WrongExchange {
@@ -270,6 +377,13 @@ impl WrongExchange {
     /// Changes an answer before the target reads it.
     fn distort_answer(self, answer: &mut Answer, now: Timestamp, random: &SeededRandom) {
         let keeps_set = |state: &mut Vec<(StateName, Register)>| state.retain(|(_, register)| register.is_set);
+        let drop_uids = |state: &mut Vec<(StateName, Register)>| {
+            let of_notes = state.iter_mut().filter(|(name, _)| *name != StateName::UidValidity);
+            of_notes.for_each(|(_, register)| register.number = 0);
+        };
+        let drop_uid_validity = |state: &mut Vec<(StateName, Register)>| {
+            state.retain(|(name, _)| *name != StateName::UidValidity);
+        };
         let set_times = |state: &mut Vec<(StateName, Register)>| {
             state.iter_mut().for_each(|(_, register)| register.time = now);
         };
@@ -289,6 +403,14 @@ impl WrongExchange {
             }
             (Self::NoStateOfKnownNotes, Answer::Changes(page)) => {
                 page.notes.iter_mut().for_each(|note| note.state.clear());
+            }
+            (Self::NoUids, Answer::Changes(page)) => page.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
+            (Self::NoUids, Answer::Notes(sent)) => sent.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
+            (Self::NoUidValidity, Answer::Changes(page)) => {
+                page.notes.iter_mut().for_each(|note| drop_uid_validity(&mut note.state));
+            }
+            (Self::NoUidValidity, Answer::Notes(sent)) => {
+                sent.notes.iter_mut().for_each(|note| drop_uid_validity(&mut note.state));
             }
             (Self::NoFoldersBesideDocuments, Answer::Changes(page)) => {
                 let has_documents = page.notes.iter().any(|note| note.class.is_document());
@@ -341,17 +463,24 @@ struct Network {
     changes_per_page: usize,
     trace: String,
     statistics: Vec<PullStatistics>,
+    clients: MailClients,
 }
 
 impl Network {
     fn new(seed: u64, deletions: Deletions) -> Self {
+        Self::with_wrong(None, seed, deletions)
+    }
+
+    fn with_wrong(wrong: Option<WrongExchange>, seed: u64, deletions: Deletions) -> Self {
+        let rank = |number: usize| UidRank::new(if wrong == Some(WrongExchange::SameRanks) { 0 } else { number as u8 });
+        let keeps_deleted = deletions == Deletions::Count;
         let topology = [Topology::All, Topology::Chain, Topology::Ring][(seed % 3) as usize];
         let changes_per_page = [1_000, 1, 3, 10][(seed % 4) as usize];
         Self {
             topology,
-            wrong: None,
+            wrong,
             changes_per_page,
-            servers: (0..SERVERS).map(|number| Server::new(number, deletions == Deletions::Count)).collect(),
+            servers: (0..SERVERS).map(|number| Server::new(number, keeps_deleted, rank(number))).collect(),
             messages: Vec::new(),
             cut: BTreeSet::new(),
             pulls: vec![0; SERVERS],
@@ -360,6 +489,7 @@ impl Network {
             deletions,
             trace: String::new(),
             statistics: Vec::new(),
+            clients: MailClients::new(seed),
         }
     }
 
@@ -374,6 +504,14 @@ impl Network {
 
     /// Lets one thing happen.
     fn step(&mut self) {
+        self.step_anything();
+        let number = self.clients.random.below(SERVERS as u64) as usize;
+        let server = &mut self.servers[number];
+        server.latest = server.latest.max(server.clock.now());
+        self.clients.look_at(server);
+    }
+
+    fn step_anything(&mut self) {
         let server = self.pick(SERVERS);
         let document = self.random.below(DOCUMENTS);
         match self.random.below(100) {
@@ -406,7 +544,12 @@ impl Network {
                 }
             }
             52..56 => self.servers[server].clock.advance(Duration::from_secs(self.random.below(7_200))),
-            56..58 => self.servers[server].clock.step_back(Duration::from_secs(self.random.below(7_200))),
+            56..58 => {
+                let by = Duration::from_secs(self.random.below(7_200));
+                if !self.servers[server].has_right_time {
+                    self.servers[server].clock.step_back(by);
+                }
+            }
             _ => self.deliver(),
         }
     }
@@ -419,7 +562,15 @@ impl Network {
                 if let Some((backup, acknowledged)) = server.backup.take() {
                     // Edits that are in no backup and reached no other server are lost with the disk.
                     server.acknowledged = acknowledged;
+                    // A restored server has the right time, and gives out UIDs behind those that are lost.
+                    if self.wrong != Some(WrongExchange::ClockOfBackup) {
+                        let behind = server.latest.0.saturating_sub(server.clock.now().0).max(0);
+                        let behind = Duration::from_micros(behind.unsigned_abs());
+                        server.clock.advance(behind + Duration::from_secs(3_600));
+                        server.has_right_time = true;
+                    }
                     server.start(backup);
+                    self.clients.forget_server(number);
                 }
             }
             _ => {
@@ -534,6 +685,7 @@ impl Network {
                     }
                 }
             }
+            self.servers.iter().for_each(|server| self.clients.look_at(server));
             if before == self.servers.iter().map(|server| server.database.modseq()).collect::<Vec<_>>() {
                 break;
             }
@@ -547,13 +699,14 @@ fn run(seed: u64, deletions: Deletions) -> Network {
 }
 
 fn run_with(wrong: Option<WrongExchange>, seed: u64, deletions: Deletions) -> Network {
-    let mut network = Network { wrong, ..Network::new(seed, deletions) };
+    let mut network = Network::with_wrong(wrong, seed, deletions);
     for _ in 0..150 {
         network.step();
     }
     network.settle();
     let expected = network.servers[0].state();
     for server in &network.servers {
+        server.check_all_are_shown();
         let report = fixup::check(&server.database).expect("a sound store");
         assert_eq!(report.findings, [], "seed {seed}");
         let found = server.state();
@@ -643,6 +796,10 @@ fn wrong_exchanges_are_found() {
         WrongExchange::OnlySetValues,
         WrongExchange::NoStateOfKnownNotes,
         WrongExchange::NoFoldersBesideDocuments,
+        WrongExchange::NoUids,
+        WrongExchange::NoUidValidity,
+        WrongExchange::SameRanks,
+        WrongExchange::ClockOfBackup,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];

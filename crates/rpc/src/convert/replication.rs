@@ -170,8 +170,9 @@ fn state_to_proto((name, value): (StateName, Register)) -> v1::StateValue {
         StateName::Mark(bit) => Name::Mark(u32::from(bit)),
         StateName::Keyword(keyword) => Name::Keyword(keyword),
         StateName::Folder(unid) => Name::FolderUnid(unid.0.to_vec()),
+        StateName::UidValidity => Name::UidValidity(true),
     };
-    v1::StateValue { name: Some(name), set: value.is_set, time_us: value.time.0 }
+    v1::StateValue { name: Some(name), set: value.is_set, time_us: value.time.0, uid: value.number }
 }
 
 fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
@@ -181,9 +182,10 @@ fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
         }
         Some(Name::Keyword(keyword)) => StateName::Keyword(keyword),
         Some(Name::FolderUnid(unid)) => StateName::Folder(bytes_of(&unid, "the UNID of a folder").map(Unid)?),
+        Some(Name::UidValidity(_)) => StateName::UidValidity,
         None => return Err(Error::invalid("a state has no name")),
     };
-    Ok((name, Register { is_set: state.set, time: Timestamp(state.time_us) }))
+    Ok((name, Register { is_set: state.set, time: Timestamp(state.time_us), number: state.uid }))
 }
 
 #[cfg(test)]
@@ -212,9 +214,10 @@ mod tests {
             items: Some(vec![Item::summary("A", ItemValue::Number(1.0))]),
             blobs: vec![BlobId([9; 32])],
             state: vec![
-                (StateName::Mark(2), Register { is_set: true, time: Timestamp(4) }),
-                (StateName::Keyword("Work".to_owned()), Register { is_set: false, time: Timestamp(5) }),
-                (StateName::Folder(Unid([3; 16])), Register { is_set: true, time: Timestamp(6) }),
+                (StateName::Mark(2), Register::new(true, Timestamp(4))),
+                (StateName::Keyword("Work".to_owned()), Register::new(false, Timestamp(5))),
+                (StateName::Folder(Unid([3; 16])), Register { number: 7, ..Register::new(true, Timestamp(6)) }),
+                (StateName::UidValidity, Register { number: 8, ..Register::new(true, Timestamp(9)) }),
             ],
         }
     }
