@@ -649,9 +649,10 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         let unid = conflict_document_unid(loser.unid, loser.revision);
-        if records::find(self.store, self.number(), unid)?.is_some() || self.part.created_note(unid).is_some() {
+        if self.part.created_note(unid).is_some() {
             return Ok(false);
         }
+        let found = records::find(self.store, self.number(), unid)?;
         let document = ReplicaNote {
             unid,
             is_conflict: true,
@@ -663,13 +664,28 @@ impl Writer<'_, '_> {
             state: Vec::new(),
             ..loser.clone()
         };
-        let note = self.create_received(&document)?;
+        let note = match found {
+            None => self.create_received(&document)?,
+            Some(note) if fate == LoserFate::Restorable && self.has_lost_contents(note, &document)? => {
+                self.replace_received(note, &document)?;
+                note
+            }
+            Some(_) => return Ok(false),
+        };
         // Such documents can be restored for some time, also in a database that keeps no other deleted documents:
         // replicas whose options differ must make the same document.
         if fate == LoserFate::Restorable {
             self.delete_as_replicas_do(note, document)?;
         }
         Ok(true)
+    }
+
+    /// Returns `true` if the stub of a document is the one that replicas make, without the contents. It came from another
+    /// server, which keeps them. That server may have been set back since, so this may be the last copy.
+    fn has_lost_contents(&mut self, note: NoteId, document: &ReplicaNote) -> Result<bool> {
+        let stub = document.revision.deleted_by_replicas(document.sequence_time);
+        let header = self.part.stored_header(note)?;
+        Ok(header.is_some_and(|header| header.is_stub() && !header.is_soft_deleted() && header.revision() == stub))
     }
 
     /// Deletes a document softly with a revision that every replica makes alike.
