@@ -70,7 +70,7 @@ class Pair:
     def pull(self, database):
         """Lets the spoke pull. Returns the row of the database, the seconds, and the processor time of both servers."""
         cpu, start = self.cpu_seconds(), time.monotonic()
-        row = json.loads(self.spoke.command("replicate", f"hub.{DOMAIN}", database, "--json"))[0]
+        row = json.loads(self.spoke.command("replicate", f"hub.{DOMAIN}", database, "--pull", "--json"))[0]
         return row, time.monotonic() - start, self.cpu_seconds() - cpu
 
     def cpu_seconds(self):

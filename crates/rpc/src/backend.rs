@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use base::{DbNumber, NoteId};
+use base::{DbNumber, Name, NoteId};
 use notes::{Database, Identity};
+use proto::v1;
 use sasl::Credentials;
 use tokio::sync::watch;
 use wire::SessionTermination;
@@ -47,6 +48,17 @@ pub trait ViewIndexer: Send + Sync {
 
     /// Records that a view that is refreshed every given number of hours was updated now.
     fn record_refresh(&self, database: DbNumber, view: NoteId);
+}
+
+/// The pulls that other servers request, so that their own changes arrive here.
+pub trait RequestedPulls: Send + Sync {
+    /// Begins to take over the changes of databases from a server. `paths` are those of its databases. If an earlier
+    /// request of this server is not done, nothing is begun. Fails, with a text for the operator of the other server,
+    /// if it is not registered or too many requests are being worked on.
+    fn begin(&self, server: &Name, paths: Vec<String>) -> Result<(), String>;
+
+    /// Describes how far the last requested pull of a server has come, or `None` if there is none.
+    fn progress(&self, server: &Name) -> Option<v1::RequestedPull>;
 }
 
 /// A template from which databases can be created.

@@ -25,7 +25,7 @@ use tower_service::Service as _;
 use wire::{RunError, Shutdown, WorkerPool};
 
 use crate::admission::Caller;
-use crate::backend::{Accounts, DatabaseCreator, ViewIndexer};
+use crate::backend::{Accounts, DatabaseCreator, RequestedPulls, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, REPLICA_MESSAGE_BYTES_MAX};
@@ -74,6 +74,8 @@ pub struct Services {
     pub indexer: Arc<dyn ViewIndexer>,
     /// The service that creates databases.
     pub database_creator: Arc<dyn DatabaseCreator>,
+    /// The service that pulls from other servers when they request it.
+    pub requested_pulls: Arc<dyn RequestedPulls>,
     /// The service that accepts mail.
     pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.

@@ -31,10 +31,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 mod join;
+mod push;
 mod schedule;
 mod source;
 
 pub use join::join;
+pub(crate) use push::PullRequests;
 use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
@@ -92,9 +94,23 @@ impl Replication {
             return Ok(Answer { failure, ..Answer::list(rows) });
         }
         let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
-        let mut pull = |path: &str| self.pull((&server, path), held_back, report);
-        let (pulled, failure) = for_each_database(&databases, &mut pull)?;
-        let mut answer = Answer { failure, ..Answer::list(pulled.iter().map(PulledDatabase::to_row).collect()) };
+        let mut rows = Vec::new();
+        let mut failures = Vec::new();
+        let mut pulled = Vec::new();
+        if !request.push {
+            let mut pull = |path: &str| self.pull((&server, path), held_back, report);
+            let (databases, failure) = for_each_database(&databases, &mut pull)?;
+            rows.extend(databases.iter().map(PulledDatabase::to_row));
+            failures.extend(failure);
+            pulled = databases;
+        }
+        if !request.pull {
+            let (pushed, failure) = self.push(&server, self.paths_here(&server, &databases)?, report)?;
+            rows.extend(pushed);
+            failures.extend(failure);
+        }
+        let failure = (!failures.is_empty()).then(|| failures.join("\n"));
+        let mut answer = Answer { failure, ..Answer::list(rows) };
         if pulled.iter().any(|pulled| pulled.statistics.held_back > 0) {
             answer.messages.push(
                 "Documents that were deleted here long ago still exist there and were held back. `--take-held-back` \
@@ -115,9 +131,7 @@ impl Replication {
         let request = ReplicateRequest {
             partner: connection.destination.canonical().to_owned(),
             databases: connection.databases.clone(),
-            server_name: None,
-            compare: false,
-            take_held_back: false,
+            ..ReplicateRequest::default()
         };
         let server = self.connect(&request)?;
         let databases = self.databases(&server, &request.databases)?;
@@ -470,6 +484,7 @@ impl PulledDatabase {
         let statistics = &self.statistics;
         record(vec![
             ("database", json!(self.path)),
+            ("direction", json!("pull")),
             ("listed", json!(statistics.listed)),
             ("received", json!(statistics.received)),
             ("deleted", json!(statistics.deleted)),

@@ -3,10 +3,14 @@
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-/// Takes over the changes of another server.
-#[derive(Debug, Clone, Serialize, Deserialize, Args)]
-#[command(after_help = "The changes of this server reach the other one when that one replicates with this one.\n\
-                        Example: doublet replicate hub.acme.example discussion.nsf")]
+/// Exchanges the changes with another server: takes over those of the other one, and asks it to take over those of this
+/// one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+#[command(
+    after_help = "For a push, the other server connects to this one, which must be registered in its directory.\n\
+                        Examples: doublet replicate hub.acme.example discussion.nsf\n          \
+                        doublet replicate hub.acme.example --pull"
+)]
 pub struct ReplicateRequest {
     /// The other server. Default port: 1352.
     #[arg(value_name = "HOST[:PORT]")]
@@ -20,6 +24,14 @@ pub struct ReplicateRequest {
     #[arg(long, value_name = "NAME")]
     #[serde(default)]
     pub server_name: Option<String>,
+    /// Only takes over the changes of the other server.
+    #[arg(long, conflicts_with_all = ["push", "compare"])]
+    #[serde(default)]
+    pub pull: bool,
+    /// Only lets the other server take over the changes of this one.
+    #[arg(long, conflicts_with_all = ["compare", "take_held_back"])]
+    #[serde(default)]
+    pub push: bool,
     /// Changes nothing, and lists the notes that differ.
     #[arg(long)]
     #[serde(default)]

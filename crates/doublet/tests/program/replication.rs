@@ -52,13 +52,19 @@ impl Pair {
 fn replicate(folder: &TestFolder, other: &Server, name: &str, options: &[&str]) -> Value {
     let address = other.listeners.get("native").expect("it listens");
     let server_name = format!("{name}.acme.test");
-    let words = [&["replicate", address, "talk.nsf", "--server-name", &server_name], options].concat();
+    let direction: &[&str] = if options.contains(&"--compare") { &[] } else { &["--pull"] };
+    let words = [&["replicate", address, "talk.nsf", "--server-name", &server_name], options, direction].concat();
     let rows = folder.json(&words);
     rows.as_array().and_then(|rows| rows.first()).cloned().expect("one row")
 }
 
 fn subjects(folder: &TestFolder) -> Vec<String> {
-    let listed = folder.as_user("ann", &["note", "list", "talk.nsf", "--item", "Subject", "--limit", "0"]);
+    subjects_of("ann", folder)
+}
+
+/// Returns the subjects that a user sees.
+fn subjects_of(user: &str, folder: &TestFolder) -> Vec<String> {
+    let listed = folder.as_user(user, &["note", "list", "talk.nsf", "--item", "Subject", "--limit", "0"]);
     let rows = listed.as_array().expect("a list").iter();
     let mut subjects: Vec<String> = rows.filter_map(|row| row["Subject"].as_str().map(str::to_owned)).collect();
     subjects.sort();
@@ -141,7 +147,7 @@ fn a_server_joins_the_domain_of_another_one() {
     hub.check(&["db", "create", "talk.nsf"], "was created");
     hub.check(&["db", "acl", "talk.nsf", "set", "bob@acme.test", "--level", "editor"], "");
     hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=Hello"]);
-    let rows = spoke.json(&["replicate", "hub.acme.test", "names.nsf", "talk.nsf"]);
+    let rows = spoke.json(&["replicate", "hub.acme.test", "names.nsf", "talk.nsf", "--pull"]);
     let refused: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["refused"].clone()).collect();
     assert_eq!(refused, [json!(0), json!(0)], "{rows}");
     let listed = spoke.as_user("bob", &["note", "list", "talk.nsf", "--item", "Subject"]);
@@ -203,6 +209,36 @@ fn connections_replicate_without_a_command() {
 }
 
 #[test]
+fn a_push_is_the_pull_of_the_other_server() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    hub.check(&["db", "create", "talk.nsf"], "was created");
+    hub.check(&["db", "acl", "talk.nsf", "set", "bob@acme.test", "--level", "editor"], "");
+    // The hub does not know yet where the spoke is.
+    spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--pull"]);
+    spoke.as_user("bob", &["note", "create", "talk.nsf", "Subject=From the spoke"]);
+    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf", "--push"], "hub.acme.test/Acme");
+    let address = joined.listeners.get("native").expect("it listens").clone();
+    let file = hub.path("again.pem").display().to_string();
+    hub.check(&["server", "register", "spoke.acme.test", "--output", &file, "--address", &address], "is registered");
+    let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--push"]);
+    assert_eq!((&rows[0]["direction"], &rows[0]["received"]), (&json!("push"), &json!(1)), "{rows}");
+    assert_eq!(subjects_of("bob", &hub), ["From the spoke"]);
+    // Without a direction, both servers get the changes of the other one.
+    hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=From the hub"]);
+    spoke.as_user("bob", &["note", "create", "talk.nsf", "Subject=More"]);
+    let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf"]);
+    let directions: Vec<_> = rows.as_array().into_iter().flatten().map(|row| row["direction"].clone()).collect();
+    assert_eq!(directions, [json!("pull"), json!("push")], "{rows}");
+    for folder in [&hub, &spoke] {
+        assert_eq!(subjects_of("bob", folder), ["From the hub", "From the spoke", "More"]);
+    }
+    let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--compare"]);
+    assert_eq!(rows[0]["different"], json!(0), "{rows}");
+    joined.stop();
+    running.stop();
+}
+
+#[test]
 fn mail_file_of_another_server_comes_as_a_replica() {
     let ((_hub, running), (spoke, joined)) = joined_servers();
     crate::deliver(&running, "bob@acme.test", "Subject: one\r\n\r\nHello");
@@ -214,7 +250,7 @@ fn mail_file_of_another_server_comes_as_a_replica() {
     };
     log_in("a NO");
     assert!(!spoke.json(&["db", "list"]).to_string().contains("mail/bob.nsf"), "no other mail file was created");
-    let rows = spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf"]);
+    let rows = spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf", "--pull"]);
     assert_eq!((&rows[0]["refused"], &rows[0]["skipped"]), (&json!(0), &json!(0)), "{rows}");
     let mut imap = log_in("a OK");
     imap.say("b SELECT INBOX");

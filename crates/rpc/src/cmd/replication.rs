@@ -1,6 +1,6 @@
 //! What other servers need for their replicas: descriptions of databases, lists of changes, notes and contents.
 
-use base::Unid;
+use base::{Name, Unid};
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, level};
 use proto::v1;
 use replica::{Answer, Question, answer, log_unsent};
@@ -10,7 +10,7 @@ use super::{CallContext, check_count};
 use crate::convert::replication::{note_to_proto, page_to_proto, position_from_proto, progress_from_proto};
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
+use crate::limits::{CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
 use crate::service::CallOutcome;
 
 /// Approximate size of a note without its body items, in bytes.
@@ -58,6 +58,38 @@ fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<le
         )));
     }
     Ok(access)
+}
+
+/// Begins to take over the changes of the caller's databases.
+pub(crate) fn request_pull(
+    context: &CallContext,
+    request: v1::RequestPullRequest,
+) -> Result<CallOutcome<v1::RequestedPull>> {
+    let server = calling_server(context)?;
+    check_count(request.paths.len(), "databases of a call", NAMES_PER_CALL_MAX)?;
+    let pulls = &context.services.requested_pulls;
+    pulls.begin(&server, request.paths).map_err(Error::State)?;
+    Ok(CallOutcome::immediate(pulls.progress(&server).unwrap_or_default()))
+}
+
+/// Describes how far the pull has come that the caller has requested last.
+pub(crate) fn requested_pull(
+    context: &CallContext,
+    _: v1::GetRequestedPullRequest,
+) -> Result<CallOutcome<v1::RequestedPull>> {
+    let server = calling_server(context)?;
+    let found = context.services.requested_pulls.progress(&server);
+    found.map(CallOutcome::immediate).ok_or_else(|| Error::State("this server was not asked to pull".to_owned()))
+}
+
+/// Returns the name of the server that calls. People may not call.
+fn calling_server(context: &CallContext) -> Result<Name> {
+    let identity = context.identity()?;
+    if !identity.server {
+        let who = identity.name.abbreviated();
+        return Err(notes::Error::ServerOnly { database: "another server".to_owned(), who }.into());
+    }
+    Ok(identity.name.clone())
 }
 
 /// Lists the notes that changed after a position.

@@ -160,6 +160,8 @@ table! { Changes {}
 
 table! { Replication {
     get_replica: GetReplicaRequest => Replica = replication::describe;
+    request_pull: RequestPullRequest => RequestedPull = replication::request_pull;
+    get_requested_pull: GetRequestedPullRequest => RequestedPull = replication::requested_pull;
 }
     type ReadReplicaNotesStream = Replies<v1::ReplicaNotes>;
     type ReadContentsStream = Replies<v1::ContentPiece>;

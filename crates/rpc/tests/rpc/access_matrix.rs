@@ -97,6 +97,8 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: plan(), query: "a".into(), ..Default::default() };
         "Replication/GetReplica" SERVERS, replication.get_replica |_n| p::GetReplicaRequest { database: plan() };
         "Replication/ListChangedNotes" SERVERS, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
+        "Replication/RequestPull" SERVERS, replication.request_pull |_n| p::RequestPullRequest::default();
+        "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest {};
         "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
     };
     rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {

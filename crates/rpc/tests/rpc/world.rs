@@ -30,7 +30,8 @@ use notes::{
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{
-    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, SessionSlot, TemplateInfo, ViewIndexer,
+    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, SessionSlot, TemplateInfo,
+    ViewIndexer,
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
@@ -122,6 +123,7 @@ impl TestServer {
             full_text: Box::new(|| Ok(None)),
             indexer: Arc::clone(&indexes) as _,
             database_creator: Arc::new(creator),
+            requested_pulls: Arc::new(NoPulls),
             submissions,
             pool: pool.clone(),
             login_pool: login_pool.clone(),
@@ -349,6 +351,19 @@ impl ViewIndexer for TestIndexer {
 pub struct TestCreator {
     databases: Arc<Databases>,
     on_templates: TemplatesHook,
+}
+
+/// Accepts each request to pull, and does nothing.
+struct NoPulls;
+
+impl RequestedPulls for NoPulls {
+    fn begin(&self, _: &Name, _: Vec<String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn progress(&self, _: &Name) -> Option<v1::RequestedPull> {
+        Some(v1::RequestedPull { done: true, ..v1::RequestedPull::default() })
+    }
 }
 
 impl DatabaseCreator for TestCreator {

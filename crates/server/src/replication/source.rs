@@ -98,6 +98,16 @@ impl RemoteServer {
         }
     }
 
+    /// Asks the server to take over the changes of databases from this one.
+    pub(super) fn request_pull(&self, paths: Vec<String>) -> Result<v1::RequestedPull, AdminError> {
+        self.call(self.client.replication().request_pull(v1::RequestPullRequest { paths }))
+    }
+
+    /// Asks how far the server has come with it.
+    pub(super) fn requested_pull(&self) -> Result<v1::RequestedPull, AdminError> {
+        self.call(self.client.replication().get_requested_pull(v1::GetRequestedPullRequest {}))
+    }
+
     /// Opens a database of the server.
     pub(super) fn open(&self, path: &str) -> Result<RemoteDatabase<'_>, AdminError> {
         let key = v1::DatabaseKey { key: Some(Key::Path(path.to_owned())) };

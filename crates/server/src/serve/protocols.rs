@@ -24,6 +24,7 @@ use crate::descriptors::sender_checks;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
+use crate::replication::PullRequests;
 use crate::session_registry::SessionRegistry;
 use crate::submission_hooks::submission_service;
 use crate::transfer_agent::TransferAgent;
@@ -189,6 +190,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
             instance: Arc::clone(instance),
         }),
         database_creator: Arc::new(TemplateDatabaseCreator::new(instance)),
+        requested_pulls: Arc::new(PullRequests::new(&server.replication)),
         submissions,
         pool: server.pool.clone(),
         login_pool: server.login_pool.clone(),
