@@ -118,7 +118,7 @@ class Member:
     def __init__(self, program, folder, name):
         os.makedirs(folder)
         self.host = f"{name}.{DOMAIN}"
-        settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s"}
+        settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s", "listen.couchdb": "127.0.0.1:0"}
         settings["imap.uid_rank"] = str(NAMES.index(name) + 1)
         self.server = Doublet(program, folder, settings)
         self.gate = Gate(self.server)
@@ -135,7 +135,9 @@ class Member:
 
     def replicate(self, other, *options):
         """Starts to replicate from another server. Returns the process."""
-        words = [self.server.program, *self.server.options(), "replicate", other.host, *options, "--json"]
+        # Unless the caller says more, only changes of the other server are taken over.
+        direction = () if any(option.startswith("--") for option in options) else ("--pull",)
+        words = [self.server.program, *self.server.options(), "replicate", other.host, *options, *direction, "--json"]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def replicated(self, other, *options):
@@ -147,10 +149,42 @@ class Member:
         return json.loads(out)
 
 
+class Phone:
+    """A PouchDB with a replica of the discussion, which is offline most of the time."""
+
+    def __init__(self, folder, password, modules):
+        known = {"FOLDER": f"{folder}/phone", "LOGIN": f"ann@{DOMAIN}", "PASSWORD": password, "MODULES": modules}
+        # The certificates of the servers are signed by the certifier of the domain, which Node does not know.
+        settings = os.environ | known | {"NODE_TLS_REJECT_UNAUTHORIZED": "0", "NODE_NO_WARNINGS": "1"}
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pouchdb", "phone.js")
+        self.process = subprocess.Popen(["node", script], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **request):
+        """Sends a request and returns the reply."""
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise Wrong("the phone has ended")
+        return json.loads(line)
+
+    def close(self):
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def door(member):
+    """Returns the URL of the discussion for CouchDB clients."""
+    host, port = member.server.address("couchdb")
+    return f"https://{host}:{port}/{TALK}"
+
+
 class Cluster:
     """The three servers, and everything that they have acknowledged."""
 
-    def __init__(self, program, folder, password, seed):
+    def __init__(self, program, folder, password, seed, modules=None):
+        self.phone = Phone(folder, password, modules) if modules else None
         self.random = random.Random(seed)
         self.password = password
         self.clock = build_clock(folder)
@@ -158,7 +192,7 @@ class Cluster:
         self.edits, self.messages, self.deleted = set(), set(), set()
         self.documents, self.doomed = [], []
         self.next_number = 0
-        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores"), 0)
+        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores", "phone", "syncs"), 0)
 
     def run(self, steps):
         """Runs the test. Raises `Wrong` if a guarantee is violated."""
@@ -170,6 +204,8 @@ class Cluster:
             self.settle()
             self.check()
         finally:
+            if self.phone:
+                self.phone.close()
             for member in self.members:
                 member.server.stop()
 
@@ -196,6 +232,10 @@ class Cluster:
             other.replicated(first, *DATABASES)
         for other in others:
             other.replicated(first, *DATABASES)
+        for member in self.members:
+            member.server.command("db", "set", TALK, "--couchdb", "on")
+        if self.phone:
+            self.sync(first)
 
     def number(self):
         """Returns a number that nothing else has."""
@@ -205,7 +245,9 @@ class Cluster:
     def step(self):
         """Lets one thing happen."""
         member = self.random.choice(self.members)
-        actions = (self.edit, self.edit, self.create, self.append, self.mark, self.delete, self.exchange, self.exchange, self.fail)
+        actions = [self.edit, self.edit, self.create, self.append, self.mark, self.delete, self.exchange, self.exchange, self.fail]
+        if self.phone:
+            actions += [self.edit_offline, self.edit_offline, self.sync]
         self.random.choice(actions)(member)
 
     def acknowledge(self, member, known, what):
@@ -229,6 +271,20 @@ class Cluster:
             self.acknowledge(member, self.edits, number)
             self.documents.append(made["unid"])
             self.counts["edits"] += 1
+
+    def edit_offline(self, _member):
+        """Changes or creates a document on the phone, which never loses anything."""
+        number = self.number()
+        what = self.random.choice(("edit", "edit", "create"))
+        if self.phone.ask(op=what, number=number, choice=self.random.random())["done"]:
+            self.edits.add(number)
+            self.counts["phone"] += 1
+
+    def sync(self, member):
+        """Lets the phone replicate with a server. Returns the number of documents that moved, or None if it failed."""
+        reply = self.phone.ask(op="sync", url=door(member))
+        self.counts["syncs"] += 1
+        return reply.get("moved") if reply["done"] else None
 
     def delete(self, member):
         """Deletes a document that nobody changes."""
@@ -280,7 +336,8 @@ class Cluster:
         if fault == "cut":
             other.gate.bytes_left = self.random.randrange(1, 60_000)
             self.counts["cuts"] += 1
-        process = member.replicate(other, *DATABASES)
+        direction = self.random.choice(("--pull", "--pull", "--push"))
+        process = member.replicate(other, *DATABASES, direction)
         if fault in ("kill", "kill other"):
             time.sleep(self.random.uniform(0, 0.15))
             self.restart(member if fault == "kill" else other)
@@ -343,6 +400,11 @@ class Cluster:
                     if other is not member:
                         rows = member.replicated(other, *DATABASES)
                         changed += sum(row["received"] + row["states"] + row["refused"] + row["skipped"] for row in rows)
+                if self.phone:
+                    moved = self.sync(member)
+                    if moved is None:
+                        raise Wrong(f"the phone cannot replicate with {member.host}")
+                    changed += moved
             if not changed:
                 return
         raise Wrong(f"the replicas still change after {ROUNDS_MAX} rounds")
@@ -356,6 +418,8 @@ class Cluster:
                         if row["different"]:
                             raise Wrong(f"{row['database']} of {member.host} and {other.host} differ: {row['differences'][:5]}")
             self.check_contents(member)
+        if self.phone:
+            self.check_leaves()
         inboxes = [self.uids(member) for member in self.members]
         if any(inbox != inboxes[0] for inbox in inboxes):
             raise Wrong(f"the UIDs of messages differ: {inboxes}")
@@ -364,6 +428,15 @@ class Cluster:
             said = member.server.command("fixup")
             if HEALTHY not in said:
                 raise Wrong(f"fixup of {member.host} finds: {said}")
+
+    def check_leaves(self):
+        """Checks that the phone and the servers have the same winners and the same conflicts."""
+        expected = self.phone.ask(op="leaves")["leaves"]
+        for member in self.members:
+            found = self.phone.ask(op="leaves", url=door(member))["leaves"]
+            if found != expected:
+                differences = [one for one in found + expected if (one in found) != (one in expected)]
+                raise Wrong(f"the leaves of {member.host} are not those of the phone: {differences[:6]}")
 
     def check_contents(self, member):
         """Looks for everything that was acknowledged on one server."""
@@ -388,12 +461,12 @@ class Cluster:
             raise Wrong(f"{member.host} has lost the messages {sorted(lost)}")
 
 
-def run(program, folder, password):
-    """Runs the test. Returns the numbers of passed and failed tests."""
+def run(program, folder, password, modules=None):
+    """Runs the test, with a PouchDB if the folder of its modules is given. Returns the numbers of passed and failed tests."""
     is_long = bool(os.environ.get("DOUBLET_SOAK"))
     seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
     print(f"replication: DOUBLET_SEED={seed}", flush=True)
-    cluster = Cluster(program, folder, password, seed)
+    cluster = Cluster(program, folder, password, seed, modules)
     begin = time.monotonic()
     try:
         cluster.run(STEPS[is_long])

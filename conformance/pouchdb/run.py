@@ -13,6 +13,8 @@ SCENE_TIME_MAX_S = 300
 SCENES = ("push", "sync", "conflict", "resolve", "branch", "deletion", "random", "direct", "requests", "filter")
 SETTINGS = {"listen.couchdb": "127.0.0.1:0"}
 HEALTHY = "No damage was found."
+# Where PouchDB is installed, once for all runs.
+MODULES = os.path.expanduser("~/.cache/doublet/pouchdb")
 
 
 class Wrong(Exception):
@@ -100,7 +102,7 @@ def result_of(name, status, out, errors):
 
 def run(server, count, only, password):
     """Plays the scenes and adds their number to `count`."""
-    play = Play(server, password, install(os.path.expanduser("~/.cache/doublet/pouchdb")))
+    play = Play(server, password, install(MODULES))
     play.prepare()
     steps = [(name, lambda name=name: play.scene(name)) for name in SCENES]
     steps += [("live", play.live), ("checkpoint", lambda: play.scene("checkpoint")), ("check", lambda: check(server))]

@@ -1,0 +1,55 @@
+// A PouchDB that is offline most of the time: reads one request a line from standard input, and prints one reply a line.
+// {"op":"edit","number":7} adds the field V7 to a random document, {"op":"create","number":8} creates a document,
+// {"op":"sync","url":"https://…"} replicates both ways, {"op":"leaves"} lists the documents with their leaves.
+'use strict'
+
+const readline = require('readline')
+const PouchDB = require(process.env.MODULES + '/pouchdb')
+
+const { FOLDER: folder, LOGIN: username, PASSWORD: password } = process.env
+const phone = new PouchDB(folder)
+
+async function leaves (db) {
+  const listed = await db.allDocs({ include_docs: true, conflicts: true })
+  const docs = listed.rows.map(({ doc }) => [doc._id, doc._rev, (doc._conflicts || []).sort()])
+  return docs.sort((one, other) => (one[0] < other[0] ? -1 : 1))
+}
+
+const remote = (url) => new PouchDB(url, { auth: { username, password } })
+
+const requests = {
+  async edit ({ number, choice }) {
+    const { rows } = await phone.allDocs({ include_docs: true })
+    const docs = rows.map((row) => row.doc).filter((doc) => !String(doc.Subject).startsWith('doomed'))
+    if (!docs.length) return { done: false }
+    await phone.put({ ...docs[Math.floor(choice * docs.length)], [`V${number}`]: number })
+    return { done: true }
+  },
+  async create ({ number }) {
+    await phone.put({ _id: `phone-${number}`, Subject: 'from the phone', [`V${number}`]: number })
+    return { done: true }
+  },
+  async sync ({ url }) {
+    const { push, pull } = await phone.sync(remote(url))
+    const failed = push.doc_write_failures + pull.doc_write_failures
+    return { done: failed === 0, moved: push.docs_written + pull.docs_written, errors: push.errors }
+  },
+  async leaves ({ url }) {
+    return { done: true, leaves: await leaves(url ? remote(url) : phone) }
+  },
+}
+
+async function main () {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const request = JSON.parse(line)
+    let reply
+    try {
+      reply = await requests[request.op](request)
+    } catch (error) {
+      reply = { done: false, error: String(error.message || error.reason || error) }
+    }
+    console.log(JSON.stringify(reply))
+  }
+}
+
+main()
