@@ -46,8 +46,8 @@ struct TestFolder {
     options: Vec<String>,
 }
 
-const LISTENERS: [&str; 10] =
-    ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "couchdb", "admin"];
+const LISTENERS: [&str; 9] =
+    ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin"];
 
 impl TestFolder {
     fn new() -> Self {
