@@ -680,8 +680,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Returns `true` if the stub of a document is the one that replicas make, without the contents. It came from another
-    /// server, which keeps them. That server may have been set back since, so this may be the last copy.
+    /// Returns `true` if the stub of a document is the one that replicas make, without the contents. It came from
+    /// another server, which keeps them. That server may have been set back since, so this may be the last copy.
     fn has_lost_contents(&mut self, note: NoteId, document: &ReplicaNote) -> Result<bool> {
         let stub = document.revision.deleted_by_replicas(document.sequence_time);
         let header = self.part.stored_header(note)?;

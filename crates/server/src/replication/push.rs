@@ -3,7 +3,7 @@
 //! A push is the pull of the other server. The server that has changes asks the other one to take them over
 //! (`RequestPull`), and asks again and again how far it has come. The other one connects back, to the address that its
 //! directory has for the name in the certificate of the first, and pulls as for its own command. So there is one way in
-//! which notes are received, with one set of rights, whoever began.
+//! which notes are received, with one set of rights, whichever server began.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
