@@ -22,6 +22,8 @@ pub mod changes;
 pub mod document;
 pub mod document_id;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod leaves;
 pub mod limits;
 pub mod read;

@@ -75,6 +75,13 @@ pub struct Service {
     feeds: Mutex<std::collections::HashMap<String, usize>>,
 }
 
+/// Reads an address, for the fuzz target.
+pub(crate) fn parse_address(text: &str) {
+    if let Ok(uri) = text.parse() {
+        let _ = Target::parse(&uri);
+    }
+}
+
 /// Returns a number that identifies a server, from its name. It stays the same over restarts, so that clients find
 /// their places again.
 #[must_use]

@@ -7,8 +7,11 @@ use base::codec::{Decoder, Encoder};
 use base::{NoteId, Uid};
 use notes::catalog::DatabaseRecord;
 use notes::folder::FolderState;
+use notes::instance::{Instances, ReplicationHistory};
 use notes::item::{decode_items, encode_items};
-use notes::{Acl, FolderEntry, Item, Keywords, NoteHeader, Summary};
+use notes::revision_record::RevisionRecord;
+use notes::{Acl, DeletionRecord, FolderEntry, Item, Keywords, NoteHeader, Summary};
+use revision::{Revision, RevisionId};
 
 /// Decodes the bytes as every kind of record.
 pub fn decode(bytes: &[u8]) {
@@ -29,6 +32,20 @@ pub fn decode(bytes: &[u8]) {
     }
     if let Ok(header) = NoteHeader::decode(NoteId(1), bytes) {
         assert_eq!(NoteHeader::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
+    }
+    if let Ok(history) = ReplicationHistory::decode(bytes) {
+        assert_eq!(ReplicationHistory::decode(&history.encode()).as_ref(), Ok(&history), "a history reads back");
+    }
+    if let Ok(instances) = Instances::decode(bytes) {
+        assert_eq!(Instances::decode(&instances.encode()).as_ref(), Ok(&instances), "a list of instances reads back");
+    }
+    if let Ok(deletion) = DeletionRecord::decode(bytes) {
+        assert_eq!(DeletionRecord::decode(&deletion.encode()).as_ref(), Ok(&deletion), "a deletion reads back");
+    }
+    let revision = Revision { sequence: 9, id: RevisionId([7; 16]) };
+    if let Ok(record) = RevisionRecord::decode(bytes, revision) {
+        let written = record.encode(revision);
+        assert_eq!(RevisionRecord::decode(&written, revision).as_ref(), Ok(&record), "a list of revisions reads back");
     }
     let _ = FolderEntry::decode(Uid(1), bytes);
     let _ = notes::change_log::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::records;
+use crate::{records, replication};
 
 /// An entry point that accepts any bytes.
 pub struct Target {
@@ -218,6 +218,38 @@ const SASL_WORDS: &[&str] = &[
     "é",
 ];
 
+const COUCHDB_WORDS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "null",
+    "true",
+    "-0.0",
+    "1e400",
+    "12345678901234567890",
+    "\"\\ud800\"",
+    "\"_id\":",
+    "\"_rev\":\"1-0123456789abcdef0123456789abcdef\"",
+    "\"_revisions\":{\"start\":2,\"ids\":[]}",
+    "\"_attachments\":{\"a\":{\"data\":\"\"}}",
+    "\"$type\":\"time\"",
+    "\"$flags\":[\"summary\"]",
+    "\"$value\":",
+    "\"$items\":",
+    "\"$REF\":",
+    "\"$or\":[",
+    "\"$not\":{",
+    "\"$gte\":",
+    "\"$elemMatch\":{",
+    "%2F",
+    "/db/_changes?since=",
+    "17-01",
+    "\0",
+];
+
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "imap", run: imap::codec::fuzz, words: IMAP_WORDS },
@@ -231,7 +263,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "collection", run: collection::fuzz::decode, words: RECORD_WORDS },
     Target { name: "formula", run: formula::fuzz::compile_and_evaluate, words: FORMULA_WORDS },
     Target { name: "search", run: search::fuzz::read, words: SEARCH_WORDS },
+    Target { name: "couchdb", run: couchdb::fuzz::read, words: COUCHDB_WORDS },
     Target { name: "records", run: records::decode, words: RECORD_WORDS },
+    Target { name: "replication", run: replication::decode, words: RECORD_WORDS },
 ];
 
 /// Runs the target with the given name. This is the entry point for a coverage-guided fuzzer.
