@@ -6,8 +6,8 @@ use crate::answer::ProgressCallback;
 use crate::error::{AdminError, AdminResult};
 use crate::request::Request;
 use crate::{
-    connections, databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, servers,
-    status, views,
+    connections, databases, designs, domains, export, fixup, groups, import, maintenance, people, queue, replication,
+    servers, status, views,
 };
 
 /// Executes a request on an open data folder.
@@ -17,6 +17,7 @@ pub fn execute(instance: &Instance, request: Request, report: &mut ProgressCallb
         Request::Group(request) => groups::execute(instance, request),
         Request::Domain(request) => domains::execute(instance, request),
         Request::Connection(request) => connections::execute(instance, request),
+        Request::Replication(request) => replication::execute(instance, request),
         Request::Server(request) => servers::execute(instance, &request),
         Request::Db(request) => databases::execute(instance, request, report),
         Request::Fixup(request) => fixup::execute(&instance.databases, &request, report),

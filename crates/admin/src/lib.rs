@@ -41,6 +41,7 @@ pub mod mail_files;
 pub mod maintenance;
 pub mod people;
 pub mod queue;
+mod replication;
 pub mod request;
 pub mod servers;
 mod soft_deletion;

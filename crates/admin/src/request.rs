@@ -9,6 +9,7 @@ mod acl;
 mod backup;
 mod connection;
 mod replicate;
+mod replication;
 mod server;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, A
 pub use backup::BackupRequest;
 pub use connection::ConnectionRequest;
 pub use replicate::ReplicateRequest;
+pub use replication::ReplicationRequest;
 pub use server::{JoinRequest, ServerRequest};
 
 /// A request to the administration.
@@ -58,6 +60,9 @@ pub enum Request {
     Blobs(BlobRequest),
     /// Takes over the changes that another server has in its replicas of databases, or compares the replicas.
     Replicate(ReplicateRequest),
+    /// Lists or forgets what was received from other servers.
+    #[command(subcommand)]
+    Replication(ReplicationRequest),
     /// Lists, shows, retries, holds, releases and removes queued mail.
     #[command(subcommand)]
     Queue(QueueRequest),

@@ -146,6 +146,21 @@ impl<'d> DatabaseSnapshot<'d> {
         Ok(stored.and_then(|value| ReplicationHistory::decode(&value).ok()).unwrap_or_default())
     }
 
+    /// Returns what this replica has received from all other servers, by their canonical names in lower case. Fails unless
+    /// the reader is the server itself.
+    pub fn replication_histories(&self) -> Result<Vec<(String, ReplicationHistory)>> {
+        records::require_server_itself(self.database, &self.grant)?;
+        let range = keys::replication_histories(self.database.number);
+        let mut found = Vec::new();
+        let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            let name = key.get(range.start.len()..).and_then(|name| std::str::from_utf8(name).ok());
+            let name = name.ok_or_else(|| damaged(Table::Meta, key))?.to_owned();
+            found.push((name, ReplicationHistory::decode(value).unwrap_or_default()));
+        }
+        Ok(found)
+    }
+
     /// Returns the last change that both this replica and a peer have that has received everything up to a position, or
     /// `None` if the position is not known here.
     pub fn last_common(&self, position: Position) -> Result<Option<Modseq>> {

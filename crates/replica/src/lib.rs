@@ -11,10 +11,12 @@
 //! ascending size, so that an interrupted pull has brought many notes and not one (`docs/replication.md`).
 
 pub mod limits;
+mod preview;
 mod pull;
 mod source;
 mod target;
 
+pub use preview::{Preview, PreviewStatistics};
 pub use pull::{Pull, PullStatistics};
 pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, log_unsent};
 pub use target::{HeldBackNotes, Target};

@@ -24,7 +24,7 @@ use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
     NewDatabase, OdsVersion, Upgrade, level,
 };
-use replica::{HeldBackNotes, Pull, PullStatistics, Target};
+use replica::{HeldBackNotes, Preview, PreviewStatistics, Pull, PullStatistics, Target};
 use revision::DeletionRule;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -91,6 +91,10 @@ impl Replication {
         }
         if request.compare {
             let (rows, failure) = for_each_database(&databases, &mut |path| self.compare(&server, path, report))?;
+            return Ok(Answer { failure, ..Answer::list(rows) });
+        }
+        if request.dry_run {
+            let (rows, failure) = for_each_database(&databases, &mut |path| self.preview(&server, path, report))?;
             return Ok(Answer { failure, ..Answer::list(rows) });
         }
         let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
@@ -208,6 +212,38 @@ impl Replication {
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
         let path = database.path();
         Ok(PulledDatabase { path, statistics, elapsed, clock_difference })
+    }
+
+    /// Finds out what a pull would take over. Changes nothing.
+    fn preview(
+        &self,
+        server: &RemoteServer,
+        path: &str,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<Value, AdminError> {
+        let mut source = server.open(path)?;
+        let Some(database) = self.instance.databases.database_open_replica(source.replica_id)? else {
+            let mut wanted = PreviewStatistics::default();
+            source.list_all(&mut |page| {
+                wanted.listed += page.len() as u64;
+                wanted.wanted += page.len() as u64;
+                wanted.bytes += page.iter().map(|note| note.size).sum::<u64>();
+                report(listing(path, server, wanted.listed))
+            })?;
+            return Ok(preview_row(path, "create", wanted));
+        };
+        let rule = deletion_rule(database.record().kind);
+        let databases = &self.instance.databases;
+        let target = Target::new(databases, &database, &self.itself(), &server.identity, rule)?;
+        let mut preview = Preview::begin(target)?;
+        while let Some(question) = preview.question() {
+            if report(listing(path, server, preview.statistics().listed)) == ControlFlow::Break(()) {
+                return Err(AdminError::Cancelled);
+            }
+            let answer = source.ask(preview.target(), &question, None)?;
+            preview.take(answer)?;
+        }
+        Ok(preview_row(path, "update", preview.statistics()))
     }
 
     /// Waits until no other replication of a database runs: two at once would each record what it has received.
@@ -346,6 +382,24 @@ impl Replication {
             progress = Some(ListProgress { position: page.position, seen: page.seen, is_comparison: true });
         }
     }
+}
+
+fn listing(path: &str, server: &RemoteServer, done: u64) -> Progress {
+    let step = format!("{path}: listing the changes of {}", server.label());
+    Progress { step, done, total: None, unit: Unit::Notes }
+}
+
+/// Returns the row of a database that a pull would create or update.
+fn preview_row(path: &str, action: &str, found: PreviewStatistics) -> Value {
+    record(vec![
+        ("database", json!(path)),
+        ("would", json!(action)),
+        ("listed", json!(found.listed)),
+        ("receive", json!(found.wanted)),
+        ("bytes", json!(found.bytes)),
+        ("refuse", json!(found.refused)),
+        ("hold_back", json!(found.held_back)),
+    ])
 }
 
 /// The right to take over changes of a database. It ends when the value is dropped.

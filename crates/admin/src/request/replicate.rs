@@ -32,6 +32,10 @@ pub struct ReplicateRequest {
     #[arg(long, conflicts_with_all = ["compare", "take_held_back"])]
     #[serde(default)]
     pub push: bool,
+    /// Changes nothing, and shows what would be taken over from the other server.
+    #[arg(long, conflicts_with_all = ["push", "compare"])]
+    #[serde(default)]
+    pub dry_run: bool,
     /// Changes nothing, and lists the notes that differ.
     #[arg(long)]
     #[serde(default)]

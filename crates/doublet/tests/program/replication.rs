@@ -220,6 +220,8 @@ fn a_push_is_the_pull_of_the_other_server() {
     let address = joined.listeners.get("native").expect("it listens").clone();
     let file = hub.path("again.pem").display().to_string();
     hub.check(&["server", "register", "spoke.acme.test", "--output", &file, "--address", &address], "is registered");
+    let rows = hub.json(&["replicate", "spoke.acme.test", "talk.nsf", "--dry-run"]);
+    assert_eq!((&rows[0]["would"], &rows[0]["receive"]), (&json!("update"), &json!(1)), "{rows}");
     let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--push"]);
     assert_eq!((&rows[0]["direction"], &rows[0]["received"]), (&json!("push"), &json!(1)), "{rows}");
     assert_eq!(subjects_of("bob", &hub), ["From the spoke"]);
@@ -234,6 +236,11 @@ fn a_push_is_the_pull_of_the_other_server() {
     }
     let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--compare"]);
     assert_eq!(rows[0]["different"], json!(0), "{rows}");
+    let rows = hub.json(&["replication", "history", "talk.nsf"]);
+    assert_eq!((&rows[0]["from"], &rows[0]["state"]), (&json!("spoke.acme.test/Acme"), &json!("complete")), "{rows}");
+    hub.check(&["replication", "clear", "talk.nsf", "--server", "spoke.acme.test"], "compare everything");
+    let rows = hub.json(&["replicate", "spoke.acme.test", "talk.nsf", "--dry-run"]);
+    assert_eq!((&rows[0]["listed"], &rows[0]["receive"]), (&json!(4), &json!(0)), "{rows}");
     joined.stop();
     running.stop();
 }

@@ -561,6 +561,7 @@ const WRITING: &[Row] = &[
         let history = ReplicationHistory::default();
         c.write(|w| w.replication_history_set("CN=other/O=Acme", &history).map(|()| true))
     }),
+    ("DatabaseSnapshot::replication_histories", Server, |c| c.read(|r| r.replication_histories().map(|_| true))),
     ("Writer::replication_histories_clear", Server, |c| c.write(|w| w.replication_histories_clear().map(|()| true))),
     ("Writer::note_receive", Server, |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");

@@ -1,0 +1,25 @@
+//! The requests of `doublet replication`.
+
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+
+/// Requests about what was received from other servers.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicationRequest {
+    /// Lists up to which change databases have received everything from which server.
+    History {
+        /// Path of a database. Default: all databases.
+        #[serde(default)]
+        database: Option<String>,
+    },
+    /// Forgets what a database has received, so that the next replication compares everything. Nothing is lost by it.
+    Clear {
+        /// Path of the database.
+        database: String,
+        /// The other server. Default: all servers.
+        #[arg(long, value_name = "SERVER")]
+        #[serde(default)]
+        server: Option<String>,
+    },
+}
