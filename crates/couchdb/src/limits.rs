@@ -18,7 +18,7 @@ pub const ROWS_MAX: usize = 1_000;
 pub const ANSWER_BYTES: usize = 16 << 20;
 
 /// Number of documents that one transaction takes over.
-pub const DOCUMENTS_PER_TRANSACTION: usize = 100;
+pub const DOCUMENTS_PER_TRANSACTION: usize = 50;
 
 /// Size in bytes of the documents at which a transaction ends.
 pub const TRANSACTION_BYTES: usize = 4 << 20;

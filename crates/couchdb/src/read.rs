@@ -1,6 +1,5 @@
 //! Reading: documents, their revisions and their attachments, as JSON.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base::hex;
@@ -246,11 +245,11 @@ pub fn open_revisions(
     chosen.into_iter().map(answer).collect()
 }
 
-/// Returns which of the revisions of documents are not known here: the answer to `_revs_diff`.
+/// Returns which of the revisions of documents are not known here: the members of the answer to `_revs_diff`.
 pub fn missing_revisions(
     reading: &DatabaseSnapshot<'_>,
-    revisions_by_id: &BTreeMap<Cow<'_, str>, Vec<String>>,
-) -> Result<String> {
+    revisions_by_id: &BTreeMap<String, Vec<String>>,
+) -> Result<serde_json::Map<String, serde_json::Value>> {
     let mut answer = serde_json::Map::new();
     for (id, revisions) in revisions_by_id {
         let leaves = leaves_of(reading, id)?;
@@ -269,7 +268,7 @@ pub fn missing_revisions(
         if !possible.is_empty() {
             entry.insert("possible_ancestors".to_owned(), json!(possible));
         }
-        answer.insert(id.to_string(), entry.into());
+        answer.insert(id.clone(), entry.into());
     }
-    Ok(serde_json::Value::Object(answer).to_string())
+    Ok(answer)
 }

@@ -1,6 +1,5 @@
 //! The way of a request to its verb, and the verbs.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use store::Ticket;
 
 use super::answer::{self, Part, json as json_answer, tagged_json};
 use super::feeds::{self, Feed, FeedKind};
-use super::{Call, Caller, SentBody};
+use super::{Call, Caller, SentBody, Service};
 use crate::backend::LoggedIn;
 use crate::changes::{ChangesOptions, Filter};
 use crate::document::{Members, push_text};
@@ -36,6 +35,9 @@ use crate::write::{Revisions, SavedDocument, SentDocument, Target as WriteTarget
 
 /// Number of documents that one part of an answer reads.
 const DOCUMENTS_PER_PART: usize = 64;
+
+/// Number of documents that one job looks up.
+const LOOKUPS_PER_JOB: usize = 500;
 
 /// Size in bytes at which a part of an answer ends.
 const BYTES_PER_PART: usize = 2 << 20;
@@ -209,8 +211,9 @@ async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Resp
         }
         Method::POST => {
             let sent = call.read_body(body).await?;
-            let generated = || new_id(call);
-            let document = SentDocument::parse(sent.text()?, None, generated)?;
+            let service = Arc::clone(&call.service);
+            let parse = move |text: &str| SentDocument::parse(text, None, || new_id(&service));
+            let document = parse_body(call, &caller, sent, parse).await?;
             save(call, (&caller, database), document, StatusCode::CREATED).await
         }
         _ => Err(not_allowed()),
@@ -218,10 +221,20 @@ async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Resp
 }
 
 /// Returns a new `_id`.
-fn new_id(call: &Call) -> String {
+fn new_id(service: &Service) -> String {
     let mut id = [0; 16];
-    call.service.services.random.fill(&mut id);
+    service.services.random.fill(&mut id);
     hex::lower(&id)
+}
+
+/// Parses the body of a request on a worker, because it may be large.
+async fn parse_body<T: Send + 'static>(
+    call: &Call,
+    caller: &Caller,
+    sent: SentBody,
+    parse: impl FnOnce(&str) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    call.service.run(caller, "parse", move || Ok((parse(sent.text()?)?, Ticket::NONE))).await
 }
 
 /// Saves a document with a revision of the server, and answers with it.
@@ -339,7 +352,9 @@ async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> 
         }
         Method::PUT => {
             let sent = call.read_body(body).await?;
-            let mut document = SentDocument::parse(sent.text()?, Some(id), String::new)?;
+            let known = id.to_owned();
+            let parse = move |text: &str| SentDocument::parse(text, Some(&known), String::new);
+            let mut document = parse_body(call, &caller, sent, parse).await?;
             if call.target.text("new_edits") == Some("false") {
                 return put_replicated(call, (&caller, database), document).await;
             }
@@ -501,7 +516,8 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) ->
         }
         ("POST", "_changes") => {
             let sent = call.read_body(body).await?;
-            let filter = sent_filter(call, &sent)?;
+            let kind = call.target.plain_text("filter");
+            let filter = parse_body(call, &caller, sent, move |text| sent_filter(kind.as_deref(), text)).await?;
             feeds::answer(&call.service, &caller, feed_of(call, database, filter)?).await
         }
         ("POST", "_revs_diff") => {
@@ -510,16 +526,17 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) ->
         }
         ("POST", "_bulk_docs") => {
             let sent = call.read_body(body).await?;
-            save_several(call, of, &sent).await
+            save_several(call, of, sent).await
         }
         ("POST", "_bulk_get") => {
             let sent = call.read_body(body).await?;
-            get_several(call, of, &sent).await
+            get_several(call, of, sent).await
         }
         ("GET", "_all_docs") => list_documents(call, of, None).await,
         ("POST", "_all_docs") => {
             let sent = call.read_body(body).await?;
-            let keys: Option<Vec<String>> = Members::parse(sent.text()?)?.read("keys")?;
+            let keys =
+                parse_body(call, &caller, sent, |text| Members::parse(text)?.read::<Vec<String>>("keys")).await?;
             list_documents(call, of, keys).await
         }
         ("POST", "_ensure_full_commit") => {
@@ -572,12 +589,12 @@ fn feed_of(call: &Call, database: &str, sent: Filter) -> Result<Feed> {
 }
 
 /// Returns the filter in the body of a question for changes.
-fn sent_filter(call: &Call, sent: &SentBody) -> Result<Filter> {
-    if sent.bytes.iter().all(u8::is_ascii_whitespace) {
+fn sent_filter(kind: Option<&str>, sent: &str) -> Result<Filter> {
+    if sent.trim().is_empty() {
         return Ok(Filter::None);
     }
-    let members = Members::parse(sent.text()?)?;
-    match call.target.plain_text("filter").as_deref() {
+    let members = Members::parse(sent)?;
+    match kind {
         Some("_doc_ids") => {
             let ids: Option<HashSet<String>> = members.read("doc_ids")?;
             let ids = ids.ok_or_else(|| Error::BadRequest("`doc_ids` must be a list".to_owned()))?;
@@ -595,38 +612,57 @@ fn sent_filter(call: &Call, sent: &SentBody) -> Result<Filter> {
     }
 }
 
-/// Serves `_revs_diff`: which revisions the server lacks.
-async fn revisions_difference(call: &Call, of: (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
-    let text = with_database(call, of, "_revs_diff", move |_, open| {
-        let revisions_by_id: BTreeMap<Cow<'_, str>, Vec<String>> = serde_json::from_str(sent.text()?)
-            .map_err(|error| Error::BadRequest(format!("invalid UTF-8 JSON: {error}")))?;
-        let count: usize = revisions_by_id.values().map(|revisions| revisions.len().max(1)).sum();
+/// Serves `_revs_diff`: which revisions the server lacks. Each job looks some of the documents up.
+async fn revisions_difference(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    sent: SentBody,
+) -> Result<Response<Body>> {
+    type Revisions = Vec<(String, Vec<String>)>;
+    let documents: Revisions = parse_body(call, caller, sent, |text| {
+        let parsed = serde_json::from_str::<BTreeMap<String, Vec<String>>>(text);
+        let parsed = parsed.map_err(|error| Error::BadRequest(format!("invalid UTF-8 JSON: {error}")))?;
+        let count: usize = parsed.values().map(|revisions| revisions.len().max(1)).sum();
         if count > DOCUMENTS_PER_REQUEST_MAX {
             return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} revisions can be asked for")));
         }
-        let reading = open.reader.read()?;
-        Ok((missing_revisions(&reading, &revisions_by_id)?, reading.ticket()))
-    });
-    Ok(json_answer(StatusCode::OK, text.await?))
+        Ok(parsed.into_iter().collect())
+    })
+    .await?;
+    let mut found = serde_json::Map::new();
+    for part in documents.chunks(LOOKUPS_PER_JOB) {
+        let part: BTreeMap<String, Vec<String>> = part.iter().cloned().collect();
+        let missing = with_database(call, (caller, database), "_revs_diff", move |_, open| {
+            let reading = open.reader.read()?;
+            Ok((missing_revisions(&reading, &part)?, reading.ticket()))
+        });
+        found.extend(missing.await?);
+    }
+    Ok(json_answer(StatusCode::OK, Value::Object(found).to_string()))
 }
 
 /// Serves `_bulk_docs`: saves documents.
-async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
-    let members = Members::parse(sent.text()?)?;
-    let documents: Option<Vec<&RawValue>> = members.read("docs")?;
-    let documents =
-        documents.ok_or_else(|| Error::BadRequest("POST body must include `docs` parameter.".to_owned()))?;
-    if documents.len() > DOCUMENTS_PER_REQUEST_MAX {
-        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be sent")));
-    }
-    let revisions = match members.read::<bool>("new_edits")? {
-        Some(false) => Revisions::OfClient,
-        _ => Revisions::OfServer,
-    };
-    let mut answers: Vec<Option<String>> = Vec::with_capacity(documents.len());
+async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
+    let service = Arc::clone(&call.service);
+    let parsed = parse_body(call, caller, sent, move |text| {
+        let members = Members::parse(text)?;
+        let documents: Option<Vec<&RawValue>> = members.read("docs")?;
+        let missing = || Error::BadRequest("POST body must include `docs` parameter.".to_owned());
+        let documents = documents.ok_or_else(missing)?;
+        if documents.len() > DOCUMENTS_PER_REQUEST_MAX {
+            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be sent")));
+        }
+        let revisions = match members.read::<bool>("new_edits")? {
+            Some(false) => Revisions::OfClient,
+            _ => Revisions::OfServer,
+        };
+        Ok((parse_documents(&documents, || new_id(&service)), revisions))
+    });
+    let (parsed, revisions) = parsed.await?;
+    let mut answers: Vec<Option<String>> = Vec::with_capacity(parsed.len());
     let mut valid = Vec::new();
-    for parsed in parse_documents(&documents, || new_id(call)) {
-        match parsed {
+    for document in parsed {
+        match document {
             Ok(document) => {
                 answers.push(None);
                 valid.push(document);
@@ -673,19 +709,23 @@ fn failed(id: &str, error: &Error) -> String {
 }
 
 /// Serves `_bulk_get`: documents with their revisions.
-async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: &SentBody) -> Result<Response<Body>> {
+async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
     #[derive(serde::Deserialize)]
     struct Wanted {
         id: String,
         rev: Option<String>,
     }
-    let wanted: Option<Vec<Wanted>> = Members::parse(sent.text()?)?.read("docs")?;
-    let wanted = wanted.ok_or_else(|| Error::BadRequest("POST body must include `docs` parameter.".to_owned()))?;
-    if wanted.len() > DOCUMENTS_PER_REQUEST_MAX {
-        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be asked for")));
-    }
-    let wanted: Vec<WantedRevision> =
-        wanted.into_iter().map(|Wanted { id, rev }| WantedRevision { id, revision: rev }).collect();
+    let wanted = parse_body(call, caller, sent, |text| {
+        let wanted: Option<Vec<Wanted>> = Members::parse(text)?.read("docs")?;
+        let missing = || Error::BadRequest("POST body must include `docs` parameter.".to_owned());
+        let wanted = wanted.ok_or_else(missing)?;
+        if wanted.len() > DOCUMENTS_PER_REQUEST_MAX {
+            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be asked for")));
+        }
+        let revision = |Wanted { id, rev }| WantedRevision { id, revision: rev };
+        Ok(wanted.into_iter().map(revision).collect::<Vec<_>>())
+    });
+    let wanted = wanted.await?;
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
     let path = database.to_owned();
