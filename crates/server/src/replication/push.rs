@@ -276,3 +276,35 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
         ("milliseconds", json!(pushed.milliseconds)),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use instance::certificate::CertificateFiles;
+    use sample::Sample;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_has_a_few_pulls_at_a_time_which_only_it_sees() {
+        let instance = Arc::new(Sample::new().instance);
+        let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
+        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files)));
+        let server = |number: usize| Name::new(&format!("CN=spoke{number}/O=Acme"));
+        let unknown = requests.begin(&server(0), Vec::new()).expect_err("it is not registered");
+        assert!(unknown.contains("spoke0/Acme is not registered"), "{unknown}");
+        let add = |number: usize| requests.add(&server(number)).map(|pull| pull.description.lock().number);
+        let numbers: Vec<u64> = (0..4).map(|_| add(0).expect("few")).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert!(add(0).expect_err("too many").contains("earlier pushes of yours"));
+        for other in 1..4 {
+            (0..4).for_each(|_| drop(add(other).expect("another server")));
+        }
+        assert!(add(4).expect_err("too many").contains("too many servers"));
+        let seen = |number: usize| requests.progress(&server(number), numbers[0]).map(|pull| pull.done);
+        assert_eq!((seen(0), seen(1)), (Some(false), None));
+        let pull = requests.pulls.lock().get(&numbers[0]).map(Arc::clone).expect("it is there");
+        drop(MarksDone(&pull));
+        assert_eq!(seen(0), Some(true));
+        assert!(add(0).is_ok(), "one of its pulls is done");
+    }
+}
