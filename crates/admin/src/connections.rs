@@ -1,14 +1,15 @@
-//! `doublet connection`: which server replicates with which other one, and how often.
+//! `doublet connection`: which server replicates with which other one, when, and in which direction.
 
 use std::sync::Arc;
 
 use base::{Name, NoteId};
-use directory::Connection;
+use directory::connection_schedule::{Days, TimeRange};
+use directory::{Connection, ConnectionSchedule, ReplicationType};
 use instance::Instance;
 use serde_json::json;
 
 use super::answer::record;
-use super::request::ConnectionRequest;
+use super::request::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
 use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};
 use crate::databases::parse_whole;
@@ -19,19 +20,7 @@ const MINUTE_SECONDS: u64 = 60;
 
 pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminResult {
     match request {
-        ConnectionRequest::Add { destination, every, databases, on } => {
-            let source = source(instance, on.as_deref());
-            let destination = registered(instance, &destination)?;
-            if source == destination {
-                return Err(AdminError::Refused("a connection is between two different servers".to_owned()));
-            }
-            let interval_minutes = parse_minutes(&every)?;
-            let connection = Connection { note: NoteId(0), source, destination, interval_minutes, databases };
-            instance.directory.connection_set(&connection)?;
-            let source = connection.source.abbreviated();
-            let other = connection.destination.abbreviated();
-            Ok(Answer::message(format!("{source} takes over the changes of {other} every {every}.")))
-        }
+        ConnectionRequest::Add(request) => add(instance, request),
         ConnectionRequest::List => list(instance),
         ConnectionRequest::Remove { destination, on } => {
             let source = source(instance, on.as_deref());
@@ -41,6 +30,42 @@ pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminR
             Ok(Answer::message(format!("The connection from {} to {other} was removed.", source.abbreviated())))
         }
     }
+}
+
+fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
+    let source = source(instance, request.on.as_deref());
+    let destination = registered(instance, &request.destination)?;
+    if source == destination {
+        return Err(AdminError::Refused("a connection is between two different servers".to_owned()));
+    }
+    let schedule = ConnectionSchedule {
+        interval_minutes: parse_minutes(&request.every)?,
+        days: request.days.as_deref().map_or(Ok(Days::ALL), parse_days)?,
+        times: request.times.as_deref().map_or(Ok(Vec::new()), parse_times)?,
+    };
+    let connection = Connection {
+        note: NoteId(0),
+        source,
+        destination,
+        schedule,
+        replication_type: match request.direction {
+            ConnectionDirection::Pull => ReplicationType::Pull,
+            ConnectionDirection::Push => ReplicationType::Push,
+            ConnectionDirection::PullPush => ReplicationType::PullPush,
+            ConnectionDirection::PullPull => ReplicationType::PullPull,
+        },
+        time_limit_minutes: request.time_limit.as_deref().map(parse_minutes).transpose()?,
+        databases: request.databases,
+    };
+    instance.directory.connection_set(&connection)?;
+    let source = connection.source.abbreviated();
+    let other = connection.destination.abbreviated();
+    let what = match connection.replication_type {
+        ReplicationType::Pull => format!("{source} takes over the changes of {other}"),
+        ReplicationType::Push => format!("{source} lets {other} take over its changes"),
+        ReplicationType::PullPush | ReplicationType::PullPull => format!("{source} exchanges changes with {other}"),
+    };
+    Ok(Answer::message(format!("{what} {}.", connection.schedule)))
 }
 
 /// Returns the name of the server that connects.
@@ -57,6 +82,15 @@ fn registered(instance: &Instance, name: &str) -> Result<Name, AdminError> {
     }
 }
 
+fn parse_days(text: &str) -> Result<Days, AdminError> {
+    Days::parse(text).ok_or_else(|| AdminError::Refused(format!("{text:?} is not a list of days such as Mon,Wed-Fri")))
+}
+
+fn parse_times(text: &str) -> Result<Vec<TimeRange>, AdminError> {
+    let times = TimeRange::parse_list(text);
+    times.ok_or_else(|| AdminError::Refused(format!("{text:?} is not a list of times such as 08:00-22:00,23:30")))
+}
+
 fn parse_minutes(text: &str) -> Result<u32, AdminError> {
     parse_whole(text, MINUTE_SECONDS, "minutes, at least one, such as 15min")
 }
@@ -70,8 +104,10 @@ fn list(instance: &Instance) -> AdminResult {
     let row = |connection: &Arc<Connection>| {
         record(vec![
             ("server", json!(connection.source.abbreviated())),
-            ("from", json!(connection.destination.abbreviated())),
-            ("minutes", json!(connection.interval_minutes)),
+            ("with", json!(connection.destination.abbreviated())),
+            ("direction", json!(connection.replication_type.name())),
+            ("schedule", json!(connection.schedule.to_string())),
+            ("time_limit_minutes", json!(connection.time_limit_minutes)),
             ("databases", json!(connection.databases)),
         ])
     };
@@ -84,9 +120,22 @@ mod tests {
 
     use super::*;
 
+    fn request(destination: &str, every: &str) -> NewConnectionRequest {
+        NewConnectionRequest {
+            destination: destination.to_owned(),
+            every: every.to_owned(),
+            direction: ConnectionDirection::PullPush,
+            days: None,
+            times: None,
+            time_limit: None,
+            databases: vec!["a.nsf".to_owned()],
+            on: None,
+        }
+    }
+
     fn add(instance: &Instance, destination: &str, every: &str, on: Option<&str>) -> AdminResult {
-        let (destination, every, on) = (destination.to_owned(), every.to_owned(), on.map(str::to_owned));
-        execute(instance, ConnectionRequest::Add { destination, every, databases: vec!["a.nsf".to_owned()], on })
+        let request = NewConnectionRequest { on: on.map(str::to_owned), ..request(destination, every) };
+        execute(instance, ConnectionRequest::Add(request))
     }
 
     #[test]
@@ -105,7 +154,7 @@ mod tests {
         let own = instance.hostname.clone();
         add(instance, &own, "2h", Some("spoke.acme.test")).expect("for the other server");
         let mut minutes: Vec<u32> =
-            all(instance).expect("they are listed").iter().map(|c| c.interval_minutes).collect();
+            all(instance).expect("they are listed").iter().map(|c| c.schedule.interval_minutes).collect();
         minutes.sort_unstable();
         assert_eq!(minutes, [60, 120]);
         for (every, expected) in [("90s", "whole number of minutes"), ("0min", "whole number"), ("31d", "30 days")] {
@@ -113,6 +162,28 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert!(add(instance, &own, "1h", None).is_err(), "to itself");
+        let text = |text: &str| Some(text.to_owned());
+        let request = NewConnectionRequest {
+            direction: ConnectionDirection::Push,
+            days: text("Mon-Fri"),
+            times: text("08:00-22:00,23:30"),
+            time_limit: text("2h"),
+            ..request("spoke.acme.test", "10min")
+        };
+        let said = execute(instance, ConnectionRequest::Add(request.clone())).expect("it is valid").messages;
+        let schedule = "every 10min on Mon,Tue,Wed,Thu,Fri at 08:00-22:00,23:30 UTC";
+        let source = instance.directory.options().server.abbreviated();
+        assert_eq!(said, [format!("{source} lets {} take over its changes {schedule}.", spoke.abbreviated())]);
+        let rows = execute(instance, ConnectionRequest::List).expect("they are listed").data;
+        let row = rows.as_array().into_iter().flatten().find(|row| row["direction"] == "push").expect("it is listed");
+        assert_eq!((&row["schedule"], &row["time_limit_minutes"]), (&json!(schedule), &json!(120)), "{rows}");
+        for invalid in [
+            NewConnectionRequest { days: text("Mo"), ..request.clone() },
+            NewConnectionRequest { times: text("25:00"), ..request.clone() },
+            NewConnectionRequest { time_limit: text("30s"), ..request.clone() },
+        ] {
+            assert!(execute(instance, ConnectionRequest::Add(invalid.clone())).is_err(), "{invalid:?}");
+        }
         let remove = |on: Option<&str>, to: &str| {
             execute(instance, ConnectionRequest::Remove { destination: to.to_owned(), on: on.map(str::to_owned) })
         };

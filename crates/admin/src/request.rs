@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use acl::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings};
 pub use backup::BackupRequest;
-pub use connection::ConnectionRequest;
+pub use connection::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
 pub use replicate::ReplicateRequest;
 pub use replication::ReplicationRequest;
 pub use server::{JoinRequest, ServerRequest};

@@ -453,6 +453,12 @@ configuration! {
         /// count towards the quota instead.
         personal_index: ByteSize = "64MiB" in ["64KiB", "1TiB"];
     }
+    /// Replication with other servers.
+    replication: ReplicationKeys {
+        /// Maximum number of connections that this server uses at the same time (Replicators). A database takes over
+        /// changes from one server at a time.
+        replicators: u64 = "1" in ["1", "32"];
+    }
     /// Background tasks.
     tasks: TaskKeys {
         /// Pause between two removals of content that is no longer referenced.

@@ -1,4 +1,4 @@
-//! Connections: which server replicates with which other one, how often, and which databases.
+//! Connections: which server replicates with which other one, when, in which direction, and which databases.
 //!
 //! Corresponds to Domino's Connection document. The documents replicate with the directory, so the connections of all
 //! servers can be managed on one of them. Each server runs those of which it is the source.
@@ -7,6 +7,7 @@ use base::{Name, NoteId};
 use notes::Item;
 
 use crate::cache::MemorySize;
+use crate::connection_schedule::{ConnectionSchedule, Days, TimeRange};
 use crate::error::{Error, Result};
 use crate::items;
 use crate::key::LookupKey;
@@ -25,10 +26,44 @@ pub struct Connection {
     pub source: Name,
     /// The server to which it connects.
     pub destination: Name,
-    /// Number of minutes between two replications.
-    pub interval_minutes: u32,
+    /// When the connection is used.
+    pub schedule: ConnectionSchedule,
+    /// The directions.
+    pub replication_type: ReplicationType,
+    /// Number of minutes after which a replication is cancelled. It goes on at its place the next time.
+    pub time_limit_minutes: Option<u32>,
     /// Paths of databases on the destination. Empty: all databases of which both servers have replicas.
     pub databases: Vec<String>,
+}
+
+/// The directions of a replication, as the server sees it that connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplicationType {
+    /// It takes over the changes of the other server. Connections that do not say anything else have this type.
+    #[default]
+    Pull,
+    /// The other server takes over its changes.
+    Push,
+    /// It pulls, then it pushes.
+    PullPush,
+    /// Both servers pull at the same time.
+    PullPull,
+}
+
+impl ReplicationType {
+    /// All types.
+    pub const ALL: [Self; 4] = [Self::Pull, Self::Push, Self::PullPush, Self::PullPull];
+
+    /// Returns the name of the type.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+            Self::PullPush => "pull-push",
+            Self::PullPull => "pull-pull",
+        }
+    }
 }
 
 impl Connection {
@@ -37,10 +72,15 @@ impl Connection {
             note,
             source: Name::new(items::text(items, items::SOURCE)?),
             destination: Name::new(items::text(items, items::DESTINATION)?),
-            interval_minutes: items::text(items, items::REPEAT_INTERVAL)?
-                .parse()
-                .ok()
-                .filter(|minutes| *minutes > 0)?,
+            schedule: read_schedule(items)?,
+            replication_type: match items::text(items, items::REPLICATION_TYPE) {
+                Some(text) => ReplicationType::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text))?,
+                None => ReplicationType::Pull,
+            },
+            time_limit_minutes: match items::text(items, items::REPLICATION_TIME_LIMIT) {
+                Some(text) => Some(text.parse().ok().filter(|minutes| *minutes > 0)?),
+                None => None,
+            },
             databases: items::texts(items, items::REPLICATION_FILES).map(str::to_owned).collect(),
         })
     }
@@ -50,16 +90,24 @@ impl Connection {
         items::set_text(items, items::TYPE, Some(FORM));
         items::set_names(items, items::SOURCE, &[self.source.canonical().to_owned()]);
         items::set_names(items, items::DESTINATION, &[self.destination.canonical().to_owned()]);
-        items::set_text(items, items::REPEAT_INTERVAL, Some(&self.interval_minutes.to_string()));
+        let schedule = &self.schedule;
+        items::set_text(items, items::REPEAT_INTERVAL, Some(&schedule.interval_minutes.to_string()));
+        let days = if schedule.days == Days::ALL { Vec::new() } else { schedule.days.names() };
+        items::set_texts(items, items::DAYS, &days.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        let times: Vec<String> = schedule.times.iter().map(TimeRange::to_string).collect();
+        items::set_texts(items, items::CONNECT_TIMES, &times);
+        items::set_text(items, items::REPLICATION_TYPE, Some(self.replication_type.name()));
+        let time_limit = self.time_limit_minutes.map(|minutes| minutes.to_string());
+        items::set_text(items, items::REPLICATION_TIME_LIMIT, time_limit.as_deref());
         items::set_texts(items, items::REPLICATION_FILES, &self.databases);
     }
 
     pub(crate) fn check(&self) -> Result<()> {
         check_name(self.source.canonical())?;
         check_name(self.destination.canonical())?;
-        if !(1..=CONNECTION_MINUTES_MAX).contains(&self.interval_minutes) {
-            let reason = "the pause between two replications must be from 1 minute to 30 days";
-            return Err(Error::name(&self.interval_minutes.to_string(), reason));
+        self.schedule.check()?;
+        if let Some(minutes) = self.time_limit_minutes.filter(|limit| !(1..=CONNECTION_MINUTES_MAX).contains(limit)) {
+            return Err(Error::name(&minutes.to_string(), "the time limit must be from 1 minute to 30 days"));
         }
         if self.databases.len() > CONNECTION_DATABASES_MAX {
             return Err(Error::Limit { quantity: "databases of a connection", max: CONNECTION_DATABASES_MAX });
@@ -85,8 +133,21 @@ impl Connection {
 impl MemorySize for Connection {
     fn bytes(&self) -> usize {
         let databases = self.databases.iter().map(|path| path.len() + size_of::<String>()).sum::<usize>();
-        size_of::<Self>() + self.source.canonical().len() + self.destination.canonical().len() + databases
+        let times = self.schedule.times.len() * size_of::<TimeRange>();
+        size_of::<Self>() + self.source.canonical().len() + self.destination.canonical().len() + databases + times
     }
+}
+
+/// Reads the schedule. Returns `None` if it is not valid.
+fn read_schedule(items: &[Item]) -> Option<ConnectionSchedule> {
+    let interval = items::text(items, items::REPEAT_INTERVAL)?;
+    let days: Vec<&str> = items::texts(items, items::DAYS).collect();
+    let times = items::texts(items, items::CONNECT_TIMES).map(TimeRange::parse);
+    Some(ConnectionSchedule {
+        interval_minutes: interval.parse().ok().filter(|minutes| *minutes > 0)?,
+        days: if days.is_empty() { Days::ALL } else { Days::parse(&days.join(","))? },
+        times: times.collect::<Option<_>>()?,
+    })
 }
 
 #[cfg(test)]
@@ -98,7 +159,13 @@ mod tests {
             note: NoteId(4),
             source: Name::new("hub/Acme"),
             destination: Name::new("spoke/Acme"),
-            interval_minutes: 15,
+            schedule: ConnectionSchedule {
+                days: Days::parse("Mon-Fri").expect("valid"),
+                times: TimeRange::parse_list("08:00-22:00,23:30").expect("valid"),
+                ..ConnectionSchedule::every_minutes(15)
+            },
+            replication_type: ReplicationType::PullPush,
+            time_limit_minutes: Some(30),
             databases: vec!["talk.nsf".to_owned()],
         }
     }
@@ -108,6 +175,20 @@ mod tests {
         let mut items = Vec::new();
         connection().write(&mut items);
         assert_eq!(Connection::read(NoteId(4), &items), Some(connection()));
+        for name in [items::DAYS, items::CONNECT_TIMES, items::REPLICATION_TYPE, items::REPLICATION_TIME_LIMIT] {
+            let mut changed = items.clone();
+            items::set_text(&mut changed, name, Some("x"));
+            assert_eq!(Connection::read(NoteId(4), &changed), None, "{name}");
+            items::set(&mut items, name, None);
+        }
+        // A connection without these items is used at all times, and pulls.
+        let plain = Connection {
+            schedule: ConnectionSchedule::every_minutes(15),
+            replication_type: ReplicationType::Pull,
+            time_limit_minutes: None,
+            ..connection()
+        };
+        assert_eq!(Connection::read(NoteId(4), &items), Some(plain));
         items::set_text(&mut items, items::REPEAT_INTERVAL, Some("0"));
         assert_eq!(Connection::read(NoteId(4), &items), None);
     }
@@ -116,7 +197,9 @@ mod tests {
     fn connections_that_are_not_valid_are_refused() {
         assert!(connection().check().is_ok());
         for minutes in [0, CONNECTION_MINUTES_MAX + 1] {
-            assert!(Connection { interval_minutes: minutes, ..connection() }.check().is_err());
+            assert!(Connection { time_limit_minutes: Some(minutes), ..connection() }.check().is_err());
+            let schedule = ConnectionSchedule::every_minutes(minutes);
+            assert!(Connection { schedule, ..connection() }.check().is_err());
         }
         assert!(Connection { databases: vec!["../x".to_owned()], ..connection() }.check().is_err());
         assert!(Connection { source: Name::new(""), ..connection() }.check().is_err());

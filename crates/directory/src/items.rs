@@ -38,6 +38,10 @@ pub(crate) const SOURCE: &str = "Source";
 pub(crate) const DESTINATION: &str = "Destination";
 pub(crate) const REPEAT_INTERVAL: &str = "RepeatInterval";
 pub(crate) const REPLICATION_FILES: &str = "RepFileList";
+pub(crate) const REPLICATION_TYPE: &str = "RepType";
+pub(crate) const REPLICATION_TIME_LIMIT: &str = "RepTimeLimit";
+pub(crate) const DAYS: &str = "DaysOfWeek";
+pub(crate) const CONNECT_TIMES: &str = "ConnectTimes";
 pub(crate) const SUBJECT: &str = "Subject";
 
 /// Returns the first text of an item, or `None` if the item is missing or the text is blank.

@@ -28,6 +28,7 @@ pub mod bulk_add;
 pub mod cache;
 pub mod connection;
 pub mod connection_edit;
+pub mod connection_schedule;
 pub mod directory;
 pub mod domain;
 pub mod domain_edit;
@@ -56,7 +57,8 @@ mod record;
 mod transaction;
 
 pub use address::{Address, AddressError};
-pub use connection::Connection;
+pub use connection::{Connection, ReplicationType};
+pub use connection_schedule::ConnectionSchedule;
 pub use directory::{Directory, DirectoryOptions, ListPage};
 pub use domain::Domain;
 pub use domain_edit::{DomainChange, NewDomain};

@@ -121,5 +121,8 @@ pub const USERS_AT_ONCE_MAX: usize = 1_000;
 /// Maximum number of databases that a connection names.
 pub const CONNECTION_DATABASES_MAX: usize = 1_000;
 
+/// Maximum number of times of the day at which a connection is used.
+pub const CONNECTION_TIMES_MAX: usize = 100;
+
 /// Maximum number of minutes between two replications of a connection: 30 days.
 pub const CONNECTION_MINUTES_MAX: u32 = 30 * 24 * 60;

@@ -15,7 +15,6 @@ use admin::servers::server_name;
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
 use base::sync::{Condvar, Mutex, MutexGuard};
 use base::{Name, ReplicaId, Unid};
-use directory::Connection;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
@@ -30,6 +29,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+mod due;
 mod join;
 mod push;
 mod schedule;
@@ -127,24 +127,6 @@ impl Replication {
             answer.messages.push(clock_warning(&server, clock_difference));
         }
         Ok(answer)
-    }
-
-    /// Uses a connection: takes over the changes of its databases. Returns the number of notes received. If some
-    /// databases fail, the others are replicated all the same.
-    fn use_connection(&self, connection: &Connection, report: &mut ProgressCallback<'_>) -> Result<u64, AdminError> {
-        let request = ReplicateRequest {
-            partner: connection.destination.canonical().to_owned(),
-            databases: connection.databases.clone(),
-            ..ReplicateRequest::default()
-        };
-        let server = self.connect(&request)?;
-        let databases = self.databases(&server, &request.databases)?;
-        let mut pull = |path: &str| self.pull((&server, path), HeldBackNotes::Left, report);
-        let (pulled, failure) = for_each_database(&databases, &mut pull)?;
-        match failure {
-            Some(failure) => Err(AdminError::Refused(failure)),
-            None => Ok(pulled.iter().map(|pulled| pulled.statistics.received).sum()),
-        }
     }
 
     /// Connects to another server, with the certificate of this one.

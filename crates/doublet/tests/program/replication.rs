@@ -191,13 +191,16 @@ fn connections_replicate_without_a_command() {
     hub.check(&["db", "acl", "talk.nsf", "set", "bob@acme.test", "--level", "editor"], "");
     hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=Hello"]);
     spoke.check_fails(&["connection", "add", "other.acme.test"], "there is no server other.acme.test");
-    spoke.check(&["connection", "add", "hub.acme.test", "--database", "talk.nsf"], "every 15min");
+    spoke.check(
+        &["connection", "add", "hub.acme.test", "--database", "talk.nsf", "--direction", "pull"],
+        "takes over the changes of hub.acme.test/Acme every 15min.",
+    );
     let line = joined.wait_for_log(" replicated ");
     assert!(line.contains("received=2") && line.contains("hub.acme.test/Acme"), "{line}");
     let listed = spoke.json(&["connection", "list"]);
     assert_eq!(
-        (&listed[0]["from"], &listed[0]["result"]),
-        (&json!("hub.acme.test/Acme"), &json!("received 2")),
+        (&listed[0]["with"], &listed[0]["result"]),
+        (&json!("hub.acme.test/Acme"), &json!("received 2, sent 0")),
         "{listed}"
     );
     assert_eq!(spoke.as_user("bob", &["note", "list", "talk.nsf", "--item", "Subject"])[0]["Subject"], json!("Hello"));

@@ -68,18 +68,20 @@ pub(crate) fn request_pull(
     let server = calling_server(context)?;
     check_count(request.paths.len(), "databases of a call", NAMES_PER_CALL_MAX)?;
     let pulls = &context.services.requested_pulls;
-    pulls.begin(&server, request.paths).map_err(Error::State)?;
-    Ok(CallOutcome::immediate(pulls.progress(&server).unwrap_or_default()))
+    pulls.begin(&server, request.paths).map(CallOutcome::immediate).map_err(Error::State)
 }
 
-/// Describes how far the pull has come that the caller has requested last.
+/// Describes how far a pull has come that the caller has requested.
 pub(crate) fn requested_pull(
     context: &CallContext,
-    _: v1::GetRequestedPullRequest,
+    request: v1::GetRequestedPullRequest,
 ) -> Result<CallOutcome<v1::RequestedPull>> {
     let server = calling_server(context)?;
-    let found = context.services.requested_pulls.progress(&server);
-    found.map(CallOutcome::immediate).ok_or_else(|| Error::State("this server was not asked to pull".to_owned()))
+    let found = context.services.requested_pulls.progress(&server, request.number);
+    let unknown = || {
+        Error::State("this server knows no such pull, perhaps because it was started anew; request it again".to_owned())
+    };
+    found.map(CallOutcome::immediate).ok_or_else(unknown)
 }
 
 /// Returns the name of the server that calls. People may not call.

@@ -98,7 +98,7 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Replication/GetReplica" SERVERS, replication.get_replica |_n| p::GetReplicaRequest { database: plan() };
         "Replication/ListChangedNotes" SERVERS, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
         "Replication/RequestPull" SERVERS, replication.request_pull |_n| p::RequestPullRequest::default();
-        "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest {};
+        "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest::default();
         "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
     };
     rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {

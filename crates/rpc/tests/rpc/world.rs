@@ -357,11 +357,11 @@ pub struct TestCreator {
 struct NoPulls;
 
 impl RequestedPulls for NoPulls {
-    fn begin(&self, _: &Name, _: Vec<String>) -> Result<(), String> {
-        Ok(())
+    fn begin(&self, _: &Name, _: Vec<String>) -> Result<v1::RequestedPull, String> {
+        Ok(v1::RequestedPull::default())
     }
 
-    fn progress(&self, _: &Name) -> Option<v1::RequestedPull> {
+    fn progress(&self, _: &Name, _: u64) -> Option<v1::RequestedPull> {
         Some(v1::RequestedPull { done: true, ..v1::RequestedPull::default() })
     }
 }

@@ -3,9 +3,12 @@
 //! A push is the pull of the other server. The server that has changes asks the other one to take them over
 //! (`RequestPull`), and asks again and again how far it has come. The other one connects back, to the address that its
 //! directory has for the name in the certificate of the first, and pulls as for its own command. So there is one way in
-//! which notes are received, with one set of rights, whichever server began.
+//! which notes are received, with one set of rights, whoever began.
+//!
+//! Each request has a number. A pull about which nobody asks any more is cancelled after a minute: the command that
+//! requested it was interrupted, the time limit of its connection has passed, or its server is gone.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,29 +30,70 @@ use super::{PulledDatabase, Replication, for_each_database};
 /// Pause between two questions how far a requested pull has come.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
 
+/// Time without a question after which a requested pull is cancelled.
+const UNASKED_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// Maximum number of requested pulls that run at once, of all servers together.
 const RUNNING_MAX: usize = 16;
 
-/// Maximum number of servers whose last requested pull is remembered.
+/// Maximum number of requested pulls of one server that run at once.
+const RUNNING_PER_SERVER_MAX: usize = 4;
+
+/// Maximum number of requested pulls that are remembered. A pull that is done is forgotten before those after it.
 const REMEMBERED_MAX: usize = 1_000;
 
-/// The pulls that other servers have requested: the last one of each server.
+/// The pulls that other servers have requested.
 pub(crate) struct PullRequests {
     replication: Arc<Replication>,
-    by_server: Mutex<HashMap<Name, SharedPull>>,
+    /// The pulls by their numbers, which ascend.
+    pulls: Mutex<BTreeMap<u64, Arc<RequestedPull>>>,
 }
 
-/// A requested pull, as it is described to the server that has requested it.
-type SharedPull = Arc<Mutex<v1::RequestedPull>>;
+/// A requested pull.
+struct RequestedPull {
+    server: Name,
+    /// How far it has come, for the server that has requested it.
+    description: Mutex<v1::RequestedPull>,
+    /// The measured time of the last question about it.
+    asked_at: Mutex<Duration>,
+}
 
 impl PullRequests {
     pub(crate) fn new(replication: &Arc<Replication>) -> Self {
-        Self { replication: Arc::clone(replication), by_server: Mutex::default() }
+        Self { replication: Arc::clone(replication), pulls: Mutex::default() }
+    }
+
+    /// Adds a pull, unless too many run.
+    fn add(&self, server: &Name) -> Result<Arc<RequestedPull>, String> {
+        let clock = &self.replication.instance.clock;
+        let mut pulls = self.pulls.lock();
+        let running: Vec<&Name> = pulls.values().filter(|pull| !pull.is_done()).map(|pull| &pull.server).collect();
+        if running.len() >= RUNNING_MAX {
+            return Err("too many servers are pushing to this one now; try again later".to_owned());
+        }
+        if running.iter().filter(|name| **name == server).count() >= RUNNING_PER_SERVER_MAX {
+            return Err("this server is busy with earlier pushes of yours; try again later".to_owned());
+        }
+        if pulls.len() >= REMEMBERED_MAX {
+            let oldest = pulls.iter().find(|(_, pull)| pull.is_done()).map(|(number, _)| *number);
+            oldest.map(|number| pulls.remove(&number));
+        }
+        // The numbers of an earlier run of the server are lower, because they began with its time.
+        let after_last = pulls.last_key_value().map_or(0, |(last, _)| last + 1);
+        let number = after_last.max(u64::try_from(clock.now().0).unwrap_or(0));
+        let description = v1::RequestedPull { number, ..v1::RequestedPull::default() };
+        let pull = Arc::new(RequestedPull {
+            server: server.clone(),
+            description: Mutex::new(description),
+            asked_at: Mutex::new(clock.monotonic()),
+        });
+        pulls.insert(number, Arc::clone(&pull));
+        Ok(pull)
     }
 }
 
 impl RequestedPulls for PullRequests {
-    fn begin(&self, server: &Name, paths: Vec<String>) -> Result<(), String> {
+    fn begin(&self, server: &Name, paths: Vec<String>) -> Result<v1::RequestedPull, String> {
         let directory = &self.replication.instance.directory;
         let found = directory.server(server).map_err(|error| error.to_string())?;
         if found.is_none() {
@@ -59,68 +103,93 @@ impl RequestedPulls for PullRequests {
                  `doublet server register` registers it"
             ));
         }
-        let mut by_server = self.by_server.lock();
-        if by_server.get(server).is_some_and(|pull| !pull.lock().done) {
-            return Ok(());
-        }
-        if by_server.values().filter(|pull| !pull.lock().done).count() >= RUNNING_MAX {
-            return Err("too many servers are pushing to this one now; try again later".to_owned());
-        }
-        if by_server.len() >= REMEMBERED_MAX {
-            by_server.retain(|_, pull| !pull.lock().done);
-        }
-        let pull = SharedPull::default();
-        by_server.insert(server.clone(), Arc::clone(&pull));
+        let pull = self.add(server)?;
+        let description = pull.description.lock().clone();
         let replication = Arc::clone(&self.replication);
-        let partner = server.canonical().to_owned();
         // The pull blocks on the network for a long time, which no worker may.
-        self.replication.runtime.spawn_blocking(move || run(&replication, (partner, paths), &pull));
-        Ok(())
+        self.replication.runtime.spawn_blocking(move || run(&replication, &paths, &pull));
+        Ok(description)
     }
 
-    fn progress(&self, server: &Name) -> Option<v1::RequestedPull> {
-        let pull = self.by_server.lock().get(server).map(Arc::clone)?;
-        let described = pull.lock().clone();
-        Some(described)
+    fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull> {
+        let pull = self.pulls.lock().get(&number).filter(|pull| pull.server == *server).map(Arc::clone)?;
+        *pull.asked_at.lock() = self.replication.instance.clock.monotonic();
+        let description = pull.description.lock().clone();
+        Some(description)
+    }
+}
+
+impl RequestedPull {
+    fn is_done(&self) -> bool {
+        self.description.lock().done
     }
 }
 
 /// Marks a requested pull as done when it is dropped, however it ended.
-struct MarksDone<'p>(&'p SharedPull);
+struct MarksDone<'p>(&'p RequestedPull);
 
 impl Drop for MarksDone<'_> {
     fn drop(&mut self) {
-        self.0.lock().done = true;
+        self.0.description.lock().done = true;
     }
 }
 
-fn run(replication: &Replication, (partner, paths): (String, Vec<String>), pull: &SharedPull) {
+fn run(replication: &Replication, paths: &[String], pull: &RequestedPull) {
     let _done = MarksDone(pull);
+    let clock = &replication.instance.clock;
     let mut report = |progress: Progress| {
-        let mut described = pull.lock();
-        described.step = progress.step;
-        described.notes = progress.done;
-        ControlFlow::Continue(())
+        let mut description = pull.description.lock();
+        description.step = progress.step;
+        description.notes = progress.done;
+        match clock.monotonic().saturating_sub(*pull.asked_at.lock()) > UNASKED_TIME_MAX {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     };
     let mut work = |server: &RemoteServer, path: &str| {
         let pulled = replication.pull((server, path), super::HeldBackNotes::Left, &mut report)?;
-        pull.lock().databases.push(pulled.to_proto());
+        pull.description.lock().databases.push(pulled.to_proto());
         Ok(())
     };
-    let request =
-        ReplicateRequest { partner: partner.clone(), databases: paths.clone(), ..ReplicateRequest::default() };
-    let outcome = replication.connect(&request).and_then(|server| {
-        let (_, failure) = for_each_database(&paths, &mut |path| work(&server, path))?;
+    let outcome = connect_back(replication, &pull.server).and_then(|server| {
+        let (_, failure) = for_each_database(paths, &mut |path| work(&server, path))?;
         Ok(failure)
     });
     let failure = outcome.unwrap_or_else(|error| Some(error.to_string()));
     if let Some(failure) = &failure {
-        tracing::warn!(target: "replica", server = partner, failure, "a pull that another server has requested failed");
+        let server = pull.server.abbreviated();
+        tracing::warn!(target: "replica", server, failure, "a pull that another server has requested failed");
     }
-    pull.lock().failure = failure.unwrap_or_default();
+    pull.description.lock().failure = failure.unwrap_or_default();
+}
+
+/// Connects to the server that has requested a pull.
+fn connect_back(replication: &Replication, name: &Name) -> Result<RemoteServer, AdminError> {
+    let label = name.abbreviated();
+    let server = replication.connect_to(name).map_err(|error| {
+        AdminError::Refused(format!(
+            "it cannot connect back to {label}: {error}. `doublet server register {} --address` sets the address under \
+             which servers reach it",
+            name.common()
+        ))
+    })?;
+    if server.identity.name != *name {
+        return Err(AdminError::Refused(format!(
+            "the server at the address of {label} is {}; `doublet server register {} --address` corrects the address",
+            server.label(),
+            name.common()
+        )));
+    }
+    Ok(server)
 }
 
 impl Replication {
+    /// Connects to a registered server.
+    pub(super) fn connect_to(&self, server: &Name) -> Result<RemoteServer, AdminError> {
+        let partner = server.canonical().to_owned();
+        self.connect(&ReplicateRequest { partner, ..ReplicateRequest::default() })
+    }
+
     /// Asks another server to take over the changes of databases from this one, and waits until it has. Returns a row
     /// for each database, and why some failed.
     pub(super) fn push(
@@ -129,7 +198,19 @@ impl Replication {
         paths: Vec<String>,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(Vec<Value>, Option<String>), AdminError> {
-        let mut pull = server.request_pull(paths)?;
+        let pushed = self.wait_for_pull(server, server.request_pull(paths)?, report)?;
+        let failure = (!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure));
+        Ok((pushed.databases.into_iter().map(pushed_row).collect(), failure))
+    }
+
+    /// Waits until another server has taken over the changes that it was asked to take over.
+    pub(super) fn wait_for_pull(
+        &self,
+        server: &RemoteServer,
+        begun: v1::RequestedPull,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<v1::RequestedPull, AdminError> {
+        let mut pull = begun;
         while !pull.done {
             let step = if pull.step.is_empty() { "waiting" } else { pull.step.as_str() };
             let step = format!("{}: {step}", server.label());
@@ -137,10 +218,9 @@ impl Replication {
                 return Err(AdminError::Cancelled);
             }
             self.runtime.block_on(tokio::time::sleep(PROGRESS_PAUSE));
-            pull = server.requested_pull()?;
+            pull = server.requested_pull(pull.number)?;
         }
-        let failure = (!pull.failure.is_empty()).then(|| format!("{}: {}", server.label(), pull.failure));
-        Ok((pull.databases.into_iter().map(pushed_row).collect(), failure))
+        Ok(pull)
     }
 
     /// Returns the paths on this server of databases that are named by their paths here or on the other server.
@@ -195,4 +275,36 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
         ("held_back", json!(pushed.held_back)),
         ("milliseconds", json!(pushed.milliseconds)),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use instance::certificate::CertificateFiles;
+    use sample::Sample;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_has_a_few_pulls_at_a_time_which_only_it_sees() {
+        let instance = Arc::new(Sample::new().instance);
+        let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
+        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files)));
+        let server = |number: usize| Name::new(&format!("CN=spoke{number}/O=Acme"));
+        let unknown = requests.begin(&server(0), Vec::new()).expect_err("it is not registered");
+        assert!(unknown.contains("spoke0/Acme is not registered"), "{unknown}");
+        let add = |number: usize| requests.add(&server(number)).map(|pull| pull.description.lock().number);
+        let numbers: Vec<u64> = (0..4).map(|_| add(0).expect("few")).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert!(add(0).expect_err("too many").contains("earlier pushes of yours"));
+        for other in 1..4 {
+            (0..4).for_each(|_| drop(add(other).expect("another server")));
+        }
+        assert!(add(4).expect_err("too many").contains("too many servers"));
+        let seen = |number: usize| requests.progress(&server(number), numbers[0]).map(|pull| pull.done);
+        assert_eq!((seen(0), seen(1)), (Some(false), None));
+        let pull = requests.pulls.lock().get(&numbers[0]).map(Arc::clone).expect("it is there");
+        drop(MarksDone(&pull));
+        assert_eq!(seen(0), Some(true));
+        assert!(add(0).is_ok(), "one of its pulls is done");
+    }
 }

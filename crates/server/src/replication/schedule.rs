@@ -1,117 +1,193 @@
-//! The Replica task: uses the connections of this server when they are due.
+//! The Replica task: uses the connections of this server when they are due (`due`).
 //!
-//! A connection is due at the start of the server, and again when its interval has passed since its last use. After a
-//! failure it is tried again after a minute, then after twice that time, up to an hour or its interval if that is
-//! longer. One connection is used after the other.
+//! `replication.replicators` connections are used at once. Two of them never take over changes of the same database at
+//! the same time. If more are due, the one that was not used for the longest time is next.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use admin::connections;
-use admin::{AdminError, Answer};
-use base::Timestamp;
-use directory::Connection;
+use admin::{AdminError, Answer, ProgressCallback};
+use base::{Name, Timestamp};
+use directory::{Connection, ReplicationType};
 use serde_json::{Value, json};
+use tokio::task::{Id, JoinSet};
 use wire::Shutdown;
 
-use super::Replication;
+use super::due::{LastUse, Moment, is_due};
+use super::{HeldBackNotes, Replication, for_each_database};
 
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);
 
-/// Time after which a connection that failed once is tried again.
-const RETRY_TIME_MIN: Duration = Duration::from_secs(60);
-
-/// Time after which a connection that failed often is tried again.
-const RETRY_TIME_MAX: Duration = Duration::from_secs(3_600);
-
-/// Maximum number of doublings of the time until the next try.
-const DOUBLINGS_MAX: u32 = 6;
-
 /// The last use of a connection.
 #[derive(Clone)]
 pub(super) struct ConnectionRun {
+    last: LastUse,
     /// The time of day when it ended.
     ended: Timestamp,
-    /// The measured time when it ended.
-    ended_at: Duration,
-    /// Number of failures since the last success.
-    failures: u32,
-    /// Number of notes received, or the error.
-    outcome: Result<u64, String>,
+    /// What was exchanged, or the error.
+    outcome: Result<Exchanged, String>,
 }
 
-impl ConnectionRun {
-    /// Returns the measured time at which the connection is due again.
-    fn next_at(&self, interval: Duration) -> Duration {
-        let pause = match self.failures {
-            0 => interval,
-            count => (RETRY_TIME_MIN * (1 << (count - 1).min(DOUBLINGS_MAX))).min(RETRY_TIME_MAX.max(interval)),
-        };
-        self.ended_at.saturating_add(pause)
-    }
+/// What one use of a connection has exchanged.
+#[derive(Clone, Copy, Default)]
+struct Exchanged {
+    /// Number of notes received by this server.
+    received: u64,
+    /// Number of notes received by the other server.
+    sent: u64,
+    /// `true` if the time limit has ended it.
+    is_cut_off: bool,
 }
 
-/// Runs the task until the server drains.
+/// Runs the task until the server drains and no connection is in use.
 pub async fn run(replication: Arc<Replication>, shutdown: Shutdown) {
+    let replicators = usize::try_from(replication.instance.config.replication.replicators).unwrap_or(1);
+    let mut uses = JoinSet::new();
+    let mut in_use: HashMap<Id, Name> = HashMap::new();
     loop {
-        let task = Arc::clone(&replication);
-        let stop = shutdown.clone();
-        let done = tokio::task::spawn_blocking(move || task.use_due_connections(&stop)).await;
-        match done {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(target: "replica", %error, "cannot read the connections; will retry"),
-            Err(error) => tracing::error!(target: "replica", %error, "the Replica task was aborted; will retry"),
+        if uses.len() < replicators {
+            for connection in due_connections(&replication, in_use.values().cloned().collect()).await {
+                if uses.len() == replicators {
+                    break;
+                }
+                let task = Arc::clone(&replication);
+                let stop = shutdown.clone();
+                let destination = connection.destination.clone();
+                let started = uses.spawn_blocking(move || task.use_and_record(&connection, &stop));
+                in_use.insert(started.id(), destination);
+            }
         }
         tokio::select! {
-            () = shutdown.draining() => return,
+            () = shutdown.draining() => break,
             () = replication.changed.notified() => {}
+            Some(ended) = uses.join_next_with_id() => {
+                let id = match ended {
+                    Ok((id, ())) => id,
+                    Err(error) => {
+                        tracing::error!(target: "replica", %error, "the use of a connection was aborted; will retry");
+                        error.id()
+                    }
+                };
+                in_use.remove(&id);
+            }
             () = tokio::time::sleep(LOOK_PAUSE) => {}
         }
     }
+    while uses.join_next().await.is_some() {}
+}
+
+/// Returns the connections of this server that are due and not in use, the one first that was not used for the longest
+/// time.
+async fn due_connections(replication: &Arc<Replication>, in_use: Vec<Name>) -> Vec<Arc<Connection>> {
+    let task = Arc::clone(replication);
+    match tokio::task::spawn_blocking(move || task.due_connections(&in_use)).await {
+        Ok(Ok(due)) => return due,
+        Ok(Err(error)) => tracing::error!(target: "replica", %error, "cannot read the connections; will retry"),
+        Err(error) => tracing::error!(target: "replica", %error, "the Replica task was aborted; will retry"),
+    }
+    Vec::new()
 }
 
 impl Replication {
-    /// Uses the connections of this server that are due.
-    fn use_due_connections(&self, stop: &Shutdown) -> Result<(), AdminError> {
+    fn due_connections(&self, in_use: &[Name]) -> Result<Vec<Arc<Connection>>, AdminError> {
         let own = &self.instance.directory.options().server;
-        for connection in connections::all(&self.instance)?.iter().filter(|connection| connection.source == *own) {
-            if stop.is_draining() {
-                return Ok(());
-            }
-            if self.is_due(connection) {
-                self.use_and_record(connection, stop);
-            }
-        }
-        Ok(())
+        let now = self.moment();
+        let mut due = connections::all(&self.instance)?;
+        let runs = self.runs.lock();
+        let last_use = |connection: &Connection| runs.get(&connection.destination).map(|run| run.last);
+        due.retain(|connection| {
+            connection.source == *own
+                && !in_use.contains(&connection.destination)
+                && is_due(&connection.schedule, last_use(connection), now)
+        });
+        due.sort_by_key(|connection| last_use(connection).map(|last| last.ended_at));
+        Ok(due)
     }
 
-    fn is_due(&self, connection: &Connection) -> bool {
-        let interval = Duration::from_secs(u64::from(connection.interval_minutes) * 60);
-        let runs = self.runs.lock();
-        let last = runs.get(&connection.destination);
-        last.is_none_or(|last| last.next_at(interval) <= self.instance.clock.monotonic())
+    fn moment(&self) -> Moment {
+        Moment { wall: self.instance.clock.now(), measured: self.instance.clock.monotonic() }
     }
 
     fn use_and_record(&self, connection: &Connection, stop: &Shutdown) {
-        let mut report = |_| if stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let outcome = self.use_connection(connection, &mut report);
+        let began = self.moment();
+        let limit = connection.time_limit_minutes.map(|minutes| Duration::from_secs(u64::from(minutes) * 60));
+        let is_over = || limit.is_some_and(|limit| self.moment().measured.saturating_sub(began.measured) >= limit);
+        let mut report = |_| match stop.is_draining() || is_over() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let mut exchanged = Exchanged::default();
+        let outcome = match self.use_connection(connection, &mut exchanged, &mut report) {
+            Err(AdminError::Cancelled) if stop.is_draining() => return,
+            Err(AdminError::Cancelled) => Ok(Exchanged { is_cut_off: true, ..exchanged }),
+            outcome => outcome.map(|()| exchanged),
+        };
         let server = connection.destination.abbreviated();
         match &outcome {
-            Ok(received) => tracing::info!(target: "replica", server, received, "replicated"),
-            Err(AdminError::Cancelled) => return,
+            Ok(Exchanged { received, sent, is_cut_off: false }) => {
+                tracing::info!(target: "replica", server, received, sent, "replicated");
+            }
+            Ok(Exchanged { received, sent, is_cut_off: true }) => {
+                tracing::info!(target: "replica", server, received, sent, "the time limit has ended a replication");
+            }
             Err(error) => tracing::warn!(target: "replica", server, %error, "replication failed; will retry"),
         }
         let mut runs = self.runs.lock();
-        let failures = runs.get(&connection.destination).map_or(0, |last| last.failures);
+        let failures = runs.get(&connection.destination).map_or(0, |run| run.last.failures);
+        let failures = if outcome.is_ok() { 0 } else { failures.saturating_add(1) };
+        let ended = self.moment();
         let run = ConnectionRun {
-            ended: self.instance.clock.now(),
-            ended_at: self.instance.clock.monotonic(),
-            failures: if outcome.is_ok() { 0 } else { failures.saturating_add(1) },
+            last: LastUse { began: began.wall, ended_at: ended.measured, failures },
+            ended: ended.wall,
             outcome: outcome.map_err(|error| error.to_string()),
         };
         runs.insert(connection.destination.clone(), run);
+    }
+
+    /// Uses a connection: exchanges the changes of its databases, and counts them. If some databases fail, the others
+    /// are replicated all the same.
+    fn use_connection(
+        &self,
+        connection: &Connection,
+        exchanged: &mut Exchanged,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<(), AdminError> {
+        let server = self.connect_to(&connection.destination)?;
+        let databases = self.databases(&server, &connection.databases)?;
+        let mut failures = Vec::new();
+        let kind = connection.replication_type;
+        // The other server works while this one does.
+        let begun = match kind {
+            ReplicationType::PullPull => Some(server.request_pull(self.paths_here(&server, &databases)?)?),
+            _ => None,
+        };
+        if kind != ReplicationType::Push {
+            let mut pull = |path: &str| {
+                let pulled = self.pull((&server, path), HeldBackNotes::Left, report)?;
+                exchanged.received += pulled.statistics.received;
+                Ok(())
+            };
+            failures.extend(all_failures(for_each_database(&databases, &mut pull))?);
+        }
+        let begun = match kind {
+            ReplicationType::Push | ReplicationType::PullPush => {
+                Some(server.request_pull(self.paths_here(&server, &databases)?)?)
+            }
+            _ => begun,
+        };
+        if let Some(begun) = begun {
+            let pushed = self.wait_for_pull(&server, begun, report)?;
+            exchanged.sent += pushed.databases.iter().map(|database| database.received).sum::<u64>();
+            failures.extend((!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure)));
+        }
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(AdminError::Refused(failures.join("\n"))),
+        }
     }
 
     /// Adds the last uses of this server's connections to a list of connections.
@@ -121,9 +197,12 @@ impl Replication {
         let by_label = |label: &str| runs.iter().find(|(name, _)| name.abbreviated() == label).map(|(_, run)| run);
         for row in answer.data.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             let is_own = row.get("server").and_then(Value::as_str) == Some(&own);
-            let run = row.get("from").and_then(Value::as_str).filter(|_| is_own).and_then(by_label);
+            let run = row.get("with").and_then(Value::as_str).filter(|_| is_own).and_then(by_label);
             let result = run.map(|run| match &run.outcome {
-                Ok(received) => format!("received {received}"),
+                Ok(Exchanged { received, sent, is_cut_off }) => {
+                    let end = if *is_cut_off { ", then the time limit ended it" } else { "" };
+                    format!("received {received}, sent {sent}{end}")
+                }
                 Err(error) => error.clone(),
             });
             row.insert("used_at".to_owned(), json!(run.map(|run| run.ended.to_rfc3339())));
@@ -132,18 +211,11 @@ impl Replication {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_retried_sooner_than_the_interval_and_ever_later() {
-        let next = |failures: u32, minutes: u64| {
-            let ended_at = Duration::from_secs(1_000);
-            let run = ConnectionRun { ended: Timestamp(0), ended_at, failures, outcome: Ok(0) };
-            (run.next_at(Duration::from_secs(minutes * 60)) - ended_at).as_secs() / 60
-        };
-        assert_eq!([0, 1, 2, 3, 9].map(|failures| next(failures, 15)), [15, 1, 2, 4, 60]);
-        assert_eq!([0, 9].map(|failures| next(failures, 600)), [600, 64]);
+/// Returns why databases failed, whether one or many of them were tried. A cancellation stays an error.
+fn all_failures<T>(outcome: Result<(Vec<T>, Option<String>), AdminError>) -> Result<Option<String>, AdminError> {
+    match outcome {
+        Ok((_, failure)) => Ok(failure),
+        Err(AdminError::Cancelled) => Err(AdminError::Cancelled),
+        Err(error) => Ok(Some(error.to_string())),
     }
 }

@@ -104,8 +104,8 @@ impl RemoteServer {
     }
 
     /// Asks how far the server has come with it.
-    pub(super) fn requested_pull(&self) -> Result<v1::RequestedPull, AdminError> {
-        self.call(self.client.replication().get_requested_pull(v1::GetRequestedPullRequest {}))
+    pub(super) fn requested_pull(&self, number: u64) -> Result<v1::RequestedPull, AdminError> {
+        self.call(self.client.replication().get_requested_pull(v1::GetRequestedPullRequest { number }))
     }
 
     /// Opens a database of the server.
