@@ -146,8 +146,8 @@ impl<'d> DatabaseSnapshot<'d> {
         Ok(stored.and_then(|value| ReplicationHistory::decode(&value).ok()).unwrap_or_default())
     }
 
-    /// Returns what this replica has received from all other servers, by their canonical names in lower case. Fails unless
-    /// the reader is the server itself.
+    /// Returns what this replica has received from all other servers, by their canonical names in lower case. Fails
+    /// unless the reader is the server itself.
     pub fn replication_histories(&self) -> Result<Vec<(String, ReplicationHistory)>> {
         records::require_server_itself(self.database, &self.grant)?;
         let range = keys::replication_histories(self.database.number);

@@ -4,7 +4,7 @@
 //! a thread that may block, one database after the other. The answer to the next question is fetched while the last one
 //! is taken over. A pull that fails continues at its place the next time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use base::{Name, ReplicaId, Unid};
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
-use notes::replica::{ListedNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
     NewDatabase, OdsVersion, Upgrade, level,
@@ -32,11 +31,13 @@ use tokio::sync::Notify;
 mod due;
 mod join;
 mod push;
+mod rows;
 mod schedule;
 mod source;
 
 pub use join::join;
 pub(crate) use push::PullRequests;
+use rows::{Comparable, comparable, listing, preview_row};
 use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
@@ -210,7 +211,7 @@ impl Replication {
                 wanted.listed += page.len() as u64;
                 wanted.wanted += page.len() as u64;
                 wanted.bytes += page.iter().map(|note| note.size).sum::<u64>();
-                report(listing(path, server, wanted.listed))
+                report(listing(path, &server.label(), wanted.listed))
             })?;
             return Ok(preview_row(path, "create", wanted));
         };
@@ -219,7 +220,7 @@ impl Replication {
         let target = Target::new(databases, &database, &self.itself(), &server.identity, rule)?;
         let mut preview = Preview::begin(target)?;
         while let Some(question) = preview.question() {
-            if report(listing(path, server, preview.statistics().listed)) == ControlFlow::Break(()) {
+            if report(listing(path, &server.label(), preview.statistics().listed)) == ControlFlow::Break(()) {
                 return Err(AdminError::Cancelled);
             }
             let answer = source.ask(preview.target(), &question, None)?;
@@ -366,24 +367,6 @@ impl Replication {
     }
 }
 
-fn listing(path: &str, server: &RemoteServer, done: u64) -> Progress {
-    let step = format!("{path}: listing the changes of {}", server.label());
-    Progress { step, done, total: None, unit: Unit::Notes }
-}
-
-/// Returns the row of a database that a pull would create or update.
-fn preview_row(path: &str, action: &str, found: PreviewStatistics) -> Value {
-    record(vec![
-        ("database", json!(path)),
-        ("would", json!(action)),
-        ("listed", json!(found.listed)),
-        ("receive", json!(found.wanted)),
-        ("bytes", json!(found.bytes)),
-        ("refuse", json!(found.refused)),
-        ("hold_back", json!(found.held_back)),
-    ])
-}
-
 /// The right to take over changes of a database. It ends when the value is dropped.
 struct Turn<'t> {
     replication: &'t Replication,
@@ -478,19 +461,6 @@ fn pull_changes(
         );
     }
     Ok(statistics)
-}
-
-/// What two replicas must agree on: the revision, and the marks, keywords and folders that are set.
-type Comparable = (revision::Revision, BTreeSet<StateName>);
-
-fn comparable(note: ListedNote) -> Comparable {
-    // Each replica keeps a keyword in the case in which it was first used there.
-    let name = |name| match name {
-        StateName::Keyword(keyword) => StateName::Keyword(keyword.to_ascii_lowercase()),
-        name => name,
-    };
-    let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(key, _)| name(key)).collect();
-    (note.revision, set)
 }
 
 /// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").

@@ -51,8 +51,8 @@ pub struct NewConnectionRequest {
     #[arg(long, value_name = "TIMES")]
     #[serde(default)]
     pub times: Option<String>,
-    /// The time after which a replication is cancelled, in whole minutes. It goes on at its place the next time. Default:
-    /// none.
+    /// The time after which a replication is cancelled, in whole minutes. It goes on at its place the next time.
+    /// Default: none.
     #[arg(long, value_name = "DURATION")]
     #[serde(default)]
     pub time_limit: Option<String>,

@@ -1,10 +1,8 @@
 //! When a connection is due. This module is pure: the times are parameters.
 //!
-//! A connection is due only while a window of its schedule is open. In a window it is due at once, unless it was used in
-//! it before; then after the pause of the schedule, or not at all if the window belongs to a single time. After a
+//! A connection is due only while a window of its schedule is open. In a window it is due at once, unless it was used
+//! in it before; then after the pause of the schedule, or not at all if the window belongs to a single time. After a
 //! failure it is due after a minute, then after twice that time, up to an hour or its pause if that is longer.
-//!
-//! Windows follow the time of day. Pauses are measured, so a clock that is set neither delays nor repeats them.
 
 use std::time::Duration;
 
@@ -69,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    /// Uses a connection in simulated minutes from Thursday, 2026-01-01, 00:00. `outcome` says whether a use fails. Returns the
-    /// minutes at which a use began; each takes two.
+    /// Uses a connection in simulated minutes from Thursday, 2026-01-01, 00:00. `outcome` says whether a use fails.
+    /// Returns the minutes at which a use began; each takes two.
     fn uses(schedule: &ConnectionSchedule, minutes: u64, outcome: &dyn Fn(u64) -> bool) -> Vec<u64> {
         let clock = SimClock::new();
         let start = clock.now();

@@ -3,7 +3,7 @@
 //! A push is the pull of the other server. The server that has changes asks the other one to take them over
 //! (`RequestPull`), and asks again and again how far it has come. The other one connects back, to the address that its
 //! directory has for the name in the certificate of the first, and pulls as for its own command. So there is one way in
-//! which notes are received, with one set of rights, whoever began.
+//! which notes are received, with one set of rights, whichever server began.
 //!
 //! Each request has a number. A pull about which nobody asks any more is cancelled after a minute: the command that
 //! requested it was interrupted, the time limit of its connection has passed, or its server is gone.
@@ -55,7 +55,7 @@ struct RequestedPull {
     /// How far it has come, for the server that has requested it.
     description: Mutex<v1::RequestedPull>,
     /// The measured time of the last question about it.
-    asked_at: Mutex<Duration>,
+    questioned_at: Mutex<Duration>,
 }
 
 impl PullRequests {
@@ -85,7 +85,7 @@ impl PullRequests {
         let pull = Arc::new(RequestedPull {
             server: server.clone(),
             description: Mutex::new(description),
-            asked_at: Mutex::new(clock.monotonic()),
+            questioned_at: Mutex::new(clock.monotonic()),
         });
         pulls.insert(number, Arc::clone(&pull));
         Ok(pull)
@@ -113,7 +113,7 @@ impl RequestedPulls for PullRequests {
 
     fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull> {
         let pull = self.pulls.lock().get(&number).filter(|pull| pull.server == *server).map(Arc::clone)?;
-        *pull.asked_at.lock() = self.replication.instance.clock.monotonic();
+        *pull.questioned_at.lock() = self.replication.instance.clock.monotonic();
         let description = pull.description.lock().clone();
         Some(description)
     }
@@ -141,7 +141,7 @@ fn run(replication: &Replication, paths: &[String], pull: &RequestedPull) {
         let mut description = pull.description.lock();
         description.step = progress.step;
         description.notes = progress.done;
-        match clock.monotonic().saturating_sub(*pull.asked_at.lock()) > UNASKED_TIME_MAX {
+        match clock.monotonic().saturating_sub(*pull.questioned_at.lock()) > UNASKED_TIME_MAX {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -297,7 +297,7 @@ mod tests {
         assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
         assert!(add(0).expect_err("too many").contains("earlier pushes of yours"));
         for other in 1..4 {
-            (0..4).for_each(|_| drop(add(other).expect("another server")));
+            assert!((0..4).all(|_| add(other).is_ok()), "another server");
         }
         assert!(add(4).expect_err("too many").contains("too many servers"));
         let seen = |number: usize| requests.progress(&server(number), numbers[0]).map(|pull| pull.done);

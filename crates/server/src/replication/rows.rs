@@ -1,0 +1,41 @@
+//! What a replication compares and shows: pure functions without a server.
+
+use std::collections::BTreeSet;
+
+use admin::answer::record;
+use admin::{Progress, Unit};
+use notes::replica::{ListedNote, StateName};
+use replica::PreviewStatistics;
+use serde_json::{Value, json};
+
+/// What two replicas must agree on: the revision, and the marks, keywords and folders that are set.
+pub(super) type Comparable = (revision::Revision, BTreeSet<StateName>);
+
+pub(super) fn comparable(note: ListedNote) -> Comparable {
+    // Each replica keeps a keyword in the case in which it was first used there.
+    let name = |name| match name {
+        StateName::Keyword(keyword) => StateName::Keyword(keyword.to_ascii_lowercase()),
+        name => name,
+    };
+    let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(key, _)| name(key)).collect();
+    (note.revision, set)
+}
+
+/// Returns the progress of listing changes of another server.
+pub(super) fn listing(path: &str, server: &str, done: u64) -> Progress {
+    let step = format!("{path}: listing the changes of {server}");
+    Progress { step, done, total: None, unit: Unit::Notes }
+}
+
+/// Returns the row of a database that a pull would create or update.
+pub(super) fn preview_row(path: &str, action: &str, found: PreviewStatistics) -> Value {
+    record(vec![
+        ("database", json!(path)),
+        ("would", json!(action)),
+        ("listed", json!(found.listed)),
+        ("receive", json!(found.wanted)),
+        ("bytes", json!(found.bytes)),
+        ("refuse", json!(found.refused)),
+        ("hold_back", json!(found.held_back)),
+    ])
+}
