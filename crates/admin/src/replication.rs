@@ -15,7 +15,7 @@ use super::{AdminError, AdminResult, Answer};
 pub(super) fn execute(instance: &Instance, request: ReplicationRequest) -> AdminResult {
     match request {
         ReplicationRequest::History { database } => history(instance, database.as_deref()),
-        ReplicationRequest::Clear { database, server } => clear(instance, &database, server.as_deref()),
+        ReplicationRequest::Clear { database, from } => clear(instance, &database, from.as_deref()),
     }
 }
 
@@ -27,7 +27,7 @@ fn history(instance: &Instance, database: Option<&str>) -> AdminResult {
     let mut rows = Vec::new();
     for path in paths {
         for (server, history) in histories(instance, &path)? {
-            rows.push(row(&path, &server, &history));
+            rows.push(row(&path, &label(instance, &server)?, &history));
         }
     }
     if rows.is_empty() {
@@ -41,6 +41,13 @@ fn histories(instance: &Instance, path: &str) -> Result<Vec<(String, Replication
     Ok(reader.read()?.replication_histories()?)
 }
 
+/// Returns the name of a server as it is registered. Histories have names in lower case.
+fn label(instance: &Instance, server: &str) -> Result<String, AdminError> {
+    let name = Name::new(server);
+    let registered = instance.directory.server(&name)?;
+    Ok(registered.map_or(name, |server| server.name.clone()).abbreviated())
+}
+
 fn row(path: &str, server: &str, history: &ReplicationHistory) -> Value {
     let state = match (history.position, history.progress) {
         (_, Some(progress)) if progress.is_comparison => "comparing everything",
@@ -51,7 +58,7 @@ fn row(path: &str, server: &str, history: &ReplicationHistory) -> Value {
     let reached = history.progress.map(|progress| progress.position).or(history.position);
     record(vec![
         ("database", json!(path)),
-        ("from", json!(Name::new(server).abbreviated())),
+        ("from", json!(server)),
         ("state", json!(state)),
         ("change", json!(reached.map(|position| position.modseq.0))),
         ("missed", json!(history.missed.len())),
@@ -102,8 +109,9 @@ mod tests {
         };
         assert_eq!(shown(None), Value::Null);
         let cleared = |server: Option<&str>| {
-            let (database, server) = ("names.nsf".to_owned(), server.map(str::to_owned));
-            execute(instance, ReplicationRequest::Clear { database, server }).map(|answer| answer.messages.join(""))
+            let from = server.map(str::to_owned);
+            execute(instance, ReplicationRequest::Clear { database: "names.nsf".to_owned(), from })
+                .map(|answer| answer.messages.join(""))
         };
         assert!(cleared(None).expect_err("there is none").to_string().contains("nothing from other servers"));
         let access = open(instance, "names.nsf").expect("it exists").downgrade();

@@ -20,6 +20,6 @@ pub enum ReplicationRequest {
         /// The other server. Default: all servers.
         #[arg(long, value_name = "SERVER")]
         #[serde(default)]
-        server: Option<String>,
+        from: Option<String>,
     },
 }

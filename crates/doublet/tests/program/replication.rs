@@ -241,7 +241,7 @@ fn a_push_is_the_pull_of_the_other_server() {
     assert_eq!(rows[0]["different"], json!(0), "{rows}");
     let rows = hub.json(&["replication", "history", "talk.nsf"]);
     assert_eq!((&rows[0]["from"], &rows[0]["state"]), (&json!("spoke.acme.test/Acme"), &json!("complete")), "{rows}");
-    hub.check(&["replication", "clear", "talk.nsf", "--server", "spoke.acme.test"], "compare everything");
+    hub.check(&["replication", "clear", "talk.nsf", "--from", "spoke.acme.test"], "compare everything");
     let rows = hub.json(&["replicate", "spoke.acme.test", "talk.nsf", "--dry-run"]);
     assert_eq!((&rows[0]["listed"], &rows[0]["receive"]), (&json!(4), &json!(0)), "{rows}");
     joined.stop();
