@@ -463,14 +463,15 @@ fn typed_form(value: &ItemValue) -> (&'static str, String) {
 
 /// Returns the JSON form of a number: an integer without a fraction, which clients write so.
 fn number_form(number: f64) -> String {
-    const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+    // As in JavaScript, which writes larger ones with an exponent.
+    const INTEGER_MAX: f64 = 1e21;
     if number.is_nan() {
         return "\"NaN\"".to_owned();
     }
     if number.is_infinite() {
         return if number > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" }.to_owned();
     }
-    if number.fract() == 0.0 && number.abs() <= INTEGER_MAX && (number != 0.0 || number.is_sign_positive()) {
+    if number.fract() == 0.0 && number.abs() < INTEGER_MAX && (number != 0.0 || number.is_sign_positive()) {
         return format!("{number:.0}");
     }
     json!(number).to_string()
@@ -506,6 +507,7 @@ mod tests {
         check("[]", ItemValue::TextList(Vec::new()));
         check("5", ItemValue::Number(5.0));
         check("-0.5", ItemValue::Number(-0.5));
+        check("-9007208160847072", ItemValue::Number(-9_007_208_160_847_072.0));
         check("[1,2.5]", ItemValue::NumberList(vec![1.0, 2.5]));
         for json in ["true", "null", "{}", "{\"b\":[1,{\"c\":null}]}", "[1,\"x\"]", "[[]]", "12345678901234567890"] {
             check(json, ItemValue::Json(json.into()));
