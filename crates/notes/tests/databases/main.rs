@@ -11,6 +11,7 @@ mod fixture;
 mod fixup;
 mod folder_entries;
 mod formulas;
+mod hidden_notes;
 mod limits;
 mod lookups;
 mod matrix;
