@@ -13,12 +13,11 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 import time
 
 from harness.doublet import CHEAP_PASSWORDS, Doublet
+from harness.gate import Gate
 
 DOMAIN = "acme.test"
 NAMES = ("a", "b", "c")
@@ -39,70 +38,6 @@ class Wrong(Exception):
     """A guarantee is violated."""
 
 
-class Gate(threading.Thread):
-    """The way to a server: a proxy on a port that stays the same, and that can be closed."""
-
-    def __init__(self, server):
-        super().__init__(daemon=True)
-        self.server = server
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.is_open = True
-        # The number of bytes from the server after which the connections are cut, or None.
-        self.bytes_left = None
-        self.sockets = []
-        self.start()
-
-    def run(self):
-        while True:
-            client, _ = self.listener.accept()
-            try:
-                if not self.is_open:
-                    raise OSError("the gate is closed")
-                there = socket.create_connection(self.server.address("native"), timeout=5)
-            except (OSError, KeyError):
-                client.close()
-                continue
-            there.settimeout(None)
-            self.sockets += [client, there]
-            for pair in ((client, there, False), (there, client, True)):
-                threading.Thread(target=self.copy, args=pair, daemon=True).start()
-
-    def copy(self, source, target, is_reply):
-        """Copies bytes until one side closes, or the connection is cut."""
-        try:
-            while True:
-                piece = source.recv(65_536)
-                if not piece:
-                    break
-                if is_reply and self.bytes_left is not None:
-                    piece = piece[:self.bytes_left]
-                    self.bytes_left -= len(piece)
-                target.sendall(piece)
-                if self.bytes_left == 0:
-                    self.cut()
-        except OSError:
-            pass
-        for end in (source, target):
-            shut(end)
-
-    def cut(self):
-        """Cuts all connections."""
-        self.bytes_left = None
-        for end in self.sockets:
-            shut(end)
-        self.sockets = []
-
-
-def shut(end):
-    """Closes both directions of a socket."""
-    try:
-        end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-    end.close()
-
-
 def build_clock(folder):
     """Compiles the library that gives programs a wrong clock. Returns its path."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "wrong_clock.c")
@@ -121,7 +56,7 @@ class Member:
         settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s", "listen.couchdb": "127.0.0.1:0"}
         settings["imap.uid_rank"] = str(NAMES.index(name) + 1)
         self.server = Doublet(program, folder, settings)
-        self.gate = Gate(self.server)
+        self.gate = Gate(lambda: self.server.address("native"))
         self.copy = f"{folder}/copy"
         # What was acknowledged since the copy of the data was made: edits, messages, deletions.
         self.since_copy = []
