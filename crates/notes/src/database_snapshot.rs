@@ -29,7 +29,7 @@ use crate::grant::Grant;
 use crate::instance::{Position, ReplicationHistory};
 use crate::item::{ContentPart, Item};
 use crate::keys::{self, SummaryRecord};
-use crate::limits::STEPS_PER_RECORD;
+use crate::limits::{PROOF_PIECE_BYTES, STEPS_PER_RECORD};
 use crate::note::{Note, NoteClass, NoteHeader, Summary};
 use crate::records;
 use crate::revision_record::RevisionRecord;
@@ -362,6 +362,26 @@ impl<'d> DatabaseSnapshot<'d> {
     pub fn has_blob(&self, id: &BlobId) -> Result<bool> {
         records::require_server_itself(self.database, &self.grant)?;
         Ok(self.database.store.blobs().has_user_in(&self.snapshot, id, self.database.number)?)
+    }
+
+    /// Returns the length of a blob of any database. Fails unless the reader is the server itself.
+    pub fn blob_length_anywhere(&self, id: &BlobId) -> Result<Option<u64>> {
+        records::require_server_itself(self.database, &self.grant)?;
+        Ok(self.database.store.blobs().length(&self.snapshot, id)?)
+    }
+
+    /// Returns the BLAKE3 hash of a blob of any database with a key, or `None` if there is no such blob. Fails unless
+    /// the reader is the server itself.
+    pub fn blob_proof(&self, id: &BlobId, key: &[u8; 32]) -> Result<Option<blake3::Hash>> {
+        let Some(length) = self.blob_length_anywhere(id)? else { return Ok(None) };
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        let mut start = 0;
+        while start < length {
+            let end = length.min(start + PROOF_PIECE_BYTES);
+            hasher.update(&self.database.store.blobs().read_range(&self.snapshot, id, start..end)?);
+            start = end;
+        }
+        Ok(Some(hasher.finalize()))
     }
 
     /// Returns the length of a blob that a note uses.

@@ -225,6 +225,7 @@ impl Writer<'_, '_> {
             NoteClass::ACL => {
                 Err(Error::invalid("the access control list", "cannot be deleted, and can be changed only as a whole"))
             }
+            NoteClass::REPLICATION_FORMULA => self.require_level(AclLevel::Manager),
             NoteClass::PROFILE => Err(Error::invalid("a profile document", "can be set and deleted only by its name")),
             _ => self.require_level(AclLevel::Designer),
         }

@@ -4,7 +4,7 @@
 //! NSFSearch does in Domino. Each document is a [`FormulaDocument`], in the context
 //! [`DatabaseSnapshot::evaluation_context`].
 
-use base::Modseq;
+use base::{Modseq, NoteId};
 use formula::Formula;
 
 use crate::change_log::ChangeCursor;
@@ -79,6 +79,18 @@ impl DatabaseSnapshot<'_> {
             Ok(goes_on)
         })?;
         Ok(searched)
+    }
+}
+
+impl DatabaseSnapshot<'_> {
+    /// Returns `true` if a formula selects a note. It selects no note for which it hits a limit, nor one that is absent
+    /// or hidden from the reader.
+    pub fn is_selected(&self, note: NoteId, selection: &Formula, context: &EvaluationContext) -> Result<bool> {
+        let Some(header) = self.header(note)? else { return Ok(false) };
+        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
+        let document = stored_document(&header, &bytes, self.database())?;
+        let outcome = selection.evaluate_within(&document, context, DOCUMENT_LIMITS);
+        Ok(outcome.is_ok_and(|outcome| outcome.selected))
     }
 }
 

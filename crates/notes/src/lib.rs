@@ -16,6 +16,7 @@
 //! | [`ods`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
 //! | [`unread`] | unread marks per user |
+//! | [`replica`], [`replication_settings`], [`instance`] | notes as replicas exchange them, what they exchange, and the positions up to which they have it |
 //!
 //! Promises: one transaction is one atomic batch; writers to one database queue, and a conflict is reported only to
 //! callers that asked for the check; readers never wait; all data is reached through an [`access::Access`].
@@ -56,6 +57,7 @@ pub mod profile;
 pub mod public;
 pub mod purge;
 pub mod replica;
+pub mod replication_settings;
 pub mod revision_record;
 pub mod save;
 pub mod server_databases;
@@ -97,6 +99,7 @@ pub use keyword::Keywords;
 pub use note::{ExpectedVersion, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, NoteHeader, Summary};
 pub use ods::{OdsVersion, Upgrade, UpgradeReport};
 pub use public::PublicSnapshot;
+pub use replication_settings::{NotExchanged, ReplicaSettings, ReplicationPriority, ReplicationSettings};
 pub use save::{OnConflict, SaveOptions, SaveOutcome};
 pub use server_databases::Databases;
 pub use shared_uids::{SharedUids, UidRank};

@@ -75,6 +75,15 @@ pub const INSTANCES_MAX: usize = 256;
 /// replication compares everything.
 pub const MISSED_NOTES_MAX: usize = 1_000;
 
+/// Maximum size of the formula in replication settings, in bytes.
+pub const REPLICATION_FORMULA_BYTES_MAX: usize = 8 << 10;
+
+/// Maximum number of folders in replication settings.
+pub const REPLICATION_FOLDERS_MAX: usize = 100;
+
+/// Maximum cut-off of replication settings in days.
+pub const REPLICATION_CUT_OFF_DAYS_MAX: u16 = 3_650;
+
 /// Maximum sequence number of a note from another replica. A note with more saves could soon not be saved any more.
 pub const RECEIVED_SEQUENCE_MAX: u32 = 1 << 30;
 
@@ -309,3 +318,6 @@ pub const RECEIVED_SIZE_MAX: u64 = 1 << 40;
 /// Maximum size in bytes of the record of the revisions of a note from another replica. A list of 64 ancestors and the
 /// names of 10,000 items are below it.
 pub const REVISION_RECORD_BYTES_MAX: usize = 4 << 20;
+
+/// Number of bytes of a content that are read at a time to prove that a server knows it.
+pub const PROOF_PIECE_BYTES: u64 = 1 << 20;

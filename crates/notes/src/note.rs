@@ -25,6 +25,9 @@ pub struct NoteClass(pub u16);
 /// The UNID of the note with the settings of a mail file's owner, the same in all mail files, so that replicas find it.
 pub const MAIL_SETTINGS_UNID: Unid = Unid(*b"\0mail\0settings\0\0");
 
+/// Prefix of the UNIDs of replication settings ([`crate::replication_settings`]). No other notes have it.
+pub(crate) const REPLICATION_SETTINGS_UNID_PREFIX: [u8; 6] = *b"\0repl\0";
+
 /// The note with the settings in a mail file of structure 2 or older, where they have no UNID of their own: the first
 /// one after the ACL.
 pub const OLD_MAIL_SETTINGS_NOTE: NoteId = NoteId(2);

@@ -126,6 +126,8 @@ pub struct ListedNote {
     /// `true` if the reader has received the note in this state before: it has not changed since the position from
     /// which the reader continues, and was visible. A reader who does not have it has deleted it.
     pub is_old: bool,
+    /// `true` if the reader has asked for other documents only, should it lack this one.
+    pub is_unselected: bool,
 }
 
 /// What happened to a note that arrived.
@@ -187,7 +189,7 @@ impl DatabaseSnapshot<'_> {
         let state = self.state_of(&header)?;
         let NoteHeader { unid, class, size, .. } = header;
         let is_old = is_old(&header);
-        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state, is_old }))
+        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state, is_old, is_unselected: false }))
     }
 
     /// Returns `true` if this replica has a version of a note, or one that descends from it.

@@ -25,7 +25,7 @@ use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{
     BodyDirectoryEntry, ExpectedVersion, Keyword, Marks, Membership, NewContents, NewNote, Note, NoteClass, NoteFlags,
-    NoteHeader, Summary,
+    NoteHeader, REPLICATION_SETTINGS_UNID_PREFIX, Summary,
 };
 use crate::profile::is_profile_unid;
 use crate::public;
@@ -765,6 +765,8 @@ pub(crate) fn check_unid_of_class(unid: Unid, class: NoteClass) -> Result<()> {
         "UNIDs with this prefix are reserved for profile documents"
     } else if is_conflict_document_unid(unid) {
         "UNIDs with this prefix are reserved for the conflict documents of replicas"
+    } else if unid.0.starts_with(&REPLICATION_SETTINGS_UNID_PREFIX) && class != NoteClass::REPLICATION_FORMULA {
+        "UNIDs with this prefix are reserved for replication settings"
     } else if unid == ACL_UNID && class != NoteClass::ACL {
         "it is reserved for the access control list"
     } else {
