@@ -10,7 +10,7 @@ use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, l
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
-use super::databases::open;
+use super::open::open;
 use super::request::{AccessFlag, AccessKind, AccessLevel, AclEntryUpdate, AclRequest, AclSettings, OnOff};
 use super::{AdminError, AdminResult, Answer};
 

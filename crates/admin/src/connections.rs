@@ -9,14 +9,12 @@ use instance::Instance;
 use serde_json::json;
 
 use super::answer::record;
+use super::replication_settings::to_priority;
 use super::request::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
 use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};
-use crate::databases::parse_whole;
 use crate::directory_entries::all_entries;
-
-/// Seconds of a minute.
-const MINUTE_SECONDS: u64 = 60;
+use crate::units::{MINUTE_SECONDS, parse_whole};
 
 pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminResult {
     match request {
@@ -55,6 +53,7 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
             ConnectionDirection::PullPull => ReplicationType::PullPull,
         },
         time_limit_minutes: request.time_limit.as_deref().map(parse_minutes).transpose()?,
+        priorities: request.priorities.iter().map(|priority| to_priority(*priority)).collect(),
         databases: request.databases,
     };
     instance.directory.connection_set(&connection)?;
@@ -108,6 +107,7 @@ fn list(instance: &Instance) -> AdminResult {
             ("direction", json!(connection.replication_type.name())),
             ("schedule", json!(connection.schedule.to_string())),
             ("time_limit_minutes", json!(connection.time_limit_minutes)),
+            ("priorities", json!(connection.priorities.iter().map(|priority| priority.name()).collect::<Vec<_>>())),
             ("databases", json!(connection.databases)),
         ])
     };
@@ -128,6 +128,7 @@ mod tests {
             days: None,
             times: None,
             time_limit: None,
+            priorities: Vec::new(),
             databases: vec!["a.nsf".to_owned()],
             on: None,
         }

@@ -1,9 +1,6 @@
 //! `doublet db`: administration of all databases of the server, whatever their kind.
 
-use std::time::Duration;
-
 use base::limits::DATABASE_TITLE_BYTES_MAX;
-use config::units::ConfigDuration;
 use design::template::apply_to_new;
 use design::template_catalog::TemplateCatalog;
 use instance::Instance;
@@ -14,18 +11,14 @@ use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
 use super::answer::{record, timestamp_json};
-use super::people::{open_as_manager, parse_quota};
+use super::open::open;
+use super::people::parse_quota;
 use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
+use super::units::{DAY_SECONDS, HOUR_SECONDS, parse_whole};
 use super::{
-    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text, report_step,
-    soft_deletion,
+    AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text,
+    replication_settings, report_step, soft_deletion,
 };
-
-/// Seconds per hour.
-const HOUR_SECONDS: u64 = 3_600;
-
-/// Seconds per day.
-const DAY_SECONDS: u64 = 86_400;
 
 pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
     match request {
@@ -37,6 +30,7 @@ pub(super) fn execute(instance: &Instance, request: DbRequest, report: &mut Prog
         DbRequest::Open { path } | DbRequest::Show { path } => show(instance, &path),
         DbRequest::Set(change) => set(instance, &change),
         DbRequest::Acl { path, request } => acl::execute(instance, &path, &request),
+        DbRequest::Replication { path, request } => replication_settings::execute(instance, &path, &request),
         DbRequest::Deleted { path, request } => soft_deletion::execute(instance, &path, &request),
         DbRequest::Rename { path, to } => rename(instance, &path, &to),
         DbRequest::Delete { path, force } => delete(instance, &path, force),
@@ -203,15 +197,6 @@ fn parse_purge_interval_days(text: &str) -> Result<u16, AdminError> {
     parse_whole(text, DAY_SECONDS, "days, at least one, such as 90d or 12w")
 }
 
-/// Parses a duration as a whole number of units, at least one. `units` describes them in the error.
-pub(super) fn parse_whole<N: TryFrom<u64>>(text: &str, unit_seconds: u64, units: &str) -> Result<N, AdminError> {
-    let span = ConfigDuration::parse(text).map_err(AdminError::Refused)?.0;
-    let count = span.as_secs() / unit_seconds;
-    let is_whole = count > 0 && span == Duration::from_secs(count * unit_seconds);
-    let count = if is_whole { N::try_from(count).ok() } else { None };
-    count.ok_or_else(|| AdminError::Refused(format!("{text:?} is not a whole number of {units}")))
-}
-
 fn show(instance: &Instance, path: &str) -> AdminResult {
     let access = open(instance, path)?;
     let database = access.database();
@@ -356,13 +341,6 @@ fn compact_tables(
 fn database_tables() -> impl Iterator<Item = Table> {
     let shared = [Table::Catalog, Table::Store];
     Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
-}
-
-pub(super) fn open(instance: &Instance, path: &str) -> Result<Access<level::Manager>, AdminError> {
-    match open_as_manager(instance, path) {
-        Err(AdminError::Notes(notes::Error::NotFound { .. })) => Err(AdminError::no_such("db", path)),
-        other => other,
-    }
 }
 
 #[cfg(test)]

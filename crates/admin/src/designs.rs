@@ -9,8 +9,9 @@ use notes::level;
 use serde_json::json;
 
 use super::answer::record;
+use super::open::open;
 use super::request::DesignRequest;
-use super::{AdminError, AdminResult, Answer, databases};
+use super::{AdminError, AdminResult, Answer};
 
 pub(super) fn execute(instance: &Instance, request: &DesignRequest) -> AdminResult {
     match request {
@@ -52,7 +53,7 @@ fn add(instance: &Instance, file: &Path) -> AdminResult {
 }
 
 fn refresh(instance: &Instance, path: &str, name: Option<&str>) -> AdminResult {
-    let access = databases::open(instance, path)?.downgrade();
+    let access = open(instance, path)?.downgrade();
     let name = match (name, template_of(&access)?) {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,

@@ -9,7 +9,7 @@ use search::{FullTextIndex, HitOrder, PageRequest, Query};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
-use super::databases::open;
+use super::open::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
 use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, report_step};
 use crate::limits::QUERY_TIME_MAX;

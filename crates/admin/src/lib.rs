@@ -39,15 +39,18 @@ pub mod import;
 pub mod limits;
 pub mod mail_files;
 pub mod maintenance;
+mod open;
 pub mod people;
 pub mod queue;
 mod replication;
+mod replication_settings;
 pub mod request;
 pub mod servers;
 mod soft_deletion;
 pub mod status;
 pub mod table;
 pub mod tls;
+mod units;
 pub mod views;
 
 pub use answer::{Answer, Progress, ProgressCallback, Unit, format_count};

@@ -7,7 +7,7 @@ use notes::{Access, level};
 use serde_json::{Value, json};
 
 use super::answer::record;
-use super::databases::open;
+use super::open::open;
 use super::request::ReplicationRequest;
 use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};

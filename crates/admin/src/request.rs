@@ -10,6 +10,7 @@ mod backup;
 mod connection;
 mod replicate;
 mod replication;
+mod replication_settings;
 mod server;
 
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ pub use backup::BackupRequest;
 pub use connection::{ConnectionDirection, ConnectionRequest, NewConnectionRequest};
 pub use replicate::ReplicateRequest;
 pub use replication::ReplicationRequest;
+pub use replication_settings::{
+    DatabasePriority, ReplicationSettingsRequest, ReplicationSettingsUpdate, SettingsExclusion, SettingsOwner,
+};
 pub use server::{JoinRequest, ServerRequest};
 
 /// A request to the administration.
@@ -403,6 +407,15 @@ pub enum DbRequest {
         #[command(subcommand)]
         #[serde(rename = "what")]
         request: AclRequest,
+    },
+    /// Shows or changes what a replica exchanges with those of other servers.
+    Replication {
+        /// Path of the database in the catalog.
+        path: String,
+        /// Action on the settings.
+        #[command(subcommand)]
+        #[serde(rename = "what")]
+        request: ReplicationSettingsRequest,
     },
     /// Shows and restores deleted documents of a database that keeps them for a time.
     Deleted {

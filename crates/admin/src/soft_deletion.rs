@@ -6,7 +6,7 @@ use notes::{Access, DeletedNote, Writer, level};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
-use super::databases::open;
+use super::open::open;
 use super::request::DeletedRequest;
 use super::{AdminError, AdminResult, Answer, format_count};
 

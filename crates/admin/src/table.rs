@@ -26,7 +26,7 @@ use self::import_progress::{ImportProgress, profile_name};
 use self::rows::{Row, RowError, Rows};
 use super::answer::record;
 use super::request::TableImport;
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, databases, format_count, report_step};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count, report_step};
 use crate::limits::TABLE_REFUSALS_MAX;
 use instance::Instance;
 
@@ -313,7 +313,7 @@ fn delimiter_message(delimiter: char) -> String {
 }
 
 fn open(instance: &Instance, path: &str) -> Result<Access<level::Designer>, AdminError> {
-    databases::open(instance, path).map(|access| access.downgrade())
+    super::open::open(instance, path).map(|access| access.downgrade())
 }
 
 #[cfg(test)]

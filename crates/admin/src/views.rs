@@ -10,8 +10,9 @@ use notes::{Access, level};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
+use super::open::open;
 use super::request::UpdallRequest;
-use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, databases, format_count};
+use super::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, format_count};
 
 /// Updates or rebuilds the views of one database or of all.
 pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
@@ -21,7 +22,7 @@ pub(super) fn updall(instance: &Instance, request: &UpdallRequest, report: &mut 
     };
     let mut rows = Vec::new();
     for path in paths {
-        let access = match databases::open(instance, &path) {
+        let access = match open(instance, &path) {
             // A database may have been deleted or renamed since the list was read.
             Err(_) if request.path.is_none() && !instance.databases.database_exists(&path)? => continue,
             opened => opened?.downgrade(),
@@ -84,7 +85,7 @@ fn update_one(
 
 /// Lists the views of a database with the state of their indexes.
 pub(super) fn list(instance: &Instance, path: &str) -> AdminResult {
-    let access = databases::open(instance, path)?;
+    let access = open(instance, path)?;
     let reading = access.read()?;
     let mut rows = Vec::new();
     for info in reading.views()? {
@@ -151,7 +152,7 @@ mod tests {
         }
         assert_eq!((listed("documents"), listed("pending_changes")), (json!(1), json!(0)));
         let show = DbRequest::Show { path: DATABASE.to_owned() };
-        let shown = databases::execute(instance, show, &mut |_| ControlFlow::Continue(())).expect("shown").data;
+        let shown = crate::databases::execute(instance, show, &mut |_| ControlFlow::Continue(())).expect("shown").data;
         assert!(listed("index_bytes").as_u64().is_some_and(|bytes| bytes > 0), "{shown}");
         assert_eq!((&shown["index_bytes"], &shown["personal_index_bytes"]), (&listed("index_bytes"), &json!(0)));
         let broken_off = updall(instance, &request(None, true), &mut |_| ControlFlow::Break(()));

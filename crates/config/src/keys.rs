@@ -458,6 +458,8 @@ configuration! {
         /// Maximum number of connections that this server uses at the same time (Replicators). A database takes over
         /// changes from one server at a time.
         replicators: u64 = "1" in ["1", "32"];
+        /// Compresses (gzip) what this server receives from others, for slow lines. It costs processor time on both.
+        compression: bool = "false";
     }
     /// Background tasks.
     tasks: TaskKeys {

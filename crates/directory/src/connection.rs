@@ -4,7 +4,7 @@
 //! servers can be managed on one of them. Each server runs those of which it is the source.
 
 use base::{Name, NoteId};
-use notes::Item;
+use notes::{Item, ReplicationPriority};
 
 use crate::cache::MemorySize;
 use crate::connection_schedule::{ConnectionSchedule, Days, TimeRange};
@@ -32,6 +32,8 @@ pub struct Connection {
     pub replication_type: ReplicationType,
     /// Number of minutes after which a replication is cancelled. It goes on at its place the next time.
     pub time_limit_minutes: Option<u32>,
+    /// The priorities of the databases that are replicated if `databases` is empty. Empty: all.
+    pub priorities: Vec<ReplicationPriority>,
     /// Paths of databases on the destination. Empty: all databases of which both servers have replicas.
     pub databases: Vec<String>,
 }
@@ -81,6 +83,9 @@ impl Connection {
                 Some(text) => Some(text.parse().ok().filter(|minutes| *minutes > 0)?),
                 None => None,
             },
+            priorities: items::texts(items, items::REPLICATION_PRIORITY)
+                .map(ReplicationPriority::from_name)
+                .collect::<Option<_>>()?,
             databases: items::texts(items, items::REPLICATION_FILES).map(str::to_owned).collect(),
         })
     }
@@ -99,6 +104,8 @@ impl Connection {
         items::set_text(items, items::REPLICATION_TYPE, Some(self.replication_type.name()));
         let time_limit = self.time_limit_minutes.map(|minutes| minutes.to_string());
         items::set_text(items, items::REPLICATION_TIME_LIMIT, time_limit.as_deref());
+        let priorities: Vec<String> = self.priorities.iter().map(|priority| priority.name().to_owned()).collect();
+        items::set_texts(items, items::REPLICATION_PRIORITY, &priorities);
         items::set_texts(items, items::REPLICATION_FILES, &self.databases);
     }
 
@@ -166,6 +173,7 @@ mod tests {
             },
             replication_type: ReplicationType::PullPush,
             time_limit_minutes: Some(30),
+            priorities: vec![ReplicationPriority::High, ReplicationPriority::Low],
             databases: vec!["talk.nsf".to_owned()],
         }
     }
@@ -175,7 +183,8 @@ mod tests {
         let mut items = Vec::new();
         connection().write(&mut items);
         assert_eq!(Connection::read(NoteId(4), &items), Some(connection()));
-        for name in [items::DAYS, items::CONNECT_TIMES, items::REPLICATION_TYPE, items::REPLICATION_TIME_LIMIT] {
+        let optional = [items::DAYS, items::CONNECT_TIMES, items::REPLICATION_TYPE, items::REPLICATION_TIME_LIMIT];
+        for name in optional.into_iter().chain([items::REPLICATION_PRIORITY]) {
             let mut changed = items.clone();
             items::set_text(&mut changed, name, Some("x"));
             assert_eq!(Connection::read(NoteId(4), &changed), None, "{name}");
@@ -186,6 +195,7 @@ mod tests {
             schedule: ConnectionSchedule::every_minutes(15),
             replication_type: ReplicationType::Pull,
             time_limit_minutes: None,
+            priorities: Vec::new(),
             ..connection()
         };
         assert_eq!(Connection::read(NoteId(4), &items), Some(plain));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use base::sim::SeededRandom;
 use base::{Clock, Random};
-use notes::Identity;
+use notes::{Identity, ReplicationSettings};
 use replica::{Pull, Target, answer_in_pages};
 use revision::DeletionRule;
 use wire::Peer;
@@ -230,7 +230,8 @@ impl TwoServers {
         for _ in 0..questions {
             let Some((number, question)) = pull.question() else { return };
             let reading = access.read().expect("a snapshot");
-            let answer = answer_in_pages(&reading, &question, 4).expect("a sound store");
+            let answer =
+                answer_in_pages(&reading, &question, 4, &ReplicationSettings::default()).expect("a sound store");
             pull.take(number, answer).expect("a sound store");
         }
     }

@@ -13,10 +13,12 @@
 pub mod limits;
 mod preview;
 mod pull;
+mod selection;
 mod source;
 mod target;
 
 pub use preview::{Preview, PreviewStatistics};
-pub use pull::{Pull, PullStatistics};
-pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, log_unsent};
-pub use target::{HeldBackNotes, Target};
+pub use pull::{Pull, PullStatistics, Transfer};
+pub use selection::Selection;
+pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, answer_with, log_unsent};
+pub use target::{HeldBackNotes, MissingContent, Target};

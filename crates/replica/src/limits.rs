@@ -14,3 +14,7 @@ pub const RETRIED_NOTE_BYTES: u64 = 1 << 20;
 
 /// Size in bytes at which the notes that one question asks for end.
 pub const BYTES_PER_QUESTION: u64 = 4 << 20;
+
+/// Size in bytes from which a content that another database has is proved instead of sent. Smaller ones take no longer
+/// to send than to prove.
+pub const PROVED_CONTENT_BYTES_MIN: u64 = 32 << 10;

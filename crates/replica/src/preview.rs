@@ -4,7 +4,7 @@ use notes::instance::{ListProgress, ReplicationHistory};
 use notes::{Error, Result};
 
 use crate::limits::RESTARTS_MAX;
-use crate::pull::PullStatistics;
+use crate::pull::{PullStatistics, changes_after};
 use crate::source::{Answer, Question};
 use crate::target::Target;
 
@@ -19,6 +19,8 @@ pub struct PreviewStatistics {
     pub bytes: u64,
     /// Number of notes that the source may not bring by the access control list.
     pub refused: u64,
+    /// Number of notes that this replica does not want by its settings.
+    pub left_out: u64,
     /// Number of notes whose deletion is forgotten here, and that the source still has.
     pub held_back: u64,
 }
@@ -57,8 +59,7 @@ impl Preview {
     /// Returns the next question, or `None` behind the last page.
     #[must_use]
     pub fn question(&self) -> Option<Question> {
-        let question = Question::Changes { after: self.history.position, progress: self.history.progress };
-        (!self.is_done).then_some(question)
+        (!self.is_done).then(|| changes_after(&self.history, self.target.selection()))
     }
 
     /// Takes the answer to the question.
@@ -78,6 +79,7 @@ impl Preview {
         self.statistics.wanted += compared.missing.len() as u64;
         self.statistics.bytes += compared.missing.iter().map(|note| note.size).sum::<u64>();
         self.statistics.refused += counted.refused;
+        self.statistics.left_out += counted.left_out;
         self.statistics.held_back += counted.held_back;
         let progress = ListProgress { position: page.position, seen: page.seen, is_comparison: page.is_comparison };
         self.history.progress = Some(progress);

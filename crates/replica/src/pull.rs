@@ -1,6 +1,7 @@
 //! The side of the replica that asks.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::Unid;
 use notes::instance::{ListProgress, Position, ReplicationHistory};
@@ -8,6 +9,7 @@ use notes::replica::ListedNote;
 use notes::{Error, Result};
 
 use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
+use crate::selection::Selection;
 use crate::source::{Answer, ListPage, Question, SourceNotes};
 use crate::target::Target;
 
@@ -28,6 +30,8 @@ pub struct PullStatistics {
     pub state_only: u64,
     /// Number of notes that the source may not bring by the access control list.
     pub refused: u64,
+    /// Number of notes that this replica does not want by its settings.
+    pub left_out: u64,
     /// Number of notes that could not be sent or taken over, and are asked for again by the next pull.
     pub skipped: u64,
     /// Number of notes that were deleted here so long ago that the deletion is forgotten, and that the source still
@@ -35,9 +39,20 @@ pub struct PullStatistics {
     pub held_back: u64,
 }
 
+/// How notes are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transfer {
+    /// Many notes with one question, and the next question while an answer is taken over.
+    #[default]
+    Streaming,
+    /// Each note with a question of its own, one after the other, as Domino did before release 6.
+    CallPerNote,
+}
+
 /// A pull from one source.
 pub struct Pull {
     target: Target,
+    transfer: Transfer,
     state: State,
     /// What was received, with the position of this pull.
     history: ReplicationHistory,
@@ -94,6 +109,7 @@ impl Pull {
         };
         Ok(Self {
             target,
+            transfer: Transfer::default(),
             state,
             history,
             number: 1,
@@ -101,6 +117,12 @@ impl Pull {
             must_compare: false,
             restarts: 0,
         })
+    }
+
+    /// Sets how notes are asked for. Must be called before the first question.
+    #[must_use]
+    pub fn with_transfer(self, transfer: Transfer) -> Self {
+        Self { transfer, ..self }
     }
 
     /// Returns the target.
@@ -121,8 +143,8 @@ impl Pull {
     pub fn question(&self) -> Option<(u64, Question)> {
         let question = match &self.state {
             State::Done => return None,
-            State::Listing => changes_after(&self.history),
-            State::Fetching(page) => Question::Notes { unids: page.unids(0) },
+            State::Listing => changes_after(&self.history, self.target.selection()),
+            State::Fetching(page) => Question::Notes { unids: page.unids(0, self.transfer) },
         };
         Some((self.number, question))
     }
@@ -132,14 +154,17 @@ impl Pull {
     #[must_use]
     pub fn upcoming_question(&self) -> Option<Question> {
         let State::Fetching(page) = &self.state else { return None };
-        let first = page.batch_size(0);
+        if self.transfer == Transfer::CallPerNote {
+            return None;
+        }
+        let first = page.batch_size(0, self.transfer);
         if first < page.missing.len() {
-            return Some(Question::Notes { unids: page.unids(first) });
+            return Some(Question::Notes { unids: page.unids(first, self.transfer) });
         }
         match page.end {
             Some(end) if end.is_last => None,
-            Some(end) => Some(changes_after(&end.added_to(&self.history))),
-            None => Some(changes_after(&self.history)),
+            Some(end) => Some(changes_after(&end.added_to(&self.history), self.target.selection())),
+            None => Some(changes_after(&self.history, self.target.selection())),
         }
     }
 
@@ -191,7 +216,10 @@ impl Pull {
 
     /// Takes notes over that a page lacked.
     fn take_notes(&mut self, mut page: Page, sent: &SourceNotes) -> Result<()> {
-        page.missing.drain(..page.batch_size(0));
+        let requested: Vec<WantedNote> = page.missing.drain(..page.batch_size(0, self.transfer)).collect();
+        let is_deferred = |note: &WantedNote| sent.deferred.contains(&note.unid);
+        let deferred = requested.into_iter().filter(is_deferred).rev();
+        deferred.for_each(|note| page.missing.push_front(note));
         let received = self.target.receive(sent, &mut self.statistics)?;
         self.must_compare |= received.restored_folder;
         self.statistics.skipped += sent.unsent.len() as u64;
@@ -208,6 +236,7 @@ impl Pull {
         }
         if let Some(end) = page.end {
             self.history = end.added_to(&self.history);
+            self.must_compare |= end.is_last && self.target.has_new_settings()?;
         }
         let recorded = match self.must_compare {
             true => ReplicationHistory { rights: self.history.rights, ..ReplicationHistory::default() },
@@ -224,25 +253,30 @@ impl Pull {
     }
 }
 
-fn changes_after(history: &ReplicationHistory) -> Question {
-    Question::Changes { after: history.position, progress: history.progress }
+pub(crate) fn changes_after(history: &ReplicationHistory, selection: &Arc<Selection>) -> Question {
+    let selection = Arc::clone(selection);
+    Question::Changes { after: history.position, progress: history.progress, selection }
 }
 
 impl Page {
     /// Returns the number of missing notes that one question asks for, after the first `skipped` ones.
-    fn batch_size(&self, skipped: usize) -> usize {
+    fn batch_size(&self, skipped: usize, transfer: Transfer) -> usize {
+        let count_max = match transfer {
+            Transfer::Streaming => NOTES_PER_QUESTION_MAX,
+            Transfer::CallPerNote => 1,
+        };
         let mut bytes = 0_u64;
         let within = |note: &&WantedNote| {
             let fits = bytes < BYTES_PER_QUESTION;
             bytes = bytes.saturating_add(note.size);
             fits
         };
-        self.missing.iter().skip(skipped).take(NOTES_PER_QUESTION_MAX).take_while(within).count()
+        self.missing.iter().skip(skipped).take(count_max).take_while(within).count()
     }
 
     /// Returns the missing notes that one question asks for, after the first `skipped` ones.
-    fn unids(&self, skipped: usize) -> Vec<Unid> {
-        self.missing.iter().skip(skipped).take(self.batch_size(skipped)).map(|note| note.unid).collect()
+    fn unids(&self, skipped: usize, transfer: Transfer) -> Vec<Unid> {
+        self.missing.iter().skip(skipped).take(self.batch_size(skipped, transfer)).map(|note| note.unid).collect()
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Unid};
 use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
-use notes::{DatabaseSnapshot, Error, NoteFlags, NoteHeader, Result};
-use store::blob::PreparedBlob;
+use notes::{DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result};
+use store::blob::{BlobId, PreparedBlob};
 
 use crate::limits::CHANGES_PER_PAGE;
+use crate::selection::{Selection, Selector};
 
 /// A question of the target.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +21,8 @@ pub enum Question {
         after: Option<Position>,
         /// How far the target has come since.
         progress: Option<ListProgress>,
+        /// The documents that the target wants of those that it lacks.
+        selection: Arc<Selection>,
     },
     /// Asks for notes.
     Notes {
@@ -53,6 +56,11 @@ pub struct SourceNotes {
     pub notes: Vec<ReplicaNote>,
     /// The contents of their attachments, as far as the target lacks them.
     pub contents: Vec<Arc<PreparedBlob<'static>>>,
+    /// Contents that other databases of the target have, and of which the source has proved that it knows them.
+    pub proved: Vec<BlobId>,
+    /// Notes whose contents are too large to arrive with the others. They are asked for again next. The other notes of
+    /// the question are not all deferred.
+    pub deferred: Vec<Unid>,
     /// Notes that exist and cannot be sent: they are damaged, or too large.
     pub unsent: Vec<Unid>,
 }
@@ -68,15 +76,42 @@ pub enum Answer {
 
 /// Answers a question from a snapshot of the source, without contents of attachments. The reader must be a server.
 pub fn answer(snapshot: &DatabaseSnapshot<'_>, question: &Question) -> Result<Answer> {
-    answer_in_pages(snapshot, question, CHANGES_PER_PAGE)
+    answer_in_pages(snapshot, question, CHANGES_PER_PAGE, &ReplicationSettings::default())
 }
 
-/// Answers a question as [`answer`] does, with about `changes_max` changes in a page.
-pub fn answer_in_pages(snapshot: &DatabaseSnapshot<'_>, question: &Question, changes_max: usize) -> Result<Answer> {
+/// Answers a question as [`answer`] does, under the settings of the source for the target.
+pub fn answer_with(
+    snapshot: &DatabaseSnapshot<'_>,
+    question: &Question,
+    settings: &ReplicationSettings,
+) -> Result<Answer> {
+    answer_in_pages(snapshot, question, CHANGES_PER_PAGE, settings)
+}
+
+/// Answers a question as [`answer_with`] does, with about `changes_max` changes in a page.
+pub fn answer_in_pages(
+    snapshot: &DatabaseSnapshot<'_>,
+    question: &Question,
+    changes_max: usize,
+    settings: &ReplicationSettings,
+) -> Result<Answer> {
     match question {
-        Question::Changes { after, progress } => {
-            let place = place_of(snapshot, *after, *progress)?;
-            page_at(snapshot, &place, changes_max).map(Answer::Changes)
+        Question::Changes { after, progress, selection } => {
+            let names = names_digest(snapshot, settings);
+            let place = place_of(snapshot, names, *after, *progress)?;
+            let mut page = page_at(snapshot, &place, changes_max)?;
+            (page.position.names, page.seen.names) = (names, names);
+            let selector = Selector::new(snapshot, selection)?;
+            let mut notes = Vec::with_capacity(page.notes.len());
+            for mut note in page.notes {
+                if settings.without.contains(NotExchanged::DELETIONS_OUT) && is_deletion(snapshot, &note)? {
+                    continue;
+                }
+                note.is_unselected = !selector.selects(snapshot, &note)?;
+                notes.push(note);
+            }
+            page.notes = notes;
+            Ok(Answer::Changes(page))
         }
         Question::Notes { unids } => {
             let mut found = SourceNotes::default();
@@ -101,6 +136,19 @@ pub fn log_unsent(snapshot: &DatabaseSnapshot<'_>, unid: Unid, error: &Error) {
     tracing::error!(target: "replica", database, %unid, %error, "a note cannot be sent to another server");
 }
 
+/// Returns the digest of what a target may see: its names, and whether it gets deletions. With another digest it gets
+/// everything anew.
+fn names_digest(snapshot: &DatabaseSnapshot<'_>, settings: &ReplicationSettings) -> [u8; 16] {
+    let mut names = snapshot.grant().names_digest();
+    names[0] ^= (settings.without & NotExchanged::DELETIONS_OUT).bits();
+    names
+}
+
+fn is_deletion(snapshot: &DatabaseSnapshot<'_>, note: &ListedNote) -> Result<bool> {
+    let found = snapshot.find(note.unid)?.map(|id| snapshot.header(id)).transpose()?.flatten();
+    Ok(found.is_some_and(|header| header.is_stub()))
+}
+
 /// The place in the changes of the source at which a page begins.
 struct Place {
     since: Modseq,
@@ -116,8 +164,12 @@ struct Place {
 ///
 /// What was begun is continued, unless this replica was set back since. Otherwise the target gets the changes after its
 /// position, or all notes if deletions after it were purged here, or other notes may be visible to it than before.
-fn place_of(snapshot: &DatabaseSnapshot<'_>, after: Option<Position>, progress: Option<ListProgress>) -> Result<Place> {
-    let names = snapshot.grant().names_digest();
+fn place_of(
+    snapshot: &DatabaseSnapshot<'_>,
+    names: [u8; 16],
+    after: Option<Position>,
+    progress: Option<ListProgress>,
+) -> Result<Place> {
     let received = after.map(|position| snapshot.last_common(position)).transpose()?.flatten();
     let has_same_names = after.is_some_and(|position| position.names == names);
     let place = |since, is_comparison| Place {

@@ -3,28 +3,36 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use base::{Modseq, Unid};
+use base::{Modseq, Name, Timestamp, Unid};
 use notes::instance::ReplicationHistory;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
-use notes::{Access, AclFlags, AclLevel, Database, Databases, Error, Grant, Identity, NoteClass, Result, level};
+use notes::{
+    Access, AclFlags, AclLevel, Database, Databases, Error, Grant, Identity, NotExchanged, NoteClass,
+    ReplicationSettings, Result, level,
+};
 use revision::DeletionRule;
-use store::blob::{BlobId, PreparedBlob};
+use store::blob::BlobId;
 
+use crate::limits::PROVED_CONTENT_BYTES_MIN;
 use crate::pull::PullStatistics;
+use crate::selection::Selection;
 use crate::source::SourceNotes;
 
 /// A replica that takes notes over from one source.
 pub struct Target {
     databases: Arc<Databases>,
+    own_name: Name,
     /// This server, which writes.
     reader: Access<level::Reader>,
     depositor: Access<level::Depositor>,
     /// The source, whose rights decide what is taken.
     source: Access<level::Depositor>,
-    name: String,
+    source_name: Name,
     rule: DeletionRule,
     held_back: HeldBackNotes,
+    settings: ReplicationSettings,
+    selection: Arc<Selection>,
 }
 
 /// What happens to notes that were deleted here so long ago that the deletion is forgotten, and that the source still
@@ -39,8 +47,8 @@ pub enum HeldBackNotes {
 }
 
 impl Target {
-    /// Prepares a database of this server for changes from a source. `itself` is this server. Fails if the access
-    /// control list of the database does not let the source write.
+    /// Prepares a database of this server for changes from a source. `itself` is this server, whose settings for the
+    /// source count. Fails if the access control list of the database does not let the source write.
     pub fn new(
         databases: &Arc<Databases>,
         database: &Arc<Database>,
@@ -50,10 +58,14 @@ impl Target {
     ) -> Result<Self> {
         let reader: Access<level::Reader> = database.authorize(itself)?;
         let depositor = reader.downgrade();
-        let name = source.name.canonical().to_owned();
+        let source_name = source.name.clone();
+        let settings = reader.read()?.replication_settings(&itself.name, &source.name)?;
+        let selection = Arc::new(Selection::of_settings(&settings, databases.clock().now()));
         let source = database.authorize(source)?;
         let held_back = HeldBackNotes::default();
-        Ok(Self { databases: Arc::clone(databases), reader, depositor, source, name, rule, held_back })
+        let databases = Arc::clone(databases);
+        let own_name = itself.name.clone();
+        Ok(Self { databases, own_name, reader, depositor, source, source_name, rule, held_back, settings, selection })
     }
 
     /// Sets what happens to notes whose deletion is forgotten.
@@ -62,11 +74,21 @@ impl Target {
         Self { held_back, ..self }
     }
 
-    /// Returns what this replica has received from the source. It begins anew if the source has other rights than
-    /// before, or if notes that were held back are wanted now.
+    /// Returns the documents that this replica wants of those that it lacks.
+    pub(crate) fn selection(&self) -> &Arc<Selection> {
+        &self.selection
+    }
+
+    /// Returns `true` if other settings have arrived since this value was created.
+    pub(crate) fn has_new_settings(&self) -> Result<bool> {
+        Ok(self.reader.read()?.replication_settings(&self.own_name, &self.source_name)? != self.settings)
+    }
+
+    /// Returns what this replica has received from the source. It begins anew if the source has other rights or this
+    /// replica other settings than before, or if notes that were held back are wanted now.
     pub(crate) fn history(&self) -> Result<ReplicationHistory> {
-        let history = self.reader.read()?.replication_history(&self.name)?;
-        let rights = rights_of(self.source.grant()?.as_ref());
+        let history = self.reader.read()?.replication_history(self.source_name.canonical())?;
+        let rights = rights_of(self.source.grant()?.as_ref(), &self.settings);
         if history.rights != rights || self.held_back == HeldBackNotes::Taken {
             return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
         }
@@ -80,7 +102,8 @@ impl Target {
     }
 
     /// Splits a list into the notes whose contents this replica lacks, and those that it knows. Notes that the source
-    /// may not bring, and those whose deletion is forgotten here, are left out and counted.
+    /// may not bring, those that the settings exclude, and those whose deletion is forgotten here are left out and
+    /// counted.
     ///
     /// If the source does not know the position of this replica, it cannot tell which notes are old. Then those are
     /// held back that were saved last before the time whose deletions were purged here.
@@ -103,6 +126,11 @@ impl Target {
                 statistics.refused += 1;
                 continue;
             }
+            let is_lacking = || Ok::<bool, Error>(reading.find(note.unid)?.is_none());
+            if !self.settings.receives(note.class) || (note.is_unselected && is_lacking()?) {
+                statistics.left_out += 1;
+                continue;
+            }
             let is_known = match reading.knows_revision(note.unid, note.revision) {
                 // A note that is damaged here is asked for, and the attempt to receive it is logged.
                 Err(error) if error.is_damage() => false,
@@ -110,8 +138,7 @@ impl Target {
             };
             if is_known {
                 compared.known.push(note);
-            } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && reading.find(note.unid)?.is_none()
-            {
+            } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && is_lacking()? {
                 statistics.held_back += 1;
             } else {
                 compared.missing.push(note);
@@ -125,18 +152,28 @@ impl Target {
     ///
     /// Contents that only other databases have are transferred, too. A source could otherwise bring a note with the
     /// hash of a content that it does not know, and read the content in this replica.
-    pub fn missing_contents(&self, notes: &[ReplicaNote]) -> Result<Vec<(Unid, BlobId)>> {
+    ///
+    /// Large ones that other databases have need not be sent if the source proves that it knows them.
+    pub fn missing_contents(&self, notes: &[ReplicaNote]) -> Result<Vec<MissingContent>> {
         let reading = self.reader.read()?;
-        let mut missing: Vec<(Unid, BlobId)> = Vec::new();
+        let mut missing = Vec::new();
         let mut seen = HashSet::new();
         for note in notes {
             for blob in &note.blobs {
-                if seen.insert(*blob) && !reading.has_blob(blob)? {
-                    missing.push((note.unid, *blob));
+                if !seen.insert(*blob) || reading.has_blob(blob)? {
+                    continue;
                 }
+                let length = reading.blob_length_anywhere(blob)?.filter(|length| *length >= PROVED_CONTENT_BYTES_MIN);
+                missing.push(MissingContent { unid: note.unid, blob: *blob, can_be_proved: length.is_some() });
             }
         }
         Ok(missing)
+    }
+
+    /// Returns `true` if `proof` is the keyed hash of a content that a database of this server has.
+    pub fn is_proof(&self, blob: &BlobId, key: &[u8; 32], proof: &[u8]) -> Result<bool> {
+        let own = self.reader.read()?.blob_proof(blob, key)?;
+        Ok(own.is_some_and(|own| proof.try_into().is_ok_and(|proof: [u8; 32]| own == blake3::Hash::from_bytes(proof))))
     }
 
     /// Takes notes over, with contents of attachments that were missing. They are durable on return.
@@ -144,16 +181,15 @@ impl Target {
     /// Notes that the source may not bring are left out and counted. Notes that are not valid, or whose version here is
     /// damaged, are skipped, counted and returned.
     pub(crate) fn receive(&self, sent: &SourceNotes, statistics: &mut PullStatistics) -> Result<Received> {
-        let SourceNotes { notes, contents, .. } = sent;
         let before = *statistics;
-        if let Ok(restored_folder) = self.receive_together(notes, contents, statistics) {
+        if let Ok(restored_folder) = self.receive_together(&sent.notes, sent, statistics) {
             return Ok(Received { skipped: Vec::new(), restored_folder });
         }
         // One of the notes is refused. The others are taken over one by one.
         *statistics = before;
         let mut received = Received::default();
-        for note in notes {
-            match self.receive_together(std::slice::from_ref(note), contents, statistics) {
+        for note in &sent.notes {
+            match self.receive_together(std::slice::from_ref(note), sent, statistics) {
                 Ok(restored_folder) => received.restored_folder |= restored_folder,
                 Err(error) => {
                     let is_of_note =
@@ -165,7 +201,7 @@ impl Target {
                     tracing::warn!(
                         target: "replica",
                         database = %self.reader.database().path(),
-                        source = %self.name,
+                        source = %self.source_name,
                         unid = %note.unid,
                         %error,
                         "a note of another replica is not valid and was skipped"
@@ -182,18 +218,20 @@ impl Target {
     fn receive_together(
         &self,
         notes: &[ReplicaNote],
-        contents: &[Arc<PreparedBlob<'static>>],
+        sent: &SourceNotes,
         statistics: &mut PullStatistics,
     ) -> Result<bool> {
         let accesses = [&self.depositor];
         let mut rest = notes;
         let mut restored_folder = false;
+        let arrived = sent.contents.iter().map(|content| content.id());
+        let known: HashSet<BlobId> = arrived.chain(sent.proved.iter().copied()).collect();
         loop {
             // An access control list that has arrived counts for the notes behind it.
             let grant = self.source.grant()?;
             let mut transaction = self.databases.transaction(&accesses)?;
             let mut writer = transaction.writer(0);
-            contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
+            sent.contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
             let mut is_interrupted = false;
             while let Some((note, behind)) = rest.split_first() {
                 if !may_bring(&grant, note.class) || (note.items.is_none() && !may_delete(&grant)) {
@@ -201,6 +239,12 @@ impl Target {
                     rest = behind;
                     continue;
                 }
+                if note.items.is_none() && self.settings.without.contains(NotExchanged::DELETIONS_IN) {
+                    statistics.left_out += 1;
+                    rest = behind;
+                    continue;
+                }
+                self.check_contents(note, &known)?;
                 match writer.note_receive(note, self.rule)? {
                     ReceiveOutcome::Later => {
                         is_interrupted = true;
@@ -240,6 +284,21 @@ impl Target {
         }
     }
 
+    /// Checks that the contents of a note's attachments have arrived, were proved, or are in this database. This server
+    /// may refer to any content, so without the check a source would get at those of other databases by their hashes.
+    fn check_contents(&self, note: &ReplicaNote, known: &HashSet<BlobId>) -> Result<()> {
+        if note.blobs.iter().all(|blob| known.contains(blob)) {
+            return Ok(());
+        }
+        let reading = self.reader.read()?;
+        for blob in note.blobs.iter().filter(|blob| !known.contains(*blob)) {
+            if !reading.has_blob(blob)? {
+                return Err(Error::invalid(format!("note {}", note.unid), "the source has not sent its attachments"));
+            }
+        }
+        Ok(())
+    }
+
     /// Joins marks, keywords and folders of notes whose contents are known, and records what was received. Returns the
     /// notes that are damaged here. They are to be asked for again.
     pub(crate) fn finish_page(
@@ -270,10 +329,10 @@ impl Target {
         }
         let missed = history.missed.iter().chain(&skipped).copied();
         let recorded = limited(ReplicationHistory { missed: missed.collect(), ..history.clone() });
-        if known.is_empty() && recorded == reading.replication_history(&self.name)? {
+        if known.is_empty() && recorded == reading.replication_history(self.source_name.canonical())? {
             return Ok(skipped);
         }
-        writer.replication_history_set(&self.name, &recorded)?;
+        writer.replication_history_set(self.source_name.canonical(), &recorded)?;
         let ticket = transaction.commit()?;
         self.databases.store().durable(ticket).wait().map_err(Error::from)?;
         Ok(skipped)
@@ -304,9 +363,26 @@ fn limited(history: ReplicationHistory) -> ReplicationHistory {
     ReplicationHistory { rights: history.rights, ..ReplicationHistory::default() }
 }
 
-/// Returns the rights of a source as a number.
-fn rights_of(grant: &Grant) -> u32 {
-    (grant.level() as u32) << 16 | u32::from(grant.flags().bits())
+/// Returns the rights of a source and the settings for it as a number. With another number, everything is compared,
+/// because what was left out may be received now.
+fn rights_of(grant: &Grant, settings: &ReplicationSettings) -> u32 {
+    let rights = (grant.level() as u32) << 16 | u32::from(grant.flags().bits());
+    if Selection::of_settings(settings, Timestamp(0)).is_everything() && settings.without == NotExchanged::default() {
+        return rights;
+    }
+    let ReplicationSettings { formula, folders, cut_off_days, without, .. } = settings;
+    let digest = blake3::hash(format!("{rights} {formula:?} {folders:?} {cut_off_days:?} {}", without.0).as_bytes());
+    u32::from_be_bytes(digest.as_bytes()[..4].try_into().expect("four bytes"))
+}
+
+/// A content that this replica lacks.
+pub struct MissingContent {
+    /// The note that refers to it.
+    pub unid: Unid,
+    /// The content.
+    pub blob: BlobId,
+    /// `true` if another database of this server has it.
+    pub can_be_proved: bool,
 }
 
 /// What became of arriving notes.
@@ -326,11 +402,11 @@ pub(crate) struct Compared {
 }
 
 /// Returns `true` if a source with these rights may bring notes of a class: documents with Editor access, designs with
-/// Designer access, and the access control list with Manager access.
+/// Designer access, the access control list and replication settings with Manager access.
 fn may_bring(grant: &Grant, class: NoteClass) -> bool {
     grant.level()
         >= match class {
-            NoteClass::ACL => AclLevel::Manager,
+            NoteClass::ACL | NoteClass::REPLICATION_FORMULA => AclLevel::Manager,
             class if class.is_document() || class == NoteClass::PROFILE => AclLevel::Editor,
             _ => AclLevel::Designer,
         }

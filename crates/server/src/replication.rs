@@ -18,11 +18,12 @@ use base::{Name, ReplicaId, Unid};
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
+use notes::replica::ListedNote;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
-    NewDatabase, OdsVersion, Upgrade, level,
+    NewDatabase, OdsVersion, ReplicationPriority, ReplicationSettings, Upgrade, level,
 };
-use replica::{HeldBackNotes, Preview, PreviewStatistics, Pull, PullStatistics, Target};
+use replica::{HeldBackNotes, Preview, PreviewStatistics, Pull, PullStatistics, Selection, Target, Transfer};
 use revision::DeletionRule;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -85,7 +86,7 @@ impl Replication {
     /// Executes `doublet replicate`.
     pub fn execute(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
         let server = self.connect(request)?;
-        let databases = self.databases(&server, &request.databases)?;
+        let databases = self.databases(&server, &request.databases, &[])?;
         if databases.is_empty() {
             let text = format!("{} and this server have no database in common", server.label());
             return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
@@ -98,14 +99,17 @@ impl Replication {
             let (rows, failure) = for_each_database(&databases, &mut |path| self.preview(&server, path, report))?;
             return Ok(Answer { failure, ..Answer::list(rows) });
         }
-        let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
+        let options = PullOptions {
+            held_back: if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left },
+            transfer: if request.call_per_note { Transfer::CallPerNote } else { Transfer::Streaming },
+        };
         let mut rows = Vec::new();
         let mut failures = Vec::new();
         let mut pulled = Vec::new();
         if !request.push {
-            let mut pull = |path: &str| self.pull((&server, path), held_back, report);
+            let mut pull = |path: &str| self.pull((&server, path), options, report);
             let (databases, failure) = for_each_database(&databases, &mut pull)?;
-            rows.extend(databases.iter().map(PulledDatabase::to_row));
+            rows.extend(databases.iter().filter(|pulled| !pulled.is_disabled).map(PulledDatabase::to_row));
             failures.extend(failure);
             pulled = databases;
         }
@@ -122,6 +126,9 @@ impl Replication {
                  takes them."
                     .to_owned(),
             );
+        }
+        for pulled in pulled.iter().filter(|pulled| pulled.is_disabled) {
+            answer.messages.push(disabled_message(&pulled.path, &server));
         }
         let clock_difference = pulled.iter().map(|pulled| pulled.clock_difference).max().unwrap_or_default();
         if clock_difference > CLOCK_DIFFERENCE_MAX {
@@ -148,19 +155,26 @@ impl Replication {
         let known = registered.as_ref().and_then(|server| server.address.as_deref());
         let address = known.unwrap_or(&request.partner);
         let registered_name = registered.as_ref().map(|server| server.name.common());
-        let partner = Partner { address, server_name: request.server_name.as_deref().or(registered_name) };
+        let compression = self.instance.config.replication.compression;
+        let partner = Partner { address, server_name: request.server_name.as_deref().or(registered_name), compression };
         RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)
     }
 
     /// Returns the paths of databases on the other server: the given ones or, if none are given, those of which this
-    /// server has replicas.
-    fn databases(&self, server: &RemoteServer, named: &[String]) -> Result<Vec<String>, AdminError> {
+    /// server has replicas of one of the priorities. No priorities mean all.
+    fn databases(
+        &self,
+        server: &RemoteServer,
+        named: &[String],
+        priorities: &[ReplicationPriority],
+    ) -> Result<Vec<String>, AdminError> {
         if !named.is_empty() {
             return Ok(named.to_vec());
         }
         let mut common = Vec::new();
         for (path, replica_id) in server.databases()? {
-            if self.instance.databases.database_open_replica(replica_id)?.is_some() {
+            let Some(database) = self.instance.databases.database_open_replica(replica_id)? else { continue };
+            if priorities.is_empty() || priorities.contains(&self.settings(&database, server)?.priority) {
                 common.push(path);
             }
         }
@@ -171,17 +185,20 @@ impl Replication {
     fn pull(
         &self,
         (server, path): (&RemoteServer, &str),
-        held_back: HeldBackNotes,
+        options: PullOptions,
         report: &mut ProgressCallback<'_>,
     ) -> Result<PulledDatabase, AdminError> {
         let started = self.instance.clock.monotonic();
         let mut source = server.open(path)?;
         self.check_contents(&source)?;
         let _turn = self.wait_for_turn(&source, report)?;
-        let database = match self.instance.databases.database_open_replica(source.replica_id)? {
-            Some(database) => database,
-            None => self.create(server, &source)?,
-        };
+        let found = self.instance.databases.database_open_replica(source.replica_id)?;
+        let settings = found.as_ref().map(|database| self.settings(database, server)).transpose()?;
+        if source.is_disabled || settings.is_some_and(|settings| settings.is_disabled) {
+            let path = found.map_or_else(|| path.to_owned(), |database| database.path());
+            return Ok(PulledDatabase { path, is_disabled: true, ..PulledDatabase::default() });
+        }
+        let database = found.map_or_else(|| self.create(server, &source), Ok)?;
         self.upgrade(&database)?;
         let clock = self.instance.clock.now();
         let clock_difference = clock.since(source.clock).max(source.clock.since(clock));
@@ -190,11 +207,11 @@ impl Replication {
         }
         let databases = &self.instance.databases;
         let itself = self.itself();
-        let target = TargetDatabase { databases, database: &database, itself, held_back };
+        let target = TargetDatabase { databases, database: &database, itself, options };
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
         let path = database.path();
-        Ok(PulledDatabase { path, statistics, elapsed, clock_difference })
+        Ok(PulledDatabase { path, statistics, elapsed, clock_difference, is_disabled: false })
     }
 
     /// Finds out what a pull would take over. Changes nothing.
@@ -207,7 +224,7 @@ impl Replication {
         let mut source = server.open(path)?;
         let Some(database) = self.instance.databases.database_open_replica(source.replica_id)? else {
             let mut wanted = PreviewStatistics::default();
-            source.list_all(&mut |page| {
+            source.list_all(&Selection::default(), &mut |page| {
                 wanted.listed += page.len() as u64;
                 wanted.wanted += page.len() as u64;
                 wanted.bytes += page.iter().map(|note| note.size).sum::<u64>();
@@ -297,6 +314,13 @@ impl Replication {
         Ok(())
     }
 
+    /// Returns the settings of a database of this server for another server.
+    fn settings(&self, database: &Arc<Database>, server: &RemoteServer) -> Result<ReplicationSettings, AdminError> {
+        let itself = self.itself();
+        let access: Access<level::Reader> = database.authorize(&itself)?;
+        Ok(access.read()?.replication_settings(&itself.name, &server.identity.name)?)
+    }
+
     fn itself(&self) -> Arc<Identity> {
         Arc::new(Identity::local_server(self.instance.directory.options().server.clone()))
     }
@@ -313,13 +337,15 @@ impl Replication {
         let database = found.ok_or_else(|| {
             AdminError::Refused(format!("this server has no replica of {path}; `doublet replicate` creates it"))
         })?;
+        let ours = self.own_notes(&database, server)?;
+        let selection = Selection::of_settings(&self.settings(&database, server)?, self.instance.clock.now());
         let mut theirs = BTreeMap::new();
-        source.list_all(&mut |page| {
-            theirs.extend(page.into_iter().map(|note| (note.unid, comparable(note))));
+        source.list_all(&selection, &mut |page| {
+            let is_wanted = |note: &ListedNote| !note.is_unselected || ours.contains_key(&note.unid);
+            theirs.extend(page.into_iter().filter(is_wanted).map(|note| (note.unid, comparable(note))));
             let step = format!("{path}: listing the notes of {}", server.label());
             report(Progress { step, done: theirs.len() as u64, total: None, unit: Unit::Notes })
         })?;
-        let ours = self.own_notes(&database, server)?;
         let mut differences = Vec::new();
         let mut count = 0_usize;
         let unids = ours.keys().chain(theirs.keys().filter(|unid| !ours.contains_key(*unid)));
@@ -356,7 +382,7 @@ impl Replication {
         let mut found = BTreeMap::new();
         let mut progress = None;
         loop {
-            let question = replica::Question::Changes { after: None, progress };
+            let question = replica::Question::Changes { after: None, progress, selection: Arc::default() };
             let replica::Answer::Changes(page) = replica::answer(&reading, &question)? else { return Ok(found) };
             found.extend(page.notes.into_iter().map(|note| (note.unid, comparable(note))));
             if page.is_last {
@@ -419,12 +445,19 @@ fn new_replica(source: &RemoteDatabase<'_>, itself: &Name, other: &Name) -> NewD
     }
 }
 
+/// How changes are taken over.
+#[derive(Clone, Copy, Default)]
+struct PullOptions {
+    held_back: HeldBackNotes,
+    transfer: Transfer,
+}
+
 /// The replica of this server.
 struct TargetDatabase<'t> {
     databases: &'t Arc<Databases>,
     database: &'t Arc<Database>,
     itself: Arc<Identity>,
-    held_back: HeldBackNotes,
+    options: PullOptions,
 }
 
 /// Takes over the changes of a database of another server.
@@ -436,7 +469,8 @@ fn pull_changes(
 ) -> Result<PullStatistics, AdminError> {
     let rule = deletion_rule(target.database.record().kind);
     let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
-    let mut pull = Pull::begin(receiver.with_held_back(target.held_back))?;
+    let PullOptions { held_back, transfer } = target.options;
+    let mut pull = Pull::begin(receiver.with_held_back(held_back))?.with_transfer(transfer);
     while let Some((number, question)) = pull.question() {
         let progress = Progress {
             step: format!("{}: receiving from {}", source.path, server.label()),
@@ -471,18 +505,29 @@ fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
     }
 }
 
+fn disabled_message(path: &str, server: &RemoteServer) -> String {
+    format!(
+        "{path} was not replicated: its settings here or on {} disable that. `doublet db replication {path} list` shows \
+         them.",
+        server.label()
+    )
+}
+
 fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
     let minutes = difference.as_secs() / 60;
     format!("the clocks of this server and of {} differ by {minutes} minutes; correct the wrong one", server.label())
 }
 
 /// What was taken over from a database.
+#[derive(Default)]
 struct PulledDatabase {
     path: String,
     statistics: PullStatistics,
     elapsed: Duration,
     /// The difference of the clocks of both servers.
     clock_difference: Duration,
+    /// `true` if the settings of one of the replicas exclude it from replication, so nothing was exchanged.
+    is_disabled: bool,
 }
 
 impl PulledDatabase {
@@ -498,15 +543,10 @@ impl PulledDatabase {
             ("conflicts", json!(statistics.conflicts)),
             ("states", json!(statistics.state_only)),
             ("refused", json!(statistics.refused)),
+            ("left_out", json!(statistics.left_out)),
             ("skipped", json!(statistics.skipped)),
             ("held_back", json!(statistics.held_back)),
             ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
         ])
     }
-}
-
-/// Returns the replica id in a text of the protocol.
-fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
-    ReplicaId::from_text(text)
-        .ok_or_else(|| AdminError::Refused("the other server has sent no valid replica id".to_owned()))
 }

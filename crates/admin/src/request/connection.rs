@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::replication_settings::DatabasePriority;
+
 /// Requests about connections.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +63,10 @@ pub struct NewConnectionRequest {
     #[arg(long = "database", value_name = "PATH")]
     #[serde(default)]
     pub databases: Vec<String>,
+    /// The priority of databases to replicate (`doublet db replication`); may be given several times. Default: all.
+    #[arg(long = "priority", value_enum, conflicts_with = "databases")]
+    #[serde(default)]
+    pub priorities: Vec<DatabasePriority>,
     /// The server that connects. Default: this server. The connection reaches it with the directory.
     #[arg(long, value_name = "SERVER")]
     #[serde(default)]

@@ -40,6 +40,11 @@ pub struct ReplicateRequest {
     #[arg(long)]
     #[serde(default)]
     pub compare: bool,
+    /// Asks for each note by a call of its own, one after the other, as Domino did before release 6. Slower; for
+    /// comparisons.
+    #[arg(long, conflicts_with_all = ["push", "compare", "dry_run"])]
+    #[serde(default)]
+    pub call_per_note: bool,
     /// Also takes documents that were deleted here so long ago that the deletion is forgotten. Compares everything.
     #[arg(long, conflicts_with = "compare")]
     #[serde(default)]

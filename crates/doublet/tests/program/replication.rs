@@ -305,3 +305,68 @@ fn a_version_that_came_from_another_server_is_not_overwritten_unseen() {
     let current = found["revision"].as_str().expect("it has one");
     pair.hub.as_user("ann", &["note", "set", "talk.nsf", &unid, "Subject=Seen", "--expect", current]);
 }
+
+#[test]
+fn settings_leave_out_documents_of_a_new_replica_and_disable_it() {
+    let pair = Pair::new();
+    pair.create_database();
+    let hub = pair.hub.serve();
+    let spoke = pair.spoke.serve();
+    for (subject, color) in [("Apple", "red"), ("Sea", "blue")] {
+        let items = [format!("Subject={subject}"), format!("Color={color}")];
+        pair.hub.as_user("ann", &["note", "create", "talk.nsf", &items[0], &items[1]]);
+    }
+    let settings = ["db", "replication", "talk.nsf", "set", "--on", "spoke.acme.test"];
+    pair.hub.check(&[&settings[..], &["--formula", "SELECT Color = \"red\""]].concat(), "were changed");
+    pair.hub.check_fails(&[&settings[..], &["--formula", "SELECT Color = "]].concat(), "the replication formula");
+    let row = replicate(&pair.spoke, &hub, "hub", &[]);
+    assert_eq!((&row["received"], &row["left_out"]), (&json!(3), &json!(1)), "{row}");
+    assert_eq!(subjects(&pair.spoke), ["Apple"]);
+    let compared = replicate(&pair.spoke, &hub, "hub", &["--compare"]);
+    assert_eq!(compared["different"], json!(0), "{compared}");
+    let listed = pair.spoke.json(&["db", "replication", "talk.nsf", "list"]);
+    assert_eq!((&listed[0]["on"], &listed[0]["with"]), (&json!("spoke.acme.test/Acme"), &json!("*")));
+
+    let here = ["db", "replication", "talk.nsf", "set"];
+    pair.spoke.check(&[&here[..], &["--disable"]].concat(), "were changed");
+    let address = hub.listeners.get("native").expect("it listens");
+    let pull = ["replicate", address, "talk.nsf", "--server-name", "hub.acme.test", "--pull"];
+    pair.spoke.check(&pull, "talk.nsf was not replicated");
+    let back = spoke.listeners.get("native").expect("it listens");
+    pair.hub
+        .check(&["replicate", back, "talk.nsf", "--server-name", "spoke.acme.test", "--pull"], "was not replicated");
+    pair.spoke.check(&[&here[..], &["--enable", "--formula", "none"]].concat(), "were changed");
+    let row = replicate(&pair.spoke, &hub, "hub", &["--call-per-note"]);
+    assert_eq!((&row["received"], &row["left_out"]), (&json!(1), &json!(0)), "{row}");
+    assert_eq!(subjects(&pair.spoke), ["Apple", "Sea"]);
+}
+
+#[test]
+fn content_that_another_database_has_is_proved() {
+    let pair = Pair::new();
+    pair.create_database();
+    pair.hub.check(&["db", "create", "plans.nsf"], "was created");
+    for (name, kind, level) in [("ann@acme.test", "person", "editor"), ("*/Acme", "server", "manager")] {
+        pair.hub.check(&["db", "acl", "plans.nsf", "set", name, "--kind", kind, "--level", level], "");
+    }
+    let hub = pair.hub.serve();
+    let spoke = pair.spoke.serve();
+    let content = "the plan\n".repeat(300_000);
+    std::fs::write(pair.hub.path("plan.txt"), &content).expect("writes a test file");
+    let file = pair.hub.path("plan.txt").display().to_string();
+    let address = hub.listeners.get("native").expect("it listens");
+    for database in ["talk.nsf", "plans.nsf"] {
+        let made = pair.hub.as_user("ann", &["note", "create", database, "Subject=Plan"]);
+        let unid = made["unid"].as_str().expect("it has one");
+        pair.hub.as_user("ann", &["note", "attach", database, unid, &file]);
+        let row = pair.spoke.json(&["replicate", address, database, "--server-name", "hub.acme.test", "--pull"]);
+        assert_eq!((&row[0]["received"], &row[0]["skipped"]), (&json!(2), &json!(0)), "{row}");
+        let out = pair.spoke.path("out.txt").display().to_string();
+        pair.spoke.as_user("ann", &["note", "fetch", database, unid, "plan.txt", "--to", &out]);
+        assert_eq!(std::fs::read_to_string(&out).expect("it was written"), content);
+        std::fs::remove_file(&out).expect("it was written");
+    }
+    hub.stop();
+    spoke.stop();
+    pair.spoke.check(&["fixup"], "No damage was found.");
+}

@@ -19,21 +19,21 @@ use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 const PATH: &str = "docs.nsf";
 const ANN: &str = "Ann/Acme";
 
-struct Server {
-    name: String,
-    clock: Arc<SimClock>,
-    databases: Arc<Databases>,
-    database: Arc<Database>,
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) databases: Arc<Databases>,
+    pub(crate) database: Arc<Database>,
 }
 
-fn list(level: AclLevel) -> Acl {
+pub(crate) fn list(level: AclLevel) -> Acl {
     let mut acl = Acl::private(&Name::new(ANN));
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", level) });
     acl
 }
 
 impl Server {
-    fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64) -> Self {
         Self::with_settings(number, ServerSettings::default())
     }
 
@@ -59,7 +59,7 @@ impl Server {
         Self { name: format!("CN=server{number}/O=Acme"), clock, databases, database }
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
         let access: Access<level::Depositor> = self.database.authorize(&self.ann()).expect("Ann may");
         let accesses = [&access];
         let mut transaction = self.databases.transaction(&accesses).expect("a transaction");
@@ -68,16 +68,16 @@ impl Server {
         outcome
     }
 
-    fn ann(&self) -> Arc<Identity> {
+    pub(crate) fn ann(&self) -> Arc<Identity> {
         Arc::new(Identity::person(ANN))
     }
 
-    fn create(&self, number: u8) -> NoteId {
+    pub(crate) fn create(&self, number: u8) -> NoteId {
         let items = vec![Item::text("Subject", number.to_string())];
         self.write(|writer| writer.note_create(NewNote { unid: Some(Unid([number; 16])), ..NewNote::document(items) }))
     }
 
-    fn has(&self, number: u8) -> bool {
+    pub(crate) fn has(&self, number: u8) -> bool {
         let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
         let reading = access.read().expect("a snapshot");
         let note = reading.find(Unid([number; 16])).expect("a sound store");
@@ -86,20 +86,26 @@ impl Server {
 
     /// Lets this server answer a question of another one.
     fn answer(&self, target: &Self, question: &Question) -> Answer {
+        self.try_answer(target, question).expect("a sound store")
+    }
+
+    pub(crate) fn try_answer(&self, target: &Self, question: &Question) -> notes::Result<Answer> {
         let reader = Arc::new(Identity { server: true, ..Identity::person(target.name.as_str()) });
         let access: Access<level::Reader> = self.database.authorize(&reader).expect("the list names the servers");
         let reading = access.read().expect("a snapshot");
-        answer_in_pages(&reading, question, 3).expect("a sound store")
+        let own = Name::new(&self.name);
+        let settings = reading.replication_settings(&own, &Name::new(&target.name)).expect("a sound store");
+        answer_in_pages(&reading, question, 3, &settings)
     }
 
-    fn begin(&self, source: &Self, held_back: HeldBackNotes) -> Pull {
+    pub(crate) fn begin(&self, source: &Self, held_back: HeldBackNotes) -> Pull {
         let itself = Arc::new(Identity::local_server(self.name.as_str()));
         let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
         let target = Target::new(&self.databases, &self.database, &itself, &other, DeletionRule::EditsCount);
         Pull::begin(target.expect("the list names the servers").with_held_back(held_back)).expect("a sound store")
     }
 
-    fn pull_with(&self, source: &Self, held_back: HeldBackNotes) -> PullStatistics {
+    pub(crate) fn pull_with(&self, source: &Self, held_back: HeldBackNotes) -> PullStatistics {
         let mut pull = self.begin(source, held_back);
         while let Some((number, question)) = pull.question() {
             pull.take(number, source.answer(self, &question)).expect("a sound store");
@@ -107,7 +113,7 @@ impl Server {
         pull.statistics()
     }
 
-    fn pull(&self, source: &Self) -> PullStatistics {
+    pub(crate) fn pull(&self, source: &Self) -> PullStatistics {
         self.pull_with(source, HeldBackNotes::Left)
     }
 
@@ -148,13 +154,13 @@ impl Server {
         reading.header(note).expect("a sound store").expect("it exists").folders[0].uid.0
     }
 
-    fn set_list(&self, level: AclLevel) {
+    pub(crate) fn set_list(&self, level: AclLevel) {
         self.write(|writer| writer.acl_set(list(level)));
     }
 }
 
 /// Returns two replicas with the same ten documents. The second one has pulled from the first.
-fn two() -> (Server, Server) {
+pub(crate) fn two() -> (Server, Server) {
     let servers = (Server::new(1), Server::new(2));
     for number in 1..=10 {
         servers.0.create(number);
@@ -337,7 +343,9 @@ fn source_whose_list_does_not_end_is_given_up() {
         assert!(questions < 1_000, "the pull ends");
         let (number, question) = pull.question().expect("the list does not end");
         let answer = match question {
-            Question::Changes { after, .. } => hub.answer(&other, &Question::Changes { after, progress: None }),
+            Question::Changes { after, selection, .. } => {
+                hub.answer(&other, &Question::Changes { after, progress: None, selection })
+            }
             question => hub.answer(&other, &question),
         };
         if let Err(error) = pull.take(number, answer) {
@@ -549,4 +557,73 @@ fn folders_of_one_name_are_shown_with_different_names_on_all_servers() {
     hub.pull(&mate);
     assert_eq!(titles(&hub), ["Later", "Plan"]);
     assert_eq!(titles(&mate), ["Later", "Plan"]);
+}
+
+#[test]
+fn content_of_another_database_is_referred_to_only_if_the_source_proves_that_it_knows_it() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
+    let content = vec![7; 100_000];
+    let attached = |writer: &mut Writer<'_, '_>| {
+        let blobs = vec![writer.blob_put(&content)?];
+        let unid = Some(Unid([1; 16]));
+        writer.note_create(NewNote { unid, blobs: blobs.clone(), ..NewNote::document(Vec::new()) }).map(|_| blobs[0])
+    };
+    let blob = hub.write(attached);
+    let new = NewDatabase::new("secret.nsf", "Secret", DatabaseKind::Standard, list(AclLevel::Manager));
+    let secret = other.databases.database_create(&new).expect("the database is created");
+    let access: Access<level::Depositor> = secret.authorize(&other.ann()).expect("Ann may");
+    let accesses = [&access];
+    let mut transaction = other.databases.transaction(&accesses).expect("a transaction");
+    assert_eq!(attached(&mut transaction.writer(0)).expect("Ann may"), blob);
+    transaction.commit().expect("a sound store");
+
+    let pull_with = |proved: Vec<store::BlobId>| {
+        let mut pull = other.begin(&hub, HeldBackNotes::Left);
+        while let Some((number, question)) = pull.question() {
+            let answer = match hub.answer(&other, &question) {
+                Answer::Notes(sent) => Answer::Notes(SourceNotes { proved: proved.clone(), ..sent }),
+                answer => answer,
+            };
+            if let Answer::Notes(sent) = &answer
+                && let Some(missing) = pull.target().missing_contents(&sent.notes).expect("sound").first()
+            {
+                assert!(missing.blob == blob && missing.can_be_proved);
+            }
+            pull.take(number, answer).expect("a sound store");
+        }
+        pull.statistics().skipped
+    };
+    assert_eq!(pull_with(Vec::new()), 1);
+    assert!(!other.has(1));
+    let pull = other.begin(&hub, HeldBackNotes::Left);
+    let key = [3; 32];
+    let proof = |content: &[u8]| *blake3::keyed_hash(&key, content).as_bytes();
+    let is_proof = |proof: &[u8]| pull.target().is_proof(&blob, &key, proof).expect("a sound store");
+    assert!(is_proof(&proof(&content)));
+    assert!(!is_proof(&proof(&content[1..])) && !is_proof(&blob.0) && !is_proof(b"short"));
+    assert_eq!(pull_with(vec![blob]), 0);
+    assert!(other.has(1), "it was asked for again");
+}
+
+#[test]
+fn deferred_notes_arrive_with_the_next_questions() {
+    let hub = Server::new(1);
+    let other = Server::new(2);
+    for number in 1..=9 {
+        hub.create(number);
+    }
+    let mut pull = other.begin(&hub, HeldBackNotes::Left);
+    while let Some((number, question)) = pull.question() {
+        let reply = match hub.answer(&other, &question) {
+            Answer::Notes(mut sent) => {
+                let rest = sent.notes.split_off(1);
+                Answer::Notes(SourceNotes { deferred: rest.iter().map(|note| note.unid).collect(), ..sent })
+            }
+            other => other,
+        };
+        pull.take(number, reply).expect("a sound store");
+    }
+    assert_eq!((pull.statistics().received, pull.statistics().skipped), (10, 0), "with the access control list");
+    assert!((1..=9).all(|number| other.has(number)));
 }

@@ -1,4 +1,5 @@
 //! Tests of the exchange between replicas.
 
 mod exchange;
+mod selective;
 mod simulation;

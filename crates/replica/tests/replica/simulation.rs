@@ -15,7 +15,7 @@ use notes::instance::Position;
 use notes::replica::{ReplicaNote, StateName};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item,
-    ItemValue, Marks, NewDatabase, NewNote, ServerSettings, UidRank, Writer, level,
+    ItemValue, Marks, NewDatabase, NewNote, ReplicationSettings, ServerSettings, UidRank, Writer, level,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target, answer_in_pages};
 use revision::{DeletionRule, Register};
@@ -648,7 +648,9 @@ impl Network {
                     wrong.distort_question(&mut question, current);
                 }
                 // No answer leaves a server before the data in it is durable.
-                let answer = answer_in_pages(&reading, &question, self.changes_per_page).expect("a sound store");
+                let answer =
+                    answer_in_pages(&reading, &question, self.changes_per_page, &ReplicationSettings::default())
+                        .expect("a sound store");
                 let content = Content::Answer(answer);
                 drop(reading);
                 self.messages.push(Message { source, target, pull, number, content });

@@ -1,13 +1,17 @@
 //! What other servers need for their replicas: descriptions of databases, lists of changes, notes and contents.
 
-use base::{Name, Unid};
-use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, level};
+use std::sync::Arc;
+
+use base::{Name, NoteId, Unid};
+use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use proto::v1;
-use replica::{Answer, Question, answer, log_unsent};
+use replica::{Answer, Question, Selection, answer_with, log_unsent};
 use store::blob::BlobId;
 
 use super::{CallContext, check_count};
-use crate::convert::replication::{note_to_proto, page_to_proto, position_from_proto, progress_from_proto};
+use crate::convert::replication::{
+    note_to_proto, page_to_proto, position_from_proto, progress_from_proto, selection_from_proto,
+};
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
@@ -18,7 +22,7 @@ const NOTE_OVERHEAD_BYTES: u64 = 1_024;
 
 /// Describes a database for the creation of a replica.
 pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) -> Result<CallOutcome<v1::Replica>> {
-    let access = open(context, request.database)?;
+    let access = open_replica(context, request.database)?;
     let record = access.database().record();
     let reply = v1::Replica {
         replica_id: record.replica_id.to_text(),
@@ -30,6 +34,7 @@ pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) ->
         keep_deleted_hours: record.options.keep_deleted_hours.map_or(0, u32::from),
         clock_us: context.services.databases.clock().now().0,
         content_key: content_key(context),
+        disabled: settings_of(context, &access)?.is_disabled,
     };
     Ok(CallOutcome::immediate(reply))
 }
@@ -40,8 +45,26 @@ fn content_key(context: &CallContext) -> Vec<u8> {
     fingerprint.map(|fingerprint| fingerprint.to_vec()).unwrap_or_default()
 }
 
-/// Opens a database for a server. The databases of the router do not replicate.
+/// Opens a database for a server. Fails if the settings exclude it from replication with this server.
 fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
+    let access = open_replica(context, key)?;
+    if settings_of(context, &access)?.is_disabled {
+        let database = access.database().path();
+        return Err(Error::State(format!(
+            "replication of {database} is disabled here; `doublet db replication {database} set --enable` enables it"
+        )));
+    }
+    Ok(access)
+}
+
+/// Returns the settings of this server's replica for the server that calls.
+fn settings_of(context: &CallContext, access: &Access<level::Reader>) -> Result<ReplicationSettings> {
+    let own = &context.services.directory.options().server;
+    Ok(access.read()?.replication_settings(own, &context.identity()?.name)?)
+}
+
+/// Opens a database for a server. The databases of the router do not replicate.
+fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = context.access::<level::Reader>(key)?;
     let database = access.database().path();
     if !access.grant()?.is_server() {
@@ -102,12 +125,23 @@ pub(crate) fn list(
     let access = open(context, request.database.clone())?;
     let after = request.after.as_ref().map(position_from_proto).transpose()?;
     let progress = request.progress.as_ref().map(progress_from_proto).transpose()?;
-    let question = Question::Changes { after, progress };
     let reading = context.read(&access)?;
-    match answer(&reading, &question)? {
+    let selection = match request.selection.clone() {
+        Some(selection) => selection_from_proto(selection),
+        None => selection_of_caller(context, &reading)?,
+    };
+    let question = Question::Changes { after, progress, selection: Arc::new(selection) };
+    match answer_with(&reading, &question, &settings_of(context, &access)?)? {
         Answer::Changes(page) => Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket())),
         Answer::Notes { .. } => Err(Error::Unavailable),
     }
+}
+
+/// Returns the selection of the caller's replica as its settings are here. A new replica does not have them yet.
+fn selection_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) -> Result<Selection> {
+    let own = &context.services.directory.options().server;
+    let settings = reading.replication_settings(&context.identity()?.name, own)?;
+    Ok(Selection::of_settings(&settings, context.services.databases.clock().now()))
 }
 
 /// Notes that are being streamed to another server.
@@ -189,11 +223,7 @@ pub(crate) struct ReplicaContentStream {
 impl ReplicaContentStream {
     /// Begins a stream.
     pub(crate) fn begin(request: &v1::ReadContentsRequest) -> Result<Self> {
-        check_count(request.contents.len(), "contents of a call", NOTES_PER_CALL_MAX)?;
-        let content = |content: &v1::ContentOfNote| {
-            Ok((unid_from_proto(&content.unid)?, BlobId(bytes_of(&content.content_id, "the id of a content")?)))
-        };
-        let contents = request.contents.iter().map(content).collect::<Result<_>>()?;
+        let contents = contents_from_proto(&request.contents)?;
         Ok(Self { database: request.database.clone(), contents, done: 0, offset: 0 })
     }
 
@@ -205,15 +235,7 @@ impl ReplicaContentStream {
         let reading = access.read()?;
         while let Some((unid, blob)) = stream.contents.get(stream.done).copied() {
             let index = u32::try_from(stream.done).unwrap_or(u32::MAX);
-            let found = match reading.find(unid)? {
-                Some(note) => match reading.blob_length(note, &blob) {
-                    Ok(length) => Some((note, length)),
-                    Err(notes::Error::NotFound { .. }) => None,
-                    Err(error) => return Err(error.into()),
-                },
-                None => None,
-            };
-            let Some((note, length)) = found else {
+            let Some((note, length)) = find_content(&reading, unid, &blob)? else {
                 (stream.done, stream.offset) = (stream.done + 1, 0);
                 continue;
             };
@@ -225,5 +247,92 @@ impl ReplicaContentStream {
             return Ok(CallOutcome::when_durable(Some((piece, stream)), reading.ticket()));
         }
         Ok(CallOutcome::immediate(None))
+    }
+}
+
+fn contents_from_proto(contents: &[v1::ContentOfNote]) -> Result<Vec<(Unid, BlobId)>> {
+    check_count(contents.len(), "contents of a call", NOTES_PER_CALL_MAX)?;
+    let content = |content: &v1::ContentOfNote| {
+        Ok((unid_from_proto(&content.unid)?, BlobId(bytes_of(&content.content_id, "the id of a content")?)))
+    };
+    contents.iter().map(content).collect()
+}
+
+/// Returns the note that refers to a content and the length of the content, or `None` if the note no longer has it.
+fn find_content(reading: &DatabaseSnapshot<'_>, unid: Unid, blob: &BlobId) -> Result<Option<(NoteId, u64)>> {
+    let Some(note) = reading.find(unid)? else { return Ok(None) };
+    match reading.blob_length(note, blob) {
+        Ok(length) => Ok(Some((note, length))),
+        Err(notes::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Contents of attachments that are being proved to another server.
+#[derive(Clone)]
+pub(crate) struct ContentProofStream {
+    database: Option<v1::DatabaseKey>,
+    contents: Vec<(Unid, BlobId)>,
+    /// The hasher before the first byte of a content.
+    empty: blake3::Hasher,
+    /// The hasher of the next content.
+    hasher: blake3::Hasher,
+    /// The number of contents that were proved.
+    done: usize,
+    /// The bytes of the next content that were hashed.
+    offset: u64,
+}
+
+impl ContentProofStream {
+    /// Begins a stream.
+    pub(crate) fn begin(request: &v1::ProveContentsRequest) -> Result<Self> {
+        let empty = blake3::Hasher::new_keyed(&bytes_of(&request.key, "the key of a proof")?);
+        Ok(Self {
+            database: request.database.clone(),
+            contents: contents_from_proto(&request.contents)?,
+            hasher: empty.clone(),
+            empty,
+            done: 0,
+            offset: 0,
+        })
+    }
+
+    /// Returns `true` if all contents were proved.
+    pub(crate) fn is_over(&self) -> bool {
+        self.done == self.contents.len()
+    }
+
+    /// Adds the next piece to the hash. Returns the proof if it was the last piece of its content, and the stream at
+    /// its new place.
+    pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<(Option<v1::ContentProof>, Self)>> {
+        let mut stream = stream.clone();
+        let access = open(context, stream.database.clone())?;
+        let reading = access.read()?;
+        let Some((unid, blob)) = stream.contents.get(stream.done).copied() else {
+            return Ok(CallOutcome::immediate((None, stream)));
+        };
+        let found = find_content(&reading, unid, &blob)?;
+        let Some((note, length)) = found else {
+            stream.begin_next();
+            return Ok(CallOutcome::immediate((None, stream)));
+        };
+        let end = length.min(stream.offset.saturating_add(STEP_BYTES as u64));
+        if end > stream.offset {
+            stream.hasher.update(&reading.blob_range(note, &blob, stream.offset..end)?);
+            stream.offset = end;
+        }
+        if end < length {
+            return Ok(CallOutcome::immediate((None, stream)));
+        }
+        let index = u32::try_from(stream.done).unwrap_or(u32::MAX);
+        let proof = v1::ContentProof { index, proof: stream.hasher.finalize().as_bytes().to_vec() };
+        stream.begin_next();
+        Ok(CallOutcome::when_durable((Some(proof), stream), reading.ticket()))
+    }
+
+    fn begin_next(&mut self) {
+        self.done += 1;
+        self.offset = 0;
+        self.hasher = self.empty.clone();
     }
 }

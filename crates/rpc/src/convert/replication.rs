@@ -7,7 +7,7 @@ use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
 use proto::v1;
 use proto::v1::state_value::Name;
-use replica::ListPage;
+use replica::{ListPage, Selection};
 use revision::{Register, Revision, RevisionId};
 use store::blob::BlobId;
 
@@ -73,6 +73,23 @@ pub fn progress_from_proto(progress: &v1::ListProgress) -> Result<ListProgress> 
     })
 }
 
+/// Converts a selection to the protocol's type.
+#[must_use]
+pub fn selection_to_proto(selection: &Selection) -> v1::ReplicaSelection {
+    v1::ReplicaSelection {
+        formula: selection.formula.clone(),
+        folders: selection.folders.clone(),
+        saved_since_us: selection.saved_since.map_or(0, |since| since.0),
+    }
+}
+
+/// Converts the selection of another server.
+#[must_use]
+pub fn selection_from_proto(selection: v1::ReplicaSelection) -> Selection {
+    let v1::ReplicaSelection { formula, folders, saved_since_us } = selection;
+    Selection { formula, folders, saved_since: (saved_since_us != 0).then_some(Timestamp(saved_since_us)) }
+}
+
 fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
     v1::ListedNote {
         unid: note.unid.0.to_vec(),
@@ -81,6 +98,7 @@ fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
         size_bytes: note.size,
         states: note.state.into_iter().map(state_to_proto).collect(),
         old: note.is_old,
+        unselected: note.is_unselected,
     }
 }
 
@@ -92,6 +110,7 @@ fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
         size: note.size_bytes,
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
         is_old: note.old,
+        is_unselected: note.unselected,
     })
 }
 
@@ -230,7 +249,7 @@ mod tests {
         }
         let position = Position { instance: notes::instance::InstanceId(5), modseq: Modseq(6), names: [7; 16] };
         let ReplicaNote { unid, class, revision, state, .. } = note();
-        let listed = ListedNote { unid, class, revision, size: 9, state, is_old: true };
+        let listed = ListedNote { unid, class, revision, size: 9, state, is_old: true, is_unselected: true };
         let seen = Position { modseq: Modseq(8), ..position };
         let (notes, is_last) = (vec![listed], false);
         let page = ListPage { notes, position, seen, is_comparison: true, is_position_unknown: true, is_last };

@@ -165,6 +165,7 @@ table! { Replication {
 }
     type ReadReplicaNotesStream = Replies<v1::ReplicaNotes>;
     type ReadContentsStream = Replies<v1::ContentPiece>;
+    type ProveContentsStream = Replies<v1::ContentProof>;
 
     async fn list_changed_notes(
         &self,
@@ -185,6 +186,13 @@ table! { Replication {
         request: Request<v1::ReadContentsRequest>,
     ) -> Outcome<Self::ReadContentsStream> {
         streams::read_contents(self, request)
+    }
+
+    async fn prove_contents(
+        &self,
+        request: Request<v1::ProveContentsRequest>,
+    ) -> Outcome<Self::ProveContentsStream> {
+        streams::prove_contents(self, request)
     }
 }
 

@@ -9,9 +9,10 @@ use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, Service, replies, split_request};
+use crate::cmd::CallContext;
 use crate::cmd::attachment::{self, ContentStream, Upload};
 use crate::cmd::deposit;
-use crate::cmd::replication::{ReplicaContentStream, ReplicaNoteStream};
+use crate::cmd::replication::{ContentProofStream, ReplicaContentStream, ReplicaNoteStream};
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
@@ -97,6 +98,27 @@ pub(super) fn read_contents(
     let start = ReplicaContentStream::begin(&message)?;
     Ok(Response::new(replies(service.clone(), caller, start, |service, caller, stream| async move {
         service.run_on_worker(&caller, move |context| ReplicaContentStream::step(context, &stream)).await
+    })))
+}
+
+/// Serves `ProveContents`.
+pub(super) fn prove_contents(
+    service: &Service,
+    request: Request<v1::ProveContentsRequest>,
+) -> Outcome<Replies<v1::ContentProof>> {
+    let (caller, message) = split_request(request)?;
+    let start = ContentProofStream::begin(&message)?;
+    Ok(Response::new(replies(service.clone(), caller, start, |service, caller, mut stream| async move {
+        // Steps within a content send no message.
+        while !stream.is_over() {
+            let work = move |context: &CallContext| ContentProofStream::step(context, &stream);
+            let (proof, next) = service.run_on_worker(&caller, work).await?;
+            if let Some(proof) = proof {
+                return Ok(Some((proof, next)));
+            }
+            stream = next;
+        }
+        Ok(None)
     })))
 }
 

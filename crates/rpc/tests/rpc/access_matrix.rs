@@ -122,6 +122,11 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         let request = p::ReadContentsRequest { database: plan(), contents: vec![content] };
         client.replication().read_contents(request).await?.into_inner().message().await.map(drop)
     })));
+    rows.push(("/doublet.v1.Replication/ProveContents", SERVERS, |client, _| Box::pin(async move {
+        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
+        let request = p::ProveContentsRequest { database: plan(), contents: vec![content], key: vec![1; 32] };
+        client.replication().prove_contents(request).await?.into_inner().message().await.map(drop)
+    })));
     rows.push(("/doublet.v1.Changes/WatchChanges", FROM_READER, |client, _| Box::pin(async move {
         let request = p::WatchChangesRequest { database: plan(), once: true, ..Default::default() };
         client.changes().watch_changes(request).await?.into_inner().message().await.map(drop)

@@ -17,11 +17,11 @@ use instance::data_folder::read_limited;
 use instance::{StoreServices, server_name};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{Database, DatabaseKind, Identity};
-use replica::HeldBackNotes;
+
 use wire::limits::PEM_BYTES_MAX;
 
 use super::source::{Partner, RemoteServer};
-use super::{TargetDatabase, new_replica, pull_changes};
+use super::{PullOptions, TargetDatabase, new_replica, pull_changes};
 
 /// Path of the directory.
 const DIRECTORY: &str = "names.nsf";
@@ -53,8 +53,8 @@ pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback
         None => services.databases.database_create(&new_replica(&source, &itself, &server.identity.name))?,
     };
     let identity = Arc::new(Identity::local_server(itself));
-    let held_back = HeldBackNotes::Left;
-    let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity, held_back };
+    let options = PullOptions::default();
+    let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity, options };
     let statistics = pull_changes(&target, &server, &mut source, report)?;
     if statistics.refused > 0 {
         let text = format!("the access control list of {DIRECTORY} on {} does not let it write", server.label());
@@ -87,7 +87,7 @@ fn connect(
     let find_identity = |name: &Name| {
         Ok(Arc::new(Identity { name: name.clone(), groups: groups.clone(), server: true, ..Identity::default() }))
     };
-    let partner = Partner { address: &address, server_name: file.partner_name.as_deref() };
+    let partner = Partner { address: &address, server_name: file.partner_name.as_deref(), compression: false };
     RemoteServer::connect(runtime.handle(), &partner, &credentials, organization, &find_identity)
 }
 

@@ -147,7 +147,7 @@ fn run(replication: &Replication, paths: &[String], pull: &RequestedPull) {
         }
     };
     let mut work = |server: &RemoteServer, path: &str| {
-        let pulled = replication.pull((server, path), super::HeldBackNotes::Left, &mut report)?;
+        let pulled = replication.pull((server, path), super::PullOptions::default(), &mut report)?;
         pull.description.lock().databases.push(pulled.to_proto());
         Ok(())
     };
@@ -200,7 +200,8 @@ impl Replication {
     ) -> Result<(Vec<Value>, Option<String>), AdminError> {
         let pushed = self.wait_for_pull(server, server.request_pull(paths)?, report)?;
         let failure = (!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure));
-        Ok((pushed.databases.into_iter().map(pushed_row).collect(), failure))
+        let exchanged = pushed.databases.into_iter().filter(|database| !database.disabled);
+        Ok((exchanged.map(pushed_row).collect(), failure))
     }
 
     /// Waits until another server has taken over the changes that it was asked to take over.
@@ -252,6 +253,8 @@ impl PulledDatabase {
             conflicts: statistics.conflicts,
             states: statistics.state_only,
             refused: statistics.refused,
+            left_out: statistics.left_out,
+            disabled: self.is_disabled,
             skipped: statistics.skipped,
             held_back: statistics.held_back,
             milliseconds: u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -271,6 +274,7 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
         ("conflicts", json!(pushed.conflicts)),
         ("states", json!(pushed.states)),
         ("refused", json!(pushed.refused)),
+        ("left_out", json!(pushed.left_out)),
         ("skipped", json!(pushed.skipped)),
         ("held_back", json!(pushed.held_back)),
         ("milliseconds", json!(pushed.milliseconds)),

@@ -36,6 +36,7 @@ pub(super) fn preview_row(path: &str, action: &str, found: PreviewStatistics) ->
         ("receive", json!(found.wanted)),
         ("bytes", json!(found.bytes)),
         ("refuse", json!(found.refused)),
+        ("leave_out", json!(found.left_out)),
         ("hold_back", json!(found.held_back)),
     ])
 }

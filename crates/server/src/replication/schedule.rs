@@ -17,7 +17,7 @@ use tokio::task::{Id, JoinSet};
 use wire::Shutdown;
 
 use super::due::{LastUse, Moment, is_due};
-use super::{HeldBackNotes, Replication, for_each_database};
+use super::{PullOptions, Replication, for_each_database};
 
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);
@@ -157,7 +157,7 @@ impl Replication {
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), AdminError> {
         let server = self.connect_to(&connection.destination)?;
-        let databases = self.databases(&server, &connection.databases)?;
+        let databases = self.databases(&server, &connection.databases, &connection.priorities)?;
         let mut failures = Vec::new();
         let kind = connection.replication_type;
         // The other server works while this one does.
@@ -167,7 +167,7 @@ impl Replication {
         };
         if kind != ReplicationType::Push {
             let mut pull = |path: &str| {
-                let pulled = self.pull((&server, path), HeldBackNotes::Left, report)?;
+                let pulled = self.pull((&server, path), PullOptions::default(), report)?;
                 exchanged.received += pulled.statistics.received;
                 Ok(())
             };

@@ -12,16 +12,16 @@ use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use notes::instance::ListProgress;
 use notes::replica::{ListedNote, ReplicaNote};
-use notes::{DatabaseKind, Identity};
+use notes::{DatabaseKind, Identity, Item, ItemValue};
 use prost::Message as _;
 use proto::v1::database_key::Key;
-use replica::{Answer, ListPage, Question, SourceNotes, Target};
-use rpc::convert::replication::{note_from_proto, page_from_proto, position_to_proto, progress_to_proto};
+use replica::{Answer, ListPage, MissingContent, Question, Selection, SourceNotes, Target};
+use rpc::convert::replication::{
+    note_from_proto, page_from_proto, position_to_proto, progress_to_proto, selection_to_proto,
+};
 use store::blob::{BlobId, PreparedBlob};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-
-use super::parse_replica_id;
 
 /// Maximum time for a connection to another server.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
@@ -33,12 +33,17 @@ const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 
 /// few MiB, or for one note.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 
+/// Size of the contents of attachments in bytes after which further notes of a question are deferred.
+const CONTENTS_PER_ANSWER_BYTES: u64 = 64 << 20;
+
 /// The address of another server.
 pub(super) struct Partner<'p> {
     /// Host and, if it is not the default one, port.
     pub(super) address: &'p str,
     /// The name in its certificate, if it is not the host.
     pub(super) server_name: Option<&'p str>,
+    /// `true` if messages are compressed.
+    pub(super) compression: bool,
 }
 
 /// A connection to another server.
@@ -64,6 +69,7 @@ impl RemoteServer {
         let options = ConnectOptions {
             server_name: partner.server_name.map(str::to_owned),
             message_bytes_max: MESSAGE_BYTES_MAX,
+            compression: partner.compression,
             ..ConnectOptions::new(&address, trust)
         };
         let connecting =
@@ -126,6 +132,7 @@ impl RemoteServer {
             purge_interval_days: u16::try_from(replica.purge_interval_days).unwrap_or(u16::MAX),
             keep_deleted_hours: u16::try_from(replica.keep_deleted_hours).ok().filter(|hours| *hours > 0),
             content_key: replica.content_key,
+            is_disabled: replica.disabled,
             clock: Timestamp(replica.clock_us),
             ahead: None,
         })
@@ -161,6 +168,8 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) purge_interval_days: u16,
     pub(super) keep_deleted_hours: Option<u16>,
     pub(super) content_key: Vec<u8>,
+    /// `true` if the settings of the other server exclude the database from replication with this one.
+    pub(super) is_disabled: bool,
     /// The clock of the other server when the database was opened.
     pub(super) clock: Timestamp,
     /// A question that was asked before its turn.
@@ -204,10 +213,11 @@ impl RemoteDatabase<'_> {
         let mut stub = self.server.client.replication();
         let database = Some(self.key.clone());
         match question {
-            Question::Changes { after, progress } => {
+            Question::Changes { after, progress, selection } => {
                 let after = after.map(position_to_proto);
                 let progress = progress.map(progress_to_proto);
-                let request = v1::ListChangedNotesRequest { database, after, progress };
+                let selection = (!selection.is_everything()).then(|| selection_to_proto(selection));
+                let request = v1::ListChangedNotesRequest { database, after, progress, selection };
                 self.server
                     .runtime
                     .spawn(async move { Ok(Reply::Changes(stub.list_changed_notes(request).await?.into_inner())) })
@@ -248,24 +258,84 @@ impl RemoteDatabase<'_> {
                 }
             }
         }
+        let deferred = self.defer_large(target, &mut notes, &mut unsent)?;
         let missing = target.missing_contents(&notes)?;
-        let of_note =
-            |(unid, blob): &(Unid, BlobId)| v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec() };
-        let mut contents = Vec::with_capacity(missing.len());
-        for batch in missing.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
-            let database = Some(self.key.clone());
-            let request = v1::ReadContentsRequest { database, contents: batch.iter().map(of_note).collect() };
-            contents.extend(self.read_contents(target, request)?);
+        let proved = self.proved_contents(target, &missing)?;
+        let to_send: Vec<&MissingContent> = missing.iter().filter(|content| !proved.contains(&content.blob)).collect();
+        let mut contents = Vec::with_capacity(to_send.len());
+        for batch in to_send.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
+            contents.extend(self.read_contents(target, batch)?);
         }
-        Ok(Answer::Notes(SourceNotes { notes, contents, unsent }))
+        Ok(Answer::Notes(SourceNotes { notes, contents, proved, deferred, unsent }))
+    }
+
+    /// Takes those notes away whose attachments are too large to arrive with the ones before, and returns them. A note
+    /// that is too large by itself is named as not sent.
+    fn defer_large(
+        &self,
+        target: &Target,
+        notes: &mut Vec<ReplicaNote>,
+        unsent: &mut Vec<Unid>,
+    ) -> Result<Vec<Unid>, AdminError> {
+        let mut expected = 0_u64;
+        let mut deferred = Vec::new();
+        for note in std::mem::take(notes) {
+            let is_complete = note.blobs.is_empty() || target.missing_contents(std::slice::from_ref(&note))?.is_empty();
+            let bytes = if is_complete { 0 } else { contents_bytes(&note) };
+            if bytes > ANSWER_BYTES_MAX as u64 {
+                let server = self.server.label();
+                tracing::warn!(
+                    target: "replica", database = self.path, server, unid = %note.unid, bytes,
+                    "the attachments of a note are too large for a replication, so it was skipped"
+                );
+                unsent.push(note.unid);
+            } else if expected > 0 && expected + bytes > CONTENTS_PER_ANSWER_BYTES {
+                deferred.push(note.unid);
+            } else {
+                expected += bytes;
+                notes.push(note);
+            }
+        }
+        Ok(deferred)
+    }
+
+    /// Returns the contents that need not be sent, because this server has them and the other one proves that it knows
+    /// them.
+    fn proved_contents(&self, target: &Target, missing: &[MissingContent]) -> Result<Vec<BlobId>, AdminError> {
+        let candidates: Vec<&MissingContent> = missing.iter().filter(|content| content.can_be_proved).collect();
+        let mut proved = Vec::new();
+        for batch in candidates.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
+            let mut key = [0; 32];
+            target.databases().random().fill(&mut key);
+            let request = v1::ProveContentsRequest {
+                database: Some(self.key.clone()),
+                contents: batch.iter().map(|content| content_of_note(content)).collect(),
+                key: key.to_vec(),
+            };
+            let mut stub = self.server.client.replication();
+            let mut proofs = self.server.call(stub.prove_contents(request))?;
+            while let Some(proof) = self.server.wait(proofs.message())? {
+                let content = usize::try_from(proof.index).ok().and_then(|index| batch.get(index));
+                let content =
+                    content.ok_or_else(|| AdminError::refused("the proof of a content has no valid index"))?;
+                if target.is_proof(&content.blob, &key, &proof.proof)? {
+                    proved.push(content.blob);
+                }
+            }
+        }
+        Ok(proved)
     }
 
     /// Reads contents of attachments.
     fn read_contents(
         &self,
         target: &Target,
-        request: v1::ReadContentsRequest,
+        contents: &[&MissingContent],
     ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
+        let request = v1::ReadContentsRequest {
+            database: Some(self.key.clone()),
+            contents: contents.iter().map(|content| content_of_note(content)).collect(),
+        };
         let mut stub = self.server.client.replication();
         let mut prepared = Vec::new();
         let mut pieces = self.server.call(stub.read_contents(request))?;
@@ -287,12 +357,18 @@ impl RemoteDatabase<'_> {
         Ok(prepared)
     }
 
-    /// Lists all notes that this server may read. `each` gets them page by page, and may end the list.
-    pub(super) fn list_all(&self, each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>) -> Result<(), AdminError> {
+    /// Lists all notes that this server may read, and marks those that the selection excludes. `each` gets them page by
+    /// page, and may end the list.
+    pub(super) fn list_all(
+        &self,
+        selection: &Selection,
+        each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>,
+    ) -> Result<(), AdminError> {
         let mut progress = None;
         loop {
             let database = Some(self.key.clone());
-            let request = v1::ListChangedNotesRequest { database, after: None, progress };
+            let selection = (!selection.is_everything()).then(|| selection_to_proto(selection));
+            let request = v1::ListChangedNotesRequest { database, after: None, progress, selection };
             let listed = self.server.call(self.server.client.replication().list_changed_notes(request))?;
             let page = page_from_proto(listed).map_err(AdminError::refused)?;
             if each(page.notes) == ControlFlow::Break(()) {
@@ -305,6 +381,26 @@ impl RemoteDatabase<'_> {
             progress = Some(progress_to_proto(ListProgress { position, seen, is_comparison: true }));
         }
     }
+}
+
+/// Returns the replica id in a text of the protocol.
+fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
+    ReplicaId::from_text(text)
+        .ok_or_else(|| AdminError::Refused("the other server has sent no valid replica id".to_owned()))
+}
+
+fn content_of_note(content: &MissingContent) -> v1::ContentOfNote {
+    v1::ContentOfNote { unid: content.unid.0.to_vec(), content_id: content.blob.0.to_vec() }
+}
+
+/// Returns the size of the contents of a note's attachments, or an upper limit for the parts of a message.
+fn contents_bytes(note: &ReplicaNote) -> u64 {
+    let of_item = |item: &Item| match item.value {
+        ItemValue::Object { length, .. } => length,
+        _ => 0,
+    };
+    let attached: u64 = note.items.iter().flatten().map(of_item).fold(0, u64::saturating_add);
+    attached.max(note.size.unwrap_or(0))
 }
 
 impl Drop for RemoteDatabase<'_> {
