@@ -1,7 +1,9 @@
 """Two servers of one domain: an empty replica is filled, and then takes over few changes of many documents.
 
-The pull is compared with writing the same bytes to one file with one sync. The processor time of both servers for 100
-changed documents must not depend on the number of all documents, nor on what has been replicated before.
+The pull is compared with writing the same bytes to one file with one sync, and with a call per note, as Domino pulled
+before release 6. The processor time of both servers for 100 changed documents must not depend on the number of all
+documents, nor on what has been replicated before. A proxy counts the bytes of texts with and without compression, and
+those of attachments that the receiving server has in another database.
 """
 
 import csv
@@ -11,6 +13,7 @@ import random
 import time
 
 from harness.doublet import CHEAP_PASSWORDS, Doublet
+from harness.gate import Gate
 
 from .peers import DOMAIN, PASSWORD
 
@@ -19,6 +22,10 @@ BODY_BYTES = 10_000
 CHANGED = 100
 REPETITIONS = 5
 EARLIER = 30
+SLOW_DOCUMENTS = 2_000
+SLOW_DELAY_S = 0.01
+ATTACHMENTS = 20
+ATTACHMENT_BYTES = 1_000_000
 
 
 class Pair:
@@ -45,6 +52,12 @@ class Pair:
         self.spoke.command("server", "join", file)
         self.spoke.start()
 
+    def restart_spoke(self, **settings):
+        """Starts the spoke anew with other settings."""
+        self.spoke.stop()
+        self.spoke.settings |= settings
+        self.spoke.start()
+
     def stop(self):
         """Stops both servers."""
         for server in self.servers:
@@ -67,11 +80,25 @@ class Pair:
         listed = json.loads(self.hub.command("note", "list", database, "--limit", str(CHANGED), "--user", "ann", "--json"))
         return [row["unid"] for row in listed]
 
-    def pull(self, database):
-        """Lets the spoke pull. Returns the row of the database, the seconds, and the processor time of both servers."""
+    def pull(self, database, *options, gate=None):
+        """Lets the spoke pull, perhaps through a gate. Returns the row of the database, the seconds, and the processor
+        time of both servers."""
+        way = (gate.address, "--server-name", f"hub.{DOMAIN}") if gate else (f"hub.{DOMAIN}",)
         cpu, start = self.cpu_seconds(), time.monotonic()
-        row = json.loads(self.spoke.command("replicate", f"hub.{DOMAIN}", database, "--pull", "--json"))[0]
+        row = json.loads(self.spoke.command("replicate", *way, database, "--pull", *options, "--json"))[0]
         return row, time.monotonic() - start, self.cpu_seconds() - cpu
+
+    def fill(self, database, documents, *options, gate=None):
+        """Lets the spoke pull into an empty replica. Returns the seconds."""
+        self.spoke.command("db", "delete", database)
+        row, seconds, _ = self.pull(database, *options, gate=gate)
+        if row["received"] < documents or row["skipped"] or row["refused"]:
+            raise RuntimeError(f"the pull is not complete: {row}")
+        return seconds
+
+    def gate(self, delay_s=0.0):
+        """Returns a new way from the spoke to the hub."""
+        return Gate(lambda: self.hub.address("native"), delay_s)
 
     def cpu_seconds(self):
         """Returns the processor time of both servers."""
@@ -117,9 +144,58 @@ def measure(program, folder, count):
             pair.change("large.nsf", unids[:10], f"earlier {number}")
             pair.pull("large.nsf")
         figures["changed later"] = changed(pair, "large.nsf", unids)
+        figures["transfers"] = transfers(pair, count)
+        figures["wire"] = wire(pair, count // 5)
         return figures
     finally:
         pair.stop()
+
+
+def transfers(pair, count):
+    """Returns the seconds of pulls into empty replicas, streaming and with a call per note, turn by turn."""
+    found = []
+    pair.create("middle.nsf", count // 2)
+    pair.pull("middle.nsf")
+    for database, documents in (("small.nsf", count // 5), ("middle.nsf", count // 2), ("large.nsf", count)):
+        streaming = [pair.fill(database, documents)]
+        calls = pair.fill(database, documents, "--call-per-note")
+        streaming.append(pair.fill(database, documents))
+        found.append({"documents": documents, "streaming_s": min(streaming), "calls_s": calls})
+    documents = min(SLOW_DOCUMENTS, count)
+    pair.create("slow.nsf", documents)
+    pair.pull("slow.nsf")
+    far = pair.gate(SLOW_DELAY_S)
+    streaming, calls = (pair.fill("slow.nsf", documents, *options, gate=far) for options in ((), ("--call-per-note",)))
+    found.append({"documents": documents, "streaming_s": streaming, "calls_s": calls, "delay_ms": 1e3 * SLOW_DELAY_S})
+    return found
+
+
+def wire(pair, documents):
+    """Returns the bytes that the hub sends: texts with and without compression, and attachments that the spoke has."""
+    figures = {}
+    for name, setting in (("plain", "false"), ("compressed", "true")):
+        pair.restart_spoke(**{"replication.compression": setting})
+        way = pair.gate()
+        pair.fill("small.nsf", documents, gate=way)
+        figures[name] = way.bytes_sent
+    for database in ("first.nsf", "second.nsf"):
+        attach(pair, database)
+        way = pair.gate()
+        pair.pull(database, gate=way)
+        figures[database.removesuffix(".nsf")] = way.bytes_sent
+    return figures | {"attached": ATTACHMENTS * ATTACHMENT_BYTES}
+
+
+def attach(pair, database):
+    """Creates a database on the hub with documents that have large attachments, the same in each database."""
+    unids = pair.create(database, ATTACHMENTS)
+    dice = random.Random(2)
+    for number, unid in enumerate(unids):
+        path = f"{pair.folder}/file{number}.bin"
+        with open(path, "wb") as out:
+            out.write(dice.randbytes(ATTACHMENT_BYTES))
+        pair.hub.command("note", "attach", database, unid, path, "--user", "ann")
+        os.remove(path)
 
 
 def changed(pair, database, unids):
@@ -141,9 +217,26 @@ def rows(figures):
     later, fresh, few = (figures[f"changed {name}"]["cpu_ms"] for name in ("later", "large", "small"))
     documents = f"{large['documents']:,}"
     return [
+        *transfer_rows(figures["transfers"]),
+        *wire_rows(figures["wire"]),
         (f"an empty replica of {documents} documents of 10 KB is filled by another server", large["per_second"], None, "/s", "more", 8_000, None),
         ("the same, of a fifth of the documents", small["per_second"], None, "/s", "more", 8_000, None),
         ("the same, bytes a second (compared with: writing them to one file)", large["mb_per_second"], large["written_mb_per_second"], "MB/s", "more", None, 0.5),
         (f"100 changed of {documents}: processor time of both servers (compared with: of a fifth)", fresh, few, "ms", "less", 50, 1.2),
         ("the same after 30 earlier replications (compared with: before them)", later, fresh, "ms", "less", 50, 1.2),
     ]
+
+
+def transfer_rows(found):
+    """Returns the rows of the pulls that stream and those with a call per note."""
+    for figures in found:
+        far = f", {figures['delay_ms']:.0f} ms each way" if "delay_ms" in figures else ""
+        label = f"a pull of {figures['documents']:,} documents into an empty replica{far} (a call per note)"
+        yield label, figures["streaming_s"], figures["calls_s"], "s", "less", None, 0.05 if far else 0.3
+
+
+def wire_rows(figures):
+    """Returns the rows of the bytes on the wire."""
+    mega = {name: found / 1e6 for name, found in figures.items()}
+    yield "bytes of a pull of texts with compression (without)", mega["compressed"], mega["plain"], "MB", "less", None, 0.6
+    yield "bytes of attachments that another database has (their size)", mega["second"], mega["attached"], "MB", "less", None, 0.01

@@ -57,16 +57,25 @@ def sqlite(count, folder):
 
 def pouchdb(count, folder):
     """Measures PouchDB, which npm installs into the cache folder. Returns its figures, or None if that fails."""
-    modules = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet", "pouchdb")
-    if not os.path.exists(os.path.join(modules, "node_modules", "pouchdb")):
-        os.makedirs(modules, exist_ok=True)
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", modules, POUCHDB], stdout=subprocess.DEVNULL)
-        if done.returncode:
-            print("  PouchDB cannot be fetched and is left out", flush=True)
-            return None
+    modules = fetch_modules(POUCHDB)
+    if not modules:
+        return None
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pouchdb.js")
     done = subprocess.run(["node", script, modules, folder, str(count), "200"], stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
+
+
+def fetch_modules(package):
+    """Lets npm install a package, such as `pouchdb@9`, into the cache folder. Returns its folder, or None if that fails."""
+    name = package.partition("@")[0]
+    modules = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "doublet", name)
+    if not os.path.exists(os.path.join(modules, "node_modules", name)):
+        os.makedirs(modules, exist_ok=True)
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", modules, package], stdout=subprocess.DEVNULL)
+        if done.returncode:
+            print(f"  {package} cannot be fetched and is left out", flush=True)
+            return None
+    return modules
 
 
 def document(dice, number):
