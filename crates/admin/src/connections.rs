@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{Name, NoteId};
+use config::units::ByteSize;
 use directory::connection_schedule::{Days, TimeRange};
 use directory::{Connection, ConnectionSchedule, ReplicationType};
 use instance::Instance;
@@ -15,6 +16,9 @@ use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};
 use crate::directory_entries::all_entries;
 use crate::units::{MINUTE_SECONDS, parse_whole};
+
+/// Minimum limit of bytes per second.
+const BANDWIDTH_MIN: u64 = 1 << 10;
 
 pub(super) fn execute(instance: &Instance, request: ConnectionRequest) -> AdminResult {
     match request {
@@ -53,6 +57,7 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
             ConnectionDirection::PullPull => ReplicationType::PullPull,
         },
         time_limit_minutes: request.time_limit.as_deref().map(parse_minutes).transpose()?,
+        bytes_per_second_max: request.bandwidth.as_deref().map(parse_bandwidth).transpose()?,
         priorities: request.priorities.iter().map(|priority| to_priority(*priority)).collect(),
         databases: request.databases,
     };
@@ -94,6 +99,15 @@ fn parse_minutes(text: &str) -> Result<u32, AdminError> {
     parse_whole(text, MINUTE_SECONDS, "minutes, at least one, such as 15min")
 }
 
+/// Parses a limit of bytes per second.
+fn parse_bandwidth(text: &str) -> Result<u64, AdminError> {
+    let limit = ByteSize::parse(text).map_err(AdminError::Refused)?.0;
+    if limit < BANDWIDTH_MIN {
+        return Err(AdminError::Refused("a replication needs at least 1KiB per second".to_owned()));
+    }
+    Ok(limit)
+}
+
 /// Returns all connections of the directory.
 pub fn all(instance: &Instance) -> Result<Vec<Arc<Connection>>, AdminError> {
     Ok(all_entries(&|position, limit| instance.directory.connections(position, limit))?)
@@ -107,6 +121,7 @@ fn list(instance: &Instance) -> AdminResult {
             ("direction", json!(connection.replication_type.name())),
             ("schedule", json!(connection.schedule.to_string())),
             ("time_limit_minutes", json!(connection.time_limit_minutes)),
+            ("bytes_per_second_max", json!(connection.bytes_per_second_max)),
             ("priorities", json!(connection.priorities.iter().map(|priority| priority.name()).collect::<Vec<_>>())),
             ("databases", json!(connection.databases)),
         ])
@@ -128,6 +143,7 @@ mod tests {
             days: None,
             times: None,
             time_limit: None,
+            bandwidth: None,
             priorities: Vec::new(),
             databases: vec!["a.nsf".to_owned()],
             on: None,
@@ -169,6 +185,7 @@ mod tests {
             days: text("Mon-Fri"),
             times: text("08:00-22:00,23:30"),
             time_limit: text("2h"),
+            bandwidth: text("256KiB"),
             ..request("spoke.acme.test", "10min")
         };
         let said = execute(instance, ConnectionRequest::Add(request.clone())).expect("it is valid").messages;
@@ -182,6 +199,7 @@ mod tests {
             NewConnectionRequest { days: text("Mo"), ..request.clone() },
             NewConnectionRequest { times: text("25:00"), ..request.clone() },
             NewConnectionRequest { time_limit: text("30s"), ..request.clone() },
+            NewConnectionRequest { bandwidth: text("256B"), ..request.clone() },
         ] {
             assert!(execute(instance, ConnectionRequest::Add(invalid.clone())).is_err(), "{invalid:?}");
         }

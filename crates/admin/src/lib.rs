@@ -43,6 +43,7 @@ mod open;
 pub mod people;
 pub mod queue;
 mod replication;
+pub mod replication_log;
 mod replication_settings;
 pub mod request;
 pub mod servers;

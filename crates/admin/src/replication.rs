@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::record;
 use super::open::open;
+use super::replication_log;
 use super::request::ReplicationRequest;
 use super::servers::server_name;
 use super::{AdminError, AdminResult, Answer};
@@ -15,6 +16,9 @@ use super::{AdminError, AdminResult, Answer};
 pub(super) fn execute(instance: &Instance, request: ReplicationRequest) -> AdminResult {
     match request {
         ReplicationRequest::History { database } => history(instance, database.as_deref()),
+        ReplicationRequest::Log { database, from, last } => {
+            replication_log::show(instance, database.as_deref(), from.as_deref(), last)
+        }
         ReplicationRequest::Clear { database, from } => clear(instance, &database, from.as_deref()),
     }
 }

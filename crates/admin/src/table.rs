@@ -40,9 +40,13 @@ const BYTES_PER_TRANSACTION: usize = 8 << 20;
 pub(super) fn import(instance: &Instance, request: &TableImport, report: &mut ProgressCallback<'_>) -> AdminResult {
     let access = open(instance, &request.path)?;
     let kind = access.database().record().kind;
-    if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {
-        let commands =
-            if kind == DatabaseKind::Directory { "`doublet user`, `group` and `domain`" } else { "mail alone" };
+    let commands = match kind {
+        DatabaseKind::Directory => Some("`doublet user`, `group` and `domain`"),
+        DatabaseKind::MailBox => Some("mail alone"),
+        DatabaseKind::Log => Some("the server alone"),
+        DatabaseKind::Standard | DatabaseKind::Mail => None,
+    };
+    if let Some(commands) = commands {
         return Err(AdminError::Refused(format!(
             "a table cannot be imported into {}: its documents come from {commands}",
             request.path

@@ -460,6 +460,8 @@ configuration! {
         replicators: u64 = "1" in ["1", "32"];
         /// Compresses (gzip) what this server receives from others, for slow lines. It costs processor time on both.
         compression: bool = "false";
+        /// Number of days for which the documents of log.nsf about replications are kept.
+        log_days: u64 = "7" in ["1", "3650"];
     }
     /// Background tasks.
     tasks: TaskKeys {

@@ -32,6 +32,8 @@ pub struct Connection {
     pub replication_type: ReplicationType,
     /// Number of minutes after which a replication is cancelled. It goes on at its place the next time.
     pub time_limit_minutes: Option<u32>,
+    /// Maximum number of bytes that are received per second, on average.
+    pub bytes_per_second_max: Option<u64>,
     /// The priorities of the databases that are replicated if `databases` is empty. Empty: all.
     pub priorities: Vec<ReplicationPriority>,
     /// Paths of databases on the destination. Empty: all databases of which both servers have replicas.
@@ -83,6 +85,10 @@ impl Connection {
                 Some(text) => Some(text.parse().ok().filter(|minutes| *minutes > 0)?),
                 None => None,
             },
+            bytes_per_second_max: match items::text(items, items::REPLICATION_BANDWIDTH) {
+                Some(text) => Some(text.parse().ok().filter(|limit| *limit > 0)?),
+                None => None,
+            },
             priorities: items::texts(items, items::REPLICATION_PRIORITY)
                 .map(ReplicationPriority::from_name)
                 .collect::<Option<_>>()?,
@@ -104,6 +110,8 @@ impl Connection {
         items::set_text(items, items::REPLICATION_TYPE, Some(self.replication_type.name()));
         let time_limit = self.time_limit_minutes.map(|minutes| minutes.to_string());
         items::set_text(items, items::REPLICATION_TIME_LIMIT, time_limit.as_deref());
+        let bandwidth = self.bytes_per_second_max.map(|limit| limit.to_string());
+        items::set_text(items, items::REPLICATION_BANDWIDTH, bandwidth.as_deref());
         let priorities: Vec<String> = self.priorities.iter().map(|priority| priority.name().to_owned()).collect();
         items::set_texts(items, items::REPLICATION_PRIORITY, &priorities);
         items::set_texts(items, items::REPLICATION_FILES, &self.databases);
@@ -173,6 +181,7 @@ mod tests {
             },
             replication_type: ReplicationType::PullPush,
             time_limit_minutes: Some(30),
+            bytes_per_second_max: Some(1_000_000),
             priorities: vec![ReplicationPriority::High, ReplicationPriority::Low],
             databases: vec!["talk.nsf".to_owned()],
         }
@@ -184,7 +193,7 @@ mod tests {
         connection().write(&mut items);
         assert_eq!(Connection::read(NoteId(4), &items), Some(connection()));
         let optional = [items::DAYS, items::CONNECT_TIMES, items::REPLICATION_TYPE, items::REPLICATION_TIME_LIMIT];
-        for name in optional.into_iter().chain([items::REPLICATION_PRIORITY]) {
+        for name in optional.into_iter().chain([items::REPLICATION_PRIORITY, items::REPLICATION_BANDWIDTH]) {
             let mut changed = items.clone();
             items::set_text(&mut changed, name, Some("x"));
             assert_eq!(Connection::read(NoteId(4), &changed), None, "{name}");
@@ -195,6 +204,7 @@ mod tests {
             schedule: ConnectionSchedule::every_minutes(15),
             replication_type: ReplicationType::Pull,
             time_limit_minutes: None,
+            bytes_per_second_max: None,
             priorities: Vec::new(),
             ..connection()
         };

@@ -40,6 +40,7 @@ pub(crate) const REPEAT_INTERVAL: &str = "RepeatInterval";
 pub(crate) const REPLICATION_FILES: &str = "RepFileList";
 pub(crate) const REPLICATION_TYPE: &str = "RepType";
 pub(crate) const REPLICATION_TIME_LIMIT: &str = "RepTimeLimit";
+pub(crate) const REPLICATION_BANDWIDTH: &str = "RepBandwidth";
 pub(crate) const REPLICATION_PRIORITY: &str = "RepPriority";
 pub(crate) const DAYS: &str = "DaysOfWeek";
 pub(crate) const CONNECT_TIMES: &str = "ConnectTimes";

@@ -32,11 +32,13 @@ pub enum DatabaseKind {
     MailBox = 2,
     /// A directory of people and groups.
     Directory = 3,
+    /// The log of the server.
+    Log = 4,
 }
 
 impl DatabaseKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory];
+    pub const ALL: [Self; 5] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory, Self::Log];
 
     /// Returns the name of the kind that users and scripts see.
     #[must_use]
@@ -46,6 +48,7 @@ impl DatabaseKind {
             Self::Mail => "mail",
             Self::MailBox => "mailbox",
             Self::Directory => "directory",
+            Self::Log => "log",
         }
     }
 }
@@ -351,9 +354,12 @@ pub fn check_path(path: &str) -> Result<()> {
 /// Path of the directory.
 const DIRECTORY_PATH: &str = "names.nsf";
 
-/// Paths of Domino's other server databases. Databases of these paths are reserved for the server, which has none yet.
-const SERVER_PATHS: [&str; 8] =
-    ["admin4.nsf", "busytime.nsf", "catalog.nsf", "certlog.nsf", "ddm.nsf", "events4.nsf", "log.nsf", "statrep.nsf"];
+/// Path of the server's log.
+const LOG_PATH: &str = "log.nsf";
+
+/// Paths of Domino's other server databases. These paths are reserved for the server, which has no such databases yet.
+const SERVER_PATHS: [&str; 7] =
+    ["admin4.nsf", "busytime.nsf", "catalog.nsf", "certlog.nsf", "ddm.nsf", "events4.nsf", "statrep.nsf"];
 
 /// Checks that a database of this kind may have a path. The server finds its own databases by their paths, so no
 /// database of another kind may take these.
@@ -366,7 +372,8 @@ pub fn check_reserved(path: &str, kind: DatabaseKind) -> Result<()> {
     let is_permitted = match lower.strip_suffix(".box") {
         Some(stem) => kind == DatabaseKind::MailBox && is_queue_stem(stem),
         None if lower == DIRECTORY_PATH => kind == DatabaseKind::Directory,
-        None => !SERVER_PATHS.contains(&lower.as_str()),
+        None if lower == LOG_PATH => kind == DatabaseKind::Log,
+        None => kind != DatabaseKind::Log && !SERVER_PATHS.contains(&lower.as_str()),
     };
     if is_permitted {
         return Ok(());
@@ -395,7 +402,7 @@ pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {
 
 #[cfg(test)]
 mod tests {
-    use super::DatabaseKind::{Directory, Mail, MailBox, Standard};
+    use super::DatabaseKind::{Directory, Log, Mail, MailBox, Standard};
     use super::*;
 
     /// Checks which kinds of databases may have a path.
@@ -414,6 +421,7 @@ mod tests {
         }
         check("names.nsf", &[Directory]);
         check("Names.NSF", &[Directory]);
+        check("log.nsf", &[Log]);
         for path in SERVER_PATHS {
             check(path, &[]);
             check(&path.to_uppercase(), &[]);

@@ -97,7 +97,7 @@ pub fn purge(database: &Database) -> Result<usize> {
 /// Returns the time for which a database keeps its records of deletions.
 pub(crate) fn interval(record: &DatabaseRecord) -> Duration {
     match record.kind {
-        DatabaseKind::MailBox => Duration::ZERO,
+        DatabaseKind::MailBox | DatabaseKind::Log => Duration::ZERO,
         DatabaseKind::Standard | DatabaseKind::Mail | DatabaseKind::Directory => {
             Duration::from_secs(u64::from(record.options.purge_interval_days) * 86_400)
         }

@@ -216,12 +216,17 @@ fn settings_unid(server: &Name, other: Option<&Name>) -> Unid {
 impl DatabaseSnapshot<'_> {
     /// Returns the settings of a server's replica for another server: its own, those for all servers, or the default.
     pub fn replication_settings(&self, server: &Name, other: &Name) -> Result<ReplicationSettings> {
+        Ok(self.known_replication_settings(server, other)?.unwrap_or_default())
+    }
+
+    /// Returns the settings of a server's replica for another server, or for all servers, or `None` if it has none.
+    pub fn known_replication_settings(&self, server: &Name, other: &Name) -> Result<Option<ReplicationSettings>> {
         for other in [Some(other), None] {
             if let Some(note) = self.settings_note(server, other)? {
-                return Ok(ReplicationSettings::read(&note.items));
+                return Ok(Some(ReplicationSettings::read(&note.items)));
             }
         }
-        Ok(ReplicationSettings::default())
+        Ok(None)
     }
 
     /// Returns the settings of all replicas that have some, in the order of their creation here.

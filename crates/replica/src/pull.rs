@@ -253,8 +253,7 @@ impl Pull {
     }
 }
 
-pub(crate) fn changes_after(history: &ReplicationHistory, selection: &Arc<Selection>) -> Question {
-    let selection = Arc::clone(selection);
+pub(crate) fn changes_after(history: &ReplicationHistory, selection: Option<Arc<Selection>>) -> Question {
     Question::Changes { after: history.position, progress: history.progress, selection }
 }
 

@@ -21,8 +21,8 @@ pub enum Question {
         after: Option<Position>,
         /// How far the target has come since.
         progress: Option<ListProgress>,
-        /// The documents that the target wants of those that it lacks.
-        selection: Arc<Selection>,
+        /// The documents that the target wants of those that it lacks, or `None` if it does not know its settings yet.
+        selection: Option<Arc<Selection>>,
     },
     /// Asks for notes.
     Notes {
@@ -101,7 +101,8 @@ pub fn answer_in_pages(
             let place = place_of(snapshot, names, *after, *progress)?;
             let mut page = page_at(snapshot, &place, changes_max)?;
             (page.position.names, page.seen.names) = (names, names);
-            let selector = Selector::new(snapshot, selection)?;
+            let everything = Selection::default();
+            let selector = Selector::new(snapshot, selection.as_deref().unwrap_or(&everything))?;
             let mut notes = Vec::with_capacity(page.notes.len());
             for mut note in page.notes {
                 if settings.without.contains(NotExchanged::DELETIONS_OUT) && is_deletion(snapshot, &note)? {

@@ -32,7 +32,7 @@ pub struct Target {
     rule: DeletionRule,
     held_back: HeldBackNotes,
     settings: ReplicationSettings,
-    selection: Arc<Selection>,
+    selection: Option<Arc<Selection>>,
 }
 
 /// What happens to notes that were deleted here so long ago that the deletion is forgotten, and that the source still
@@ -59,8 +59,10 @@ impl Target {
         let reader: Access<level::Reader> = database.authorize(itself)?;
         let depositor = reader.downgrade();
         let source_name = source.name.clone();
-        let settings = reader.read()?.replication_settings(&itself.name, &source.name)?;
-        let selection = Arc::new(Selection::of_settings(&settings, databases.clock().now()));
+        let known = reader.read()?.known_replication_settings(&itself.name, &source.name)?;
+        let now = databases.clock().now();
+        let selection = known.as_ref().map(|settings| Arc::new(Selection::of_settings(settings, now)));
+        let settings = known.unwrap_or_default();
         let source = database.authorize(source)?;
         let held_back = HeldBackNotes::default();
         let databases = Arc::clone(databases);
@@ -74,9 +76,9 @@ impl Target {
         Self { held_back, ..self }
     }
 
-    /// Returns the documents that this replica wants of those that it lacks.
-    pub(crate) fn selection(&self) -> &Arc<Selection> {
-        &self.selection
+    /// Returns the documents that this replica wants of those that it lacks, or `None` if it has no settings.
+    pub(crate) fn selection(&self) -> Option<Arc<Selection>> {
+        self.selection.clone()
     }
 
     /// Returns `true` if other settings have arrived since this value was created.

@@ -52,10 +52,10 @@ pub trait ViewIndexer: Send + Sync {
 
 /// The pulls that other servers request, so that their own changes arrive here.
 pub trait RequestedPulls: Send + Sync {
-    /// Begins to take over the changes of databases from a server, and describes the pull. `paths` are those of its
-    /// databases. Fails, with a text for the operator of the other server, if it is not registered or too many requests
-    /// are being worked on.
-    fn begin(&self, server: &Name, paths: Vec<String>) -> Result<v1::RequestedPull, String>;
+    /// Begins to take over the changes of databases from a server, and describes the pull. The paths are those of
+    /// its databases. Fails, with a text for the operator of the other server, if it is not registered or too many
+    /// requests are being worked on.
+    fn begin(&self, server: &Name, request: v1::RequestPullRequest) -> Result<v1::RequestedPull, String>;
 
     /// Describes how far a pull has come that a server has requested, or `None` if it has not requested it.
     fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull>;

@@ -118,14 +118,14 @@ impl CallContext {
         })
     }
 
-    /// Opens a database as `access` does, for changes. The directory and mail.box databases are refused, because only
-    /// administration may change them.
+    /// Opens a database as `access` does, for changes. The directory, the log and mail.box databases are refused,
+    /// because only administration may change them.
     pub(crate) fn access_for_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
         let access = self.access(key)?;
         let record = access.database().record();
         match record.kind {
             DatabaseKind::Standard | DatabaseKind::Mail => Ok(access),
-            DatabaseKind::Directory | DatabaseKind::MailBox => Err(Error::State(format!(
+            DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => Err(Error::State(format!(
                 "{} is a {} database: it can only be changed with administration commands",
                 record.path,
                 record.kind.name()

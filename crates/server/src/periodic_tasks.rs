@@ -32,6 +32,7 @@ pub fn all(instance: &Instance) -> Vec<PeriodicTask> {
     vec![
         PeriodicTask { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
         PeriodicTask { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
+        PeriodicTask { name: "replication log", pause: keys.stub_purge.0, run: shorten_log },
         PeriodicTask { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
     ]
 }
@@ -100,6 +101,12 @@ fn purge_database(instance: &Instance, path: &str) -> notes::Result<usize> {
         }
         removed += count;
     }
+}
+
+fn shorten_log(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {
+    let days = u16::try_from(instance.config.replication.log_days).unwrap_or(u16::MAX);
+    let removed = crate::replication::remove_old_log_entries(instance, days)?;
+    Ok((removed > 0).then(|| format!("removed {removed} old documents from the log")))
 }
 
 fn close_idle(instance: &Instance, _report: &mut ProgressCallback<'_>) -> Result<Option<String>, AdminError> {

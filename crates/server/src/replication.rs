@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::answer::record;
+use admin::replication_log::LogEntry;
 use admin::request::ReplicateRequest;
 use admin::servers::server_name;
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
@@ -31,14 +32,17 @@ use tokio::sync::Notify;
 
 mod due;
 mod join;
+mod log;
 mod push;
 mod rows;
 mod schedule;
 mod source;
 
 pub use join::join;
+use log::ReplicationLog;
+pub(crate) use log::remove_old as remove_old_log_entries;
 pub(crate) use push::PullRequests;
-use rows::{Comparable, comparable, listing, preview_row};
+use rows::{Comparable, comparable, listing, preview_row, time_left};
 use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
@@ -60,6 +64,7 @@ pub struct Replication {
     runtime: Handle,
     /// The connections of this server that were used since its start, by their destinations.
     runs: Mutex<HashMap<Name, ConnectionRun>>,
+    log: ReplicationLog,
     /// The databases that take over changes now.
     busy: Mutex<HashSet<ReplicaId>>,
     /// Notified when a database takes over no more changes.
@@ -77,6 +82,7 @@ impl Replication {
             files,
             runtime: Handle::current(),
             runs: Mutex::default(),
+            log: ReplicationLog::new(instance),
             busy: Mutex::default(),
             freed: Condvar::new(),
             changed: Notify::new(),
@@ -102,6 +108,7 @@ impl Replication {
         let options = PullOptions {
             held_back: if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left },
             transfer: if request.call_per_note { Transfer::CallPerNote } else { Transfer::Streaming },
+            ..PullOptions::default()
         };
         let mut rows = Vec::new();
         let mut failures = Vec::new();
@@ -181,8 +188,39 @@ impl Replication {
         Ok(common)
     }
 
-    /// Takes over the changes of one database. The replica is created if it does not exist.
+    /// Takes over the changes of one database, and records the run in the log. The replica is created if it does not
+    /// exist.
     fn pull(
+        &self,
+        (server, path): (&RemoteServer, &str),
+        options: PullOptions,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<PulledDatabase, AdminError> {
+        let mut run = LogEntry {
+            database: path.to_owned(),
+            other: server.identity.name.clone(),
+            initiator: options.initiator.name().to_owned(),
+            began: self.instance.clock.now(),
+            ..LogEntry::default()
+        };
+        let pulled = self.pull_unrecorded((server, path), options, report);
+        run.ended = self.instance.clock.now();
+        match &pulled {
+            Ok(pulled) => {
+                run.database.clone_from(&pulled.path);
+                run.counts = counts_of(&pulled.statistics, pulled.bytes);
+            }
+            Err(AdminError::Cancelled) => "cut off".clone_into(&mut run.result),
+            Err(error) => run.result = error.to_string(),
+        }
+        if !pulled.as_ref().is_ok_and(|pulled| pulled.is_disabled) {
+            self.log.record(run);
+        }
+        pulled
+    }
+
+    /// Takes over the changes of one database.
+    fn pull_unrecorded(
         &self,
         (server, path): (&RemoteServer, &str),
         options: PullOptions,
@@ -211,7 +249,8 @@ impl Replication {
         let statistics = pull_changes(&target, server, &mut source, report)?;
         let elapsed = self.instance.clock.monotonic().saturating_sub(started);
         let path = database.path();
-        Ok(PulledDatabase { path, statistics, elapsed, clock_difference, is_disabled: false })
+        let bytes = source.bytes_received();
+        Ok(PulledDatabase { path, statistics, elapsed, clock_difference, is_disabled: false, bytes })
     }
 
     /// Finds out what a pull would take over. Changes nothing.
@@ -224,10 +263,12 @@ impl Replication {
         let mut source = server.open(path)?;
         let Some(database) = self.instance.databases.database_open_replica(source.replica_id)? else {
             let mut wanted = PreviewStatistics::default();
-            source.list_all(&Selection::default(), &mut |page| {
+            source.list_all(None, &mut |page| {
                 wanted.listed += page.len() as u64;
-                wanted.wanted += page.len() as u64;
-                wanted.bytes += page.iter().map(|note| note.size).sum::<u64>();
+                let selected = page.iter().filter(|note| !note.is_unselected);
+                wanted.left_out += page.iter().filter(|note| note.is_unselected).count() as u64;
+                wanted.wanted += selected.clone().count() as u64;
+                wanted.bytes += selected.map(|note| note.size).sum::<u64>();
                 report(listing(path, &server.label(), wanted.listed))
             })?;
             return Ok(preview_row(path, "create", wanted));
@@ -340,7 +381,7 @@ impl Replication {
         let ours = self.own_notes(&database, server)?;
         let selection = Selection::of_settings(&self.settings(&database, server)?, self.instance.clock.now());
         let mut theirs = BTreeMap::new();
-        source.list_all(&selection, &mut |page| {
+        source.list_all(Some(&selection), &mut |page| {
             let is_wanted = |note: &ListedNote| !note.is_unselected || ours.contains_key(&note.unid);
             theirs.extend(page.into_iter().filter(is_wanted).map(|note| (note.unid, comparable(note))));
             let step = format!("{path}: listing the notes of {}", server.label());
@@ -382,7 +423,7 @@ impl Replication {
         let mut found = BTreeMap::new();
         let mut progress = None;
         loop {
-            let question = replica::Question::Changes { after: None, progress, selection: Arc::default() };
+            let question = replica::Question::Changes { after: None, progress, selection: None };
             let replica::Answer::Changes(page) = replica::answer(&reading, &question)? else { return Ok(found) };
             found.extend(page.notes.into_iter().map(|note| (note.unid, comparable(note))));
             if page.is_last {
@@ -450,6 +491,29 @@ fn new_replica(source: &RemoteDatabase<'_>, itself: &Name, other: &Name) -> NewD
 struct PullOptions {
     held_back: HeldBackNotes,
     transfer: Transfer,
+    initiator: Initiator,
+    /// Maximum number of bytes that are received per second, on average.
+    bytes_per_second_max: Option<u64>,
+}
+
+/// What a replication was made for.
+#[derive(Clone, Copy, Default)]
+enum Initiator {
+    #[default]
+    Command,
+    Connection,
+    /// The other server has requested it.
+    Request,
+}
+
+impl Initiator {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Connection => "connection",
+            Self::Request => "request",
+        }
+    }
 }
 
 /// The replica of this server.
@@ -469,7 +533,9 @@ fn pull_changes(
 ) -> Result<PullStatistics, AdminError> {
     let rule = deletion_rule(target.database.record().kind);
     let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
-    let PullOptions { held_back, transfer } = target.options;
+    let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
+    let clock = target.databases.clock();
+    let began = clock.monotonic();
     let mut pull = Pull::begin(receiver.with_held_back(held_back))?.with_transfer(transfer);
     while let Some((number, question)) = pull.question() {
         let progress = Progress {
@@ -480,6 +546,12 @@ fn pull_changes(
         };
         if report(progress) == ControlFlow::Break(()) {
             return Err(AdminError::Cancelled);
+        }
+        let elapsed = clock.monotonic().saturating_sub(began);
+        let early = bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(source.bytes_received(), max, elapsed));
+        if !early.is_zero() {
+            source.pause(early.min(TURN_PAUSE));
+            continue;
         }
         let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
         pull.take(number, answer)?;
@@ -501,7 +573,9 @@ fn pull_changes(
 fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
     match kind {
         DatabaseKind::Mail => DeletionRule::DeletionsCount,
-        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox => DeletionRule::EditsCount,
+        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => {
+            DeletionRule::EditsCount
+        }
     }
 }
 
@@ -511,6 +585,23 @@ fn disabled_message(path: &str, server: &RemoteServer) -> String {
          them.",
         server.label()
     )
+}
+
+/// Returns the counts of a run for the log.
+fn counts_of(statistics: &PullStatistics, bytes: u64) -> Vec<(&'static str, u64)> {
+    vec![
+        ("Listed", statistics.listed),
+        ("Received", statistics.received),
+        ("Deleted", statistics.deleted),
+        ("Merged", statistics.merged),
+        ("Conflicts", statistics.conflicts),
+        ("States", statistics.state_only),
+        ("Refused", statistics.refused),
+        ("LeftOut", statistics.left_out),
+        ("Skipped", statistics.skipped),
+        ("HeldBack", statistics.held_back),
+        ("BytesReceived", bytes),
+    ]
 }
 
 fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
@@ -528,6 +619,8 @@ struct PulledDatabase {
     clock_difference: Duration,
     /// `true` if the settings of one of the replicas exclude it from replication, so nothing was exchanged.
     is_disabled: bool,
+    /// Number of bytes of lists, notes and attachments that were received.
+    bytes: u64,
 }
 
 impl PulledDatabase {
@@ -546,6 +639,7 @@ impl PulledDatabase {
             ("left_out", json!(statistics.left_out)),
             ("skipped", json!(statistics.skipped)),
             ("held_back", json!(statistics.held_back)),
+            ("bytes", json!(self.bytes)),
             ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
         ])
     }

@@ -58,6 +58,11 @@ pub struct NewConnectionRequest {
     #[arg(long, value_name = "DURATION")]
     #[serde(default)]
     pub time_limit: Option<String>,
+    /// Maximum number of bytes that are received per second, on average, for example 256KiB. For a push, the other
+    /// server observes it. Default: none.
+    #[arg(long, value_name = "SIZE")]
+    #[serde(default)]
+    pub bandwidth: Option<String>,
     /// A database to replicate; may be given several times. A replica that does not exist is created. Default: all
     /// databases of which both servers have replicas.
     #[arg(long = "database", value_name = "PATH")]

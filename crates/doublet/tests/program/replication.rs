@@ -108,6 +108,14 @@ fn two_servers_replicate_a_discussion() {
     ann(&pair.spoke, &["note", "delete", "talk.nsf", &unid]);
     assert_eq!(replicate(&pair.hub, &spoke, "spoke", &[])["deleted"], json!(1));
     assert_eq!(subjects(&pair.hub), ["From the spoke"]);
+    let logged = pair.spoke.json(&["replication", "log", "talk.nsf", "--from", "hub.acme.test"]);
+    let logged = logged.as_array().expect("a list");
+    assert!(logged.iter().all(|run| run["result"] == "complete" && run["by"] == "command"), "{logged:?}");
+    let first = logged.last().expect("the first run brought something");
+    assert_eq!((&first["received"], &first["runs"]), (&json!(2), &json!(1)), "{first}");
+    assert!(first["bytes_received"].as_u64().expect("a number") > 9 * 50_000, "{first}");
+    pair.spoke.check(&["replication", "log", "other.nsf"], "no such replications");
+    pair.spoke.check_fails(&["db", "create", "log.nsf"], "reserved");
     hub.stop();
     spoke.stop();
     for folder in [&pair.hub, &pair.spoke] {

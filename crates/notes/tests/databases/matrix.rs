@@ -580,6 +580,9 @@ const WRITING: &[Row] = &[
     ("DatabaseSnapshot::replication_settings", From(Reader), |c| {
         c.read(|reading| Ok(!reading.replication_settings(&other_server(), &other_server())?.is_disabled))
     }),
+    ("DatabaseSnapshot::known_replication_settings", From(Reader), |c| {
+        c.read(|reading| Ok(reading.known_replication_settings(&other_server(), &other_server())?.is_none()))
+    }),
     ("DatabaseSnapshot::all_replication_settings", From(Reader), |c| {
         c.read(|reading| Ok(reading.all_replication_settings()?.is_empty()))
     }),

@@ -122,5 +122,6 @@ fn kind_to_proto(kind: DatabaseKind) -> v1::DatabaseKind {
         DatabaseKind::Mail => v1::DatabaseKind::Mail,
         DatabaseKind::MailBox => v1::DatabaseKind::MailBox,
         DatabaseKind::Directory => v1::DatabaseKind::Directory,
+        DatabaseKind::Log => v1::DatabaseKind::Log,
     }
 }

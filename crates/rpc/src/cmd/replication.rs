@@ -63,7 +63,7 @@ fn settings_of(context: &CallContext, access: &Access<level::Reader>) -> Result<
     Ok(access.read()?.replication_settings(own, &context.identity()?.name)?)
 }
 
-/// Opens a database for a server. The databases of the router do not replicate.
+/// Opens a database for a server. The queues of the router and the log do not replicate.
 fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = context.access::<level::Reader>(key)?;
     let database = access.database().path();
@@ -71,8 +71,8 @@ fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<A
         let who = access.grant()?.display_name().to_owned();
         return Err(notes::Error::ServerOnly { database, who }.into());
     }
-    if access.database().record().kind == DatabaseKind::MailBox {
-        return Err(Error::State(format!("{database} is a queue of the router, which does not replicate")));
+    if matches!(access.database().record().kind, DatabaseKind::MailBox | DatabaseKind::Log) {
+        return Err(Error::State(format!("{database} belongs to this server alone, so it does not replicate")));
     }
     let structure = access.database().record().ods;
     if structure < OdsVersion::WITH_REVISIONS {
@@ -91,7 +91,7 @@ pub(crate) fn request_pull(
     let server = calling_server(context)?;
     check_count(request.paths.len(), "databases of a call", NAMES_PER_CALL_MAX)?;
     let pulls = &context.services.requested_pulls;
-    pulls.begin(&server, request.paths).map(CallOutcome::immediate).map_err(Error::State)
+    pulls.begin(&server, request).map(CallOutcome::immediate).map_err(Error::State)
 }
 
 /// Describes how far a pull has come that the caller has requested.
@@ -130,7 +130,7 @@ pub(crate) fn list(
         Some(selection) => selection_from_proto(selection),
         None => selection_of_caller(context, &reading)?,
     };
-    let question = Question::Changes { after, progress, selection: Arc::new(selection) };
+    let question = Question::Changes { after, progress, selection: Some(Arc::new(selection)) };
     match answer_with(&reading, &question, &settings_of(context, &access)?)? {
         Answer::Changes(page) => Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket())),
         Answer::Notes { .. } => Err(Error::Unavailable),

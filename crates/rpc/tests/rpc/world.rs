@@ -357,7 +357,7 @@ pub struct TestCreator {
 struct NoPulls;
 
 impl RequestedPulls for NoPulls {
-    fn begin(&self, _: &Name, _: Vec<String>) -> Result<v1::RequestedPull, String> {
+    fn begin(&self, _: &Name, _: v1::RequestPullRequest) -> Result<v1::RequestedPull, String> {
         Ok(v1::RequestedPull::default())
     }
 

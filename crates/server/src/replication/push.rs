@@ -25,7 +25,7 @@ use rpc::backend::RequestedPulls;
 use serde_json::{Value, json};
 
 use super::source::RemoteServer;
-use super::{PulledDatabase, Replication, for_each_database};
+use super::{Initiator, PullOptions, PulledDatabase, Replication, for_each_database};
 
 /// Pause between two questions how far a requested pull has come.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
@@ -93,7 +93,7 @@ impl PullRequests {
 }
 
 impl RequestedPulls for PullRequests {
-    fn begin(&self, server: &Name, paths: Vec<String>) -> Result<v1::RequestedPull, String> {
+    fn begin(&self, server: &Name, request: v1::RequestPullRequest) -> Result<v1::RequestedPull, String> {
         let directory = &self.replication.instance.directory;
         let found = directory.server(server).map_err(|error| error.to_string())?;
         if found.is_none() {
@@ -107,7 +107,7 @@ impl RequestedPulls for PullRequests {
         let description = pull.description.lock().clone();
         let replication = Arc::clone(&self.replication);
         // The pull blocks on the network for a long time, which no worker may.
-        self.replication.runtime.spawn_blocking(move || run(&replication, &paths, &pull));
+        self.replication.runtime.spawn_blocking(move || run(&replication, &request, &pull));
         Ok(description)
     }
 
@@ -134,7 +134,7 @@ impl Drop for MarksDone<'_> {
     }
 }
 
-fn run(replication: &Replication, paths: &[String], pull: &RequestedPull) {
+fn run(replication: &Replication, request: &v1::RequestPullRequest, pull: &RequestedPull) {
     let _done = MarksDone(pull);
     let clock = &replication.instance.clock;
     let mut report = |progress: Progress| {
@@ -146,13 +146,18 @@ fn run(replication: &Replication, paths: &[String], pull: &RequestedPull) {
             false => ControlFlow::Continue(()),
         }
     };
+    let options = PullOptions {
+        initiator: Initiator::Request,
+        bytes_per_second_max: Some(request.bytes_per_second_max).filter(|limit| *limit > 0),
+        ..PullOptions::default()
+    };
     let mut work = |server: &RemoteServer, path: &str| {
-        let pulled = replication.pull((server, path), super::PullOptions::default(), &mut report)?;
+        let pulled = replication.pull((server, path), options, &mut report)?;
         pull.description.lock().databases.push(pulled.to_proto());
         Ok(())
     };
     let outcome = connect_back(replication, &pull.server).and_then(|server| {
-        let (_, failure) = for_each_database(paths, &mut |path| work(&server, path))?;
+        let (_, failure) = for_each_database(&request.paths, &mut |path| work(&server, path))?;
         Ok(failure)
     });
     let failure = outcome.unwrap_or_else(|error| Some(error.to_string()));
@@ -198,7 +203,7 @@ impl Replication {
         paths: Vec<String>,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(Vec<Value>, Option<String>), AdminError> {
-        let pushed = self.wait_for_pull(server, server.request_pull(paths)?, report)?;
+        let pushed = self.wait_for_pull(server, server.request_pull(paths, None)?, report)?;
         let failure = (!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure));
         let exchanged = pushed.databases.into_iter().filter(|database| !database.disabled);
         Ok((exchanged.map(pushed_row).collect(), failure))
@@ -294,7 +299,7 @@ mod tests {
         let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
         let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files)));
         let server = |number: usize| Name::new(&format!("CN=spoke{number}/O=Acme"));
-        let unknown = requests.begin(&server(0), Vec::new()).expect_err("it is not registered");
+        let unknown = requests.begin(&server(0), v1::RequestPullRequest::default()).expect_err("it is not registered");
         assert!(unknown.contains("spoke0/Acme is not registered"), "{unknown}");
         let add = |number: usize| requests.add(&server(number)).map(|pull| pull.description.lock().number);
         let numbers: Vec<u64> = (0..4).map(|_| add(0).expect("few")).collect();

@@ -1,6 +1,7 @@
 //! What a replication compares and shows: pure functions without a server.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use admin::answer::record;
 use admin::{Progress, Unit};
@@ -39,4 +40,24 @@ pub(super) fn preview_row(path: &str, action: &str, found: PreviewStatistics) ->
         ("leave_out", json!(found.left_out)),
         ("hold_back", json!(found.held_back)),
     ])
+}
+
+/// Returns how long to wait until bytes that were received in a time are no more than a limit per second.
+pub(super) fn time_left(bytes: u64, bytes_per_second_max: u64, elapsed: Duration) -> Duration {
+    let microseconds = u128::from(bytes) * 1_000_000 / u128::from(bytes_per_second_max.max(1));
+    Duration::from_micros(u64::try_from(microseconds).unwrap_or(u64::MAX)).saturating_sub(elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_wait_for_their_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(time_left(3_000_000, 1_000_000, second), 2 * second);
+        assert_eq!(time_left(1_000_000, 1_000_000, second), Duration::ZERO);
+        assert_eq!(time_left(0, 1_000_000, Duration::ZERO), Duration::ZERO);
+        assert!(time_left(u64::MAX, 1, second) > second);
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::connections;
+use admin::replication_log::LogEntry;
 use admin::{AdminError, Answer, ProgressCallback};
 use base::{Name, Timestamp};
 use directory::{Connection, ReplicationType};
@@ -17,7 +18,7 @@ use tokio::task::{Id, JoinSet};
 use wire::Shutdown;
 
 use super::due::{LastUse, Moment, is_due};
-use super::{PullOptions, Replication, for_each_database};
+use super::{Initiator, PullOptions, Replication, for_each_database};
 
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);
@@ -156,18 +157,25 @@ impl Replication {
         exchanged: &mut Exchanged,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), AdminError> {
-        let server = self.connect_to(&connection.destination)?;
+        let server =
+            self.connect_to(&connection.destination).inspect_err(|error| self.record_failure(connection, error))?;
         let databases = self.databases(&server, &connection.databases, &connection.priorities)?;
         let mut failures = Vec::new();
         let kind = connection.replication_type;
+        let limit = connection.bytes_per_second_max;
         // The other server works while this one does.
         let begun = match kind {
-            ReplicationType::PullPull => Some(server.request_pull(self.paths_here(&server, &databases)?)?),
+            ReplicationType::PullPull => Some(server.request_pull(self.paths_here(&server, &databases)?, limit)?),
             _ => None,
         };
         if kind != ReplicationType::Push {
             let mut pull = |path: &str| {
-                let pulled = self.pull((&server, path), PullOptions::default(), report)?;
+                let options = PullOptions {
+                    initiator: Initiator::Connection,
+                    bytes_per_second_max: limit,
+                    ..PullOptions::default()
+                };
+                let pulled = self.pull((&server, path), options, report)?;
                 exchanged.received += pulled.statistics.received;
                 Ok(())
             };
@@ -175,7 +183,7 @@ impl Replication {
         }
         let begun = match kind {
             ReplicationType::Push | ReplicationType::PullPush => {
-                Some(server.request_pull(self.paths_here(&server, &databases)?)?)
+                Some(server.request_pull(self.paths_here(&server, &databases)?, limit)?)
             }
             _ => begun,
         };
@@ -188,6 +196,19 @@ impl Replication {
             true => Ok(()),
             false => Err(AdminError::Refused(failures.join("\n"))),
         }
+    }
+
+    /// Records in the log that the server of a connection could not be reached.
+    fn record_failure(&self, connection: &Connection, error: &AdminError) {
+        let now = self.instance.clock.now();
+        self.log.record(LogEntry {
+            other: connection.destination.clone(),
+            initiator: Initiator::Connection.name().to_owned(),
+            began: now,
+            ended: now,
+            result: error.to_string(),
+            ..LogEntry::default()
+        });
     }
 
     /// Adds the last uses of this server's connections to a list of connections.

@@ -105,8 +105,14 @@ impl RemoteServer {
     }
 
     /// Asks the server to take over the changes of databases from this one.
-    pub(super) fn request_pull(&self, paths: Vec<String>) -> Result<v1::RequestedPull, AdminError> {
-        self.call(self.client.replication().request_pull(v1::RequestPullRequest { paths }))
+    pub(super) fn request_pull(
+        &self,
+        paths: Vec<String>,
+        bytes_per_second_max: Option<u64>,
+    ) -> Result<v1::RequestedPull, AdminError> {
+        let bytes_per_second_max = bytes_per_second_max.unwrap_or(0);
+        let request = v1::RequestPullRequest { paths, bytes_per_second_max };
+        self.call(self.client.replication().request_pull(request))
     }
 
     /// Asks how far the server has come with it.
@@ -134,6 +140,7 @@ impl RemoteServer {
             content_key: replica.content_key,
             is_disabled: replica.disabled,
             clock: Timestamp(replica.clock_us),
+            bytes: 0,
             ahead: None,
         })
     }
@@ -172,6 +179,8 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) is_disabled: bool,
     /// The clock of the other server when the database was opened.
     pub(super) clock: Timestamp,
+    /// Number of bytes of lists, notes and attachments that were received.
+    bytes: u64,
     /// A question that was asked before its turn.
     ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
 }
@@ -182,7 +191,26 @@ enum Reply {
     Notes(Vec<v1::ReplicaNote>),
 }
 
+impl Reply {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Changes(page) => page.encoded_len() as u64,
+            Self::Notes(notes) => notes.iter().map(|note| note.encoded_len() as u64).sum(),
+        }
+    }
+}
+
 impl RemoteDatabase<'_> {
+    /// Waits for a time without a question.
+    pub(super) fn pause(&self, time: Duration) {
+        self.server.runtime.block_on(tokio::time::sleep(time));
+    }
+
+    /// Returns the number of bytes of lists, notes and attachments that were received.
+    pub(super) fn bytes_received(&self) -> u64 {
+        self.bytes
+    }
+
     /// Asks a question and waits for the answer. Meanwhile, and after the return, the upcoming question is asked.
     pub(super) fn ask(
         &mut self,
@@ -203,6 +231,7 @@ impl RemoteDatabase<'_> {
             let reply = self.spawn(&question);
             (question, reply)
         });
+        self.bytes += reply.bytes();
         match reply {
             Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(AdminError::refused),
             Reply::Notes(notes) => self.complete(target, notes),
@@ -216,7 +245,7 @@ impl RemoteDatabase<'_> {
             Question::Changes { after, progress, selection } => {
                 let after = after.map(position_to_proto);
                 let progress = progress.map(progress_to_proto);
-                let selection = (!selection.is_everything()).then(|| selection_to_proto(selection));
+                let selection = selection.as_deref().map(selection_to_proto);
                 let request = v1::ListChangedNotesRequest { database, after, progress, selection };
                 self.server
                     .runtime
@@ -328,7 +357,7 @@ impl RemoteDatabase<'_> {
 
     /// Reads contents of attachments.
     fn read_contents(
-        &self,
+        &mut self,
         target: &Target,
         contents: &[&MissingContent],
     ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
@@ -343,6 +372,7 @@ impl RemoteDatabase<'_> {
         let mut bytes = 0_usize;
         while let Some(piece) = self.server.wait(pieces.message())? {
             bytes = bytes.saturating_add(piece.content.len());
+            self.bytes += piece.content.len() as u64;
             if bytes > ANSWER_BYTES_MAX {
                 return Err(AdminError::refused("the attachments of a note are too large"));
             }
@@ -361,13 +391,13 @@ impl RemoteDatabase<'_> {
     /// page, and may end the list.
     pub(super) fn list_all(
         &self,
-        selection: &Selection,
+        selection: Option<&Selection>,
         each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>,
     ) -> Result<(), AdminError> {
         let mut progress = None;
         loop {
             let database = Some(self.key.clone());
-            let selection = (!selection.is_everything()).then(|| selection_to_proto(selection));
+            let selection = selection.map(selection_to_proto);
             let request = v1::ListChangedNotesRequest { database, after: None, progress, selection };
             let listed = self.server.call(self.server.client.replication().list_changed_notes(request))?;
             let page = page_from_proto(listed).map_err(AdminError::refused)?;
