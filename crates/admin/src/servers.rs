@@ -124,7 +124,10 @@ fn remove(instance: &Instance, name: &str) -> AdminResult {
         return Err(AdminError::no_such("server", name));
     }
     instance.directory.server_remove(&full)?;
-    Ok(Answer::message(format!("{} was removed.", full.abbreviated())))
+    Ok(Answer::message(format!(
+        "{} was removed. The deny list TerminatedServers excludes it from all servers that this directory reaches.",
+        full.abbreviated()
+    )))
 }
 
 /// Returns the full name of a server that is given by its name or its host name.
@@ -224,6 +227,16 @@ mod tests {
         assert!(execute(&sample.instance, &remove).is_err(), "it is gone");
         let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
         assert!(identity.groups.is_empty());
+        let denied = || sample.instance.directory.deny_list_of_server(&spoke).expect("sound").map(|list| list.abbreviated());
+        assert_eq!(denied().as_deref(), Some("TerminatedServers"));
+        let anew = ServerRequest::Register {
+            host: "spoke.acme.test".to_owned(),
+            address: None,
+            output: folder.path().join("anew.pem"),
+            own_address: None,
+        };
+        execute(&sample.instance, &anew).expect("it can be registered again");
+        assert_eq!(denied(), None);
         let itself = ServerRequest::Remove { name: sample.instance.hostname.clone() };
         assert!(execute(&sample.instance, &itself).is_err(), "this server cannot be removed");
     }

@@ -50,10 +50,22 @@ impl Directory {
     /// Returns the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
-            let found = self.with_current_index(|lookup| load_deny_list(lookup, person))?;
+            let found = self.with_current_index(|lookup| load_deny_list(lookup, keys_of(lookup, person)?))?;
             Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::DenyList))
         };
         Ok(match self.cached_or_load(&format!("x{}", person.note), load)? {
+            CachedLookup::DenyList(name) => Some(name),
+            _ => None,
+        })
+    }
+
+    /// Returns the deny list that excludes another server from this one, or `None` if there is none.
+    pub fn deny_list_of_server(&self, name: &Name) -> Result<Option<Name>> {
+        let load = || {
+            let found = self.with_current_index(|lookup| load_deny_list(lookup, server_keys(name)))?;
+            Ok::<_, Error>(found.map_or(CachedLookup::NotFound, CachedLookup::DenyList))
+        };
+        Ok(match self.cached_or_load(&format!("y{}", name.canonical().to_lowercase()), load)? {
             CachedLookup::DenyList(name) => Some(name),
             _ => None,
         })
@@ -109,15 +121,20 @@ pub fn digest(identity: &Identity) -> [u8; 16] {
 }
 
 fn load_server_identity(lookup: &IndexReader<'_>, name: &Name) -> Result<Arc<Identity>> {
-    let mut keys = vec![LookupKey::name(name.canonical())];
-    keys.extend(wildcards(name).iter().map(|wildcard| LookupKey::name(wildcard)));
-    let groups = containing_groups(lookup, keys, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
+    let groups = containing_groups(lookup, server_keys(name), GroupKind::gives_access, GROUP_DEPTH_MAX)?;
     let groups = groups.into_iter().map(|group| group.name.clone()).collect();
     Ok(Arc::new(Identity { name: name.clone(), groups, server: true, ..Identity::default() }))
 }
 
-fn load_deny_list(lookup: &IndexReader<'_>, person: &Person) -> Result<Option<Name>> {
-    let groups = containing_groups(lookup, keys_of(lookup, person)?, |_| true, usize::MAX)?;
+/// Returns all keys by which groups list a server.
+fn server_keys(name: &Name) -> Vec<LookupKey> {
+    let wildcards = wildcards(name);
+    let names = [name.canonical()].into_iter().chain(wildcards.iter().map(String::as_str));
+    names.map(LookupKey::name).collect()
+}
+
+fn load_deny_list(lookup: &IndexReader<'_>, keys: Vec<LookupKey>) -> Result<Option<Name>> {
+    let groups = containing_groups(lookup, keys, |_| true, usize::MAX)?;
     Ok(groups.into_iter().find(|group| group.kind == GroupKind::DenyList).map(|group| group.name.clone()))
 }
 

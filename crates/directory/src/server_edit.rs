@@ -17,6 +17,9 @@ use crate::record::Record;
 use crate::settings::ServerDocument;
 use crate::transaction::DirectoryTransaction;
 
+/// The deny list of servers that were removed. Their certificates stay valid, but no server of the domain accepts them.
+const TERMINATED_SERVERS: &str = "TerminatedServers";
+
 impl Directory {
     /// Returns the server with a name, or `None` if it is not registered.
     pub fn server(&self, name: &Name) -> Result<Option<Arc<ServerDocument>>> {
@@ -39,7 +42,7 @@ impl Directory {
         let group_key = LookupKey::name(LOCAL_DOMAIN_SERVERS);
         let mut group = match edit.find(&group_key)? {
             Some(Record::Group(group)) => group.as_ref().clone(),
-            _ => new_group(),
+            _ => new_group(LOCAL_DOMAIN_SERVERS, "The servers of this domain", GroupKind::ServersOnly),
         };
         for (name, address) in servers {
             let mut server = match edit.find(&LookupKey::name(name.canonical()))? {
@@ -53,39 +56,48 @@ impl Directory {
             if !group.has_member(name.canonical()) {
                 group.members.push(name.canonical().to_owned());
             }
+            leave_group(&mut edit, TERMINATED_SERVERS, name)?;
         }
         edit.save(&Record::Group(Arc::new(group)))?;
         self.commit_durable(edit)
     }
 
-    /// Removes a server and its membership in `LocalDomainServers`. Returns [`Error::NotFound`] if it is not
-    /// registered.
+    /// Removes a server and its membership in `LocalDomainServers`, and excludes it from the servers of the domain by
+    /// the deny list `TerminatedServers`. Returns [`Error::NotFound`] if it is not registered.
     pub fn server_remove(&self, name: &Name) -> Result<()> {
         let mut edit = self.edit()?;
         let server = match edit.find(&LookupKey::name(name.canonical()))? {
             Some(Record::Server(server)) => server,
             _ => return Err(Error::not_found(format!("server {}", name.abbreviated()))),
         };
-        leave_group(&mut edit, name)?;
+        leave_group(&mut edit, LOCAL_DOMAIN_SERVERS, name)?;
+        let mut denied = match edit.find(&LookupKey::name(TERMINATED_SERVERS))? {
+            Some(Record::Group(group)) => group.as_ref().clone(),
+            _ => new_group(TERMINATED_SERVERS, "Servers that were removed from this domain", GroupKind::DenyList),
+        };
+        if !denied.has_member(name.canonical()) {
+            denied.members.push(name.canonical().to_owned());
+        }
+        edit.save(&Record::Group(Arc::new(denied)))?;
         edit.remove(server.note)?;
         self.commit_durable(edit)
     }
 }
 
-fn leave_group(edit: &mut DirectoryTransaction<'_>, name: &Name) -> Result<()> {
-    let Some(Record::Group(group)) = edit.find(&LookupKey::name(LOCAL_DOMAIN_SERVERS))? else { return Ok(()) };
+fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, name: &Name) -> Result<()> {
+    let Some(Record::Group(group)) = edit.find(&LookupKey::name(group))? else { return Ok(()) };
     let mut group = group.as_ref().clone();
     let key = LookupKey::address_or_name(name.canonical());
     group.members.retain(|member| LookupKey::address_or_name(member) != key);
     edit.save(&Record::Group(Arc::new(group))).map(drop)
 }
 
-fn new_group() -> Group {
+fn new_group(name: &str, description: &str, kind: GroupKind) -> Group {
     Group {
         note: NoteId(0),
-        name: Name::new(LOCAL_DOMAIN_SERVERS),
-        description: "The servers of this domain".to_owned(),
-        kind: GroupKind::ServersOnly,
+        name: Name::new(name),
+        description: description.to_owned(),
+        kind,
         addresses: Vec::new(),
         members: Vec::new(),
     }

@@ -83,7 +83,10 @@ impl CallContext {
             return Ok(self.services.directory.identity(&person)?);
         }
         match &self.caller.session()?.owner {
-            SessionOwner::Server(name) => Ok(self.services.directory.server_identity(name)?),
+            SessionOwner::Server(name) => match self.services.directory.deny_list_of_server(name)? {
+                Some(list) => Err(Error::DeniedServer { server: name.abbreviated(), list: list.abbreviated() }),
+                None => Ok(self.services.directory.server_identity(name)?),
+            },
             SessionOwner::Person(_) => Err(Error::NoSession),
         }
     }

@@ -34,6 +34,14 @@ pub enum Error {
     /// The certificate of the calling server has the name of this server.
     #[error("the certificate has the name of the server itself; use the certificate of another server, or log in")]
     OwnName,
+    /// A deny list of the directory excludes the calling server.
+    #[error("the deny list {list} excludes {server} from this server")]
+    DeniedServer {
+        /// The calling server.
+        server: String,
+        /// The deny list.
+        list: String,
+    },
     /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
@@ -126,6 +134,7 @@ impl Error {
             }
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::OwnName => (Code::Unauthenticated, "login", None),
+            Self::DeniedServer { .. } => (Code::PermissionDenied, "access", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
             Self::Formula { what, position, .. } => (Code::InvalidArgument, "formula", formula_detail(what, *position)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit_detail(what, *max)),

@@ -164,7 +164,12 @@ impl Replication {
         let registered_name = registered.as_ref().map(|server| server.name.common());
         let compression = self.instance.config.replication.compression;
         let partner = Partner { address, server_name: request.server_name.as_deref().or(registered_name), compression };
-        RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)
+        let server = RemoteServer::connect(&self.runtime, &partner, &credentials, organization, &find_identity)?;
+        if let Some(list) = directory.deny_list_of_server(&server.identity.name)? {
+            let label = server.label();
+            return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
+        }
+        Ok(server)
     }
 
     /// Returns the paths of databases on the other server: the given ones or, if none are given, those of which this

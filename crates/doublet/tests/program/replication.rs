@@ -170,7 +170,12 @@ fn a_server_joins_the_domain_of_another_one() {
     hub.check(&["server", "list"], "spoke.acme.test/Acme");
     hub.check(&["server", "remove", "spoke.acme.test"], "was removed");
     let joined = spoke.serve();
-    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf"], "does not exist, or you have no access to it");
+    let denied = "the deny list TerminatedServers excludes spoke.acme.test/Acme";
+    spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf", "--pull"], denied);
+    // Registered again, it is let in.
+    let again = hub.path("again.pem").display().to_string();
+    hub.check(&["server", "register", "spoke.acme.test", "--output", &again, "--own-address", &address], "is registered");
+    spoke.check(&["replicate", "hub.acme.test", "talk.nsf", "--pull"], "talk.nsf");
     joined.stop();
     running.stop();
 }
