@@ -227,7 +227,8 @@ mod tests {
         assert!(execute(&sample.instance, &remove).is_err(), "it is gone");
         let identity = sample.instance.directory.server_identity(&spoke).expect("it is known");
         assert!(identity.groups.is_empty());
-        let denied = || sample.instance.directory.deny_list_of_server(&spoke).expect("sound").map(|list| list.abbreviated());
+        let denied =
+            || sample.instance.directory.deny_list_of_server(&spoke).expect("sound").map(|list| list.abbreviated());
         assert_eq!(denied().as_deref(), Some("TerminatedServers"));
         let anew = ServerRequest::Register {
             host: "spoke.acme.test".to_owned(),

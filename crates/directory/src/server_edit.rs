@@ -86,6 +86,9 @@ impl Directory {
 
 fn leave_group(edit: &mut DirectoryTransaction<'_>, group: &str, name: &Name) -> Result<()> {
     let Some(Record::Group(group)) = edit.find(&LookupKey::name(group))? else { return Ok(()) };
+    if !group.has_member(name.canonical()) {
+        return Ok(());
+    }
     let mut group = group.as_ref().clone();
     let key = LookupKey::address_or_name(name.canonical());
     group.members.retain(|member| LookupKey::address_or_name(member) != key);

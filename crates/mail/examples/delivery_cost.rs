@@ -27,7 +27,7 @@ impl AddressResolver for AcceptAllAddresses {
             title: name.into(),
             owner,
             quota_bytes: None,
-            is_home: true,
+            other_server: None,
         })])
     }
 }

@@ -50,7 +50,7 @@ use crate::mailbox::MailStore;
 use crate::mime::address;
 use crate::mime::authentication_results::without_forged;
 use crate::mime::message_header::top_fields;
-use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, Router};
+use crate::router::{AcceptOutcome, DeliveryTarget, Envelope, Recipient, ReturnContent, Router};
 use crate::submission::completion::{CompletionContext, check_header_size, check_hops, complete_message};
 use crate::submission::group_limit::GroupLimit;
 use crate::submission::request_log::{LoggedRequest, RequestLog, RequestResult};
@@ -155,6 +155,25 @@ pub struct SubmissionRequest {
     pub request_id: String,
 }
 
+/// A message that another server of the domain forwards, because this one has the mailboxes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForwardedMessage {
+    /// The network address of the server.
+    pub peer: Option<SocketAddr>,
+    /// The reverse path; empty for reports.
+    pub reverse_path: String,
+    /// The recipients, each with the path of the mail file.
+    pub recipients: Vec<(Recipient, String)>,
+    /// The identifier of the envelope for reports (RFC 3461).
+    pub envelope_id: Option<String>,
+    /// The part of the message that reports of failures return.
+    pub return_content: ReturnContent,
+    /// `true` if the sender has used SMTPUTF8.
+    pub smtputf8: bool,
+    /// The message, with the trace fields of the other server.
+    pub message: Vec<u8>,
+}
+
 /// A refused request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRequest {
@@ -240,6 +259,40 @@ impl SubmissionService {
         let message = self.prepare(&origin, &envelope, &request.message)?;
         envelope.eight_bit = !message.is_ascii();
         Ok(self.accept_submission(Submission { origin, envelope, resolved, message })?)
+    }
+
+    /// Accepts a message that another server of the domain forwards. Each recipient is the person who has the mail
+    /// file, so groups are not expanded again. A mail file that nobody has any more is reported to the sender.
+    pub fn accept_forwarded(&self, forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
+        let ForwardedMessage { peer, reverse_path, envelope_id, return_content, smtputf8, message, .. } = forwarded;
+        let size_bytes = message.len() as u64;
+        if size_bytes > self.options.message_bytes_max {
+            return Err(Refusal::TooLarge);
+        }
+        if forwarded.recipients.is_empty() {
+            return Err(Refusal::RecipientCount("The message has no recipients"));
+        }
+        self.check_capacity(size_bytes)?;
+        check_header_size(&message)?;
+        check_hops(&message, HOPS_MAX)?;
+        let recipients = forwarded.recipients.into_iter().map(|(recipient, mail_file)| {
+            let holder = self.directory.mail_file_holder(&mail_file);
+            let holder = holder.map_err(|error| self.directory_failure(&error, "Cannot look up the recipient now"))?;
+            let Some(address) = holder.and_then(|person| person.address().map(ToString::to_string)) else {
+                return Ok(recipient);
+            };
+            let original = recipient.original.or_else(|| Some(format!("rfc822;{}", recipient.address)));
+            Ok(Recipient { address, original, ..recipient })
+        });
+        let recipients = recipients.collect::<Result<_, Refusal>>()?;
+        let origin = Origin { protocol: ReceivedProtocol::Native, peer, login: None };
+        let id = self.new_id();
+        let envelope =
+            Envelope { id, reverse_path, recipients, envelope_id, return_content, smtputf8, ..Envelope::default() };
+        let trace = self.trace_of(&origin, &envelope);
+        let message = without_forged([trace.as_bytes(), &message].concat(), &self.options.hostname);
+        let envelope = Envelope { eight_bit: !message.is_ascii(), ..envelope };
+        self.accept(Submission { origin, envelope, resolved: ResolvedAddresses::default(), message })
     }
 
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does
@@ -488,7 +541,20 @@ impl SubmissionService {
         check_header_size(&text)?;
         check_hops(&text, HOPS_MAX)?;
         let now = self.mail.databases().clock().now();
-        let trace = received_field(&ReceivedField {
+        let trace = self.trace_of(origin, envelope);
+        let context = CompletionContext {
+            hostname: &self.options.hostname,
+            id: &envelope.id,
+            reverse_path: &envelope.reverse_path,
+            now,
+        };
+        let message = complete_message([trace.as_bytes(), &text].concat(), trace.len(), &context)?;
+        Ok(without_forged(message, &self.options.hostname))
+    }
+
+    /// Returns the trace field of a message that arrived over the native protocol.
+    fn trace_of(&self, origin: &Origin, envelope: &Envelope) -> String {
+        received_field(&ReceivedField {
             helo: None,
             address: origin.ip(),
             hostname: &self.options.hostname,
@@ -499,16 +565,8 @@ impl SubmissionService {
             cipher: None,
             id: &envelope.id,
             recipient: None,
-            received: now,
-        });
-        let context = CompletionContext {
-            hostname: &self.options.hostname,
-            id: &envelope.id,
-            reverse_path: &envelope.reverse_path,
-            now,
-        };
-        let message = complete_message([trace.as_bytes(), &text].concat(), trace.len(), &context)?;
-        Ok(without_forged(message, &self.options.hostname))
+            received: self.mail.databases().clock().now(),
+        })
     }
 
     fn new_id(&self) -> String {

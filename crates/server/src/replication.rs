@@ -33,6 +33,7 @@ use tokio::sync::Notify;
 mod due;
 mod join;
 mod log;
+mod mail;
 mod push;
 mod rows;
 mod schedule;

@@ -17,6 +17,7 @@ use wire::{JobLabel, JobOwner, Shutdown, WorkerPool};
 
 use crate::counters::MailCounters;
 use crate::limits::QUEUE_POLL_INTERVAL;
+use crate::replication::Replication;
 
 /// Maximum number of local jobs that run at the same time.
 const LOCAL_JOBS_MAX: usize = 4;
@@ -29,6 +30,8 @@ pub struct TransferAgent {
     pub transfer: Option<Arc<SmtpClient>>,
     /// The configured smart host. If `None`, mail is routed by the DNS records of each domain.
     pub smart_host: Option<NextHop>,
+    /// The connections to other servers of the domain.
+    pub replication: Arc<Replication>,
     /// The worker pool for code that blocks.
     pub pool: WorkerPool,
     /// Notified when a message is added to the queue.
@@ -133,11 +136,14 @@ impl TransferAgent {
             }
             Err(error) => return temporary(&format!("451 4.3.0 {error}")),
         };
+        if let Destination::Server(server) = &job.destination {
+            return self.replication.forward_mail(server, job, message).await;
+        }
         let recipients: Vec<Recipient> = job.recipients.iter().map(|queued| queued.recipient.clone()).collect();
         let route = match (&self.smart_host, &job.destination) {
             (Some(host), _) => host.clone(),
             (None, Destination::Domain(domain)) => NextHop::Domain(domain.clone()),
-            (None, Destination::Local | Destination::SmartHost) => {
+            (None, Destination::Local | Destination::SmartHost | Destination::Server(_)) => {
                 return temporary("451 4.3.5 no smart host is configured");
             }
         };

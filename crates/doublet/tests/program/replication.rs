@@ -174,7 +174,10 @@ fn a_server_joins_the_domain_of_another_one() {
     spoke.check_fails(&["replicate", "hub.acme.test", "talk.nsf", "--pull"], denied);
     // Registered again, it is let in.
     let again = hub.path("again.pem").display().to_string();
-    hub.check(&["server", "register", "spoke.acme.test", "--output", &again, "--own-address", &address], "is registered");
+    hub.check(
+        &["server", "register", "spoke.acme.test", "--output", &again, "--own-address", &address],
+        "is registered",
+    );
     spoke.check(&["replicate", "hub.acme.test", "talk.nsf", "--pull"], "talk.nsf");
     joined.stop();
     running.stop();
@@ -382,4 +385,35 @@ fn content_that_another_database_has_is_proved() {
     hub.stop();
     spoke.stop();
     pair.spoke.check(&["fixup"], "No damage was found.");
+}
+
+#[test]
+fn mail_for_a_mailbox_of_another_server_is_forwarded() {
+    let ((hub, running), (spoke, mut joined)) = joined_servers();
+    // The group is expanded here, and not again by the other server.
+    hub.check_input(&["user", "add", "dora@acme.test", "--password-stdin"], "sesame street\n", "was added");
+    let members = ["--member", "bob@acme.test", "--member", "dora@acme.test"];
+    hub.check(&[&["group", "add", "team@acme.test"], &members[..]].concat(), "was added");
+    spoke.json(&["replicate", "hub.acme.test", "names.nsf", "--pull"]);
+    let mut smtp = joined.reception();
+    smtp.ask("MAIL FROM:<carl@away.test>", "250 ");
+    smtp.ask("RCPT TO:<team@acme.test>", "250 ");
+    smtp.ask("DATA", "354 ");
+    smtp.ask("From: carl@away.test\r\nTo: team@acme.test\r\nSubject: Hello team\r\n\r\nfrom the spoke\r\n.", "250 ");
+    let line = joined.wait_for_log("accepted as");
+    assert!(line.contains("hub.acme.test/Acme"), "{line}");
+    for user in ["bob", "dora"] {
+        let mut imap = running.dial("imap");
+        imap.expect("* OK");
+        imap.ask(&format!("a LOGIN {user} \"sesame street\""), "a OK");
+        imap.say("b SELECT INBOX");
+        assert_eq!(imap.line_with("EXISTS"), "* 1 EXISTS");
+        imap.expect("b OK");
+        imap.say("c FETCH 1 BODY.PEEK[HEADER.FIELDS (SUBJECT RETURN-PATH)]");
+        assert_eq!(imap.line_with("Return-Path"), "Return-Path: <carl@away.test>");
+        assert_eq!(imap.line_with("Subject"), "Subject: Hello team");
+    }
+    assert_eq!(spoke.json(&["queue", "list"]), json!([]));
+    joined.stop();
+    running.stop();
 }

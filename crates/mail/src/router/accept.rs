@@ -44,8 +44,9 @@ pub struct LocalMailbox {
     pub owner: Name,
     /// The quota of the mail file, if it has to be created.
     pub quota_bytes: Option<u64>,
-    /// `true` if this server creates the mail file if it is missing. That of another server comes as a replica.
-    pub is_home: bool,
+    /// The canonical name of the server that creates the mail file, if it is another one. Its mail goes there unless
+    /// this server has a replica of the mail file.
+    pub other_server: Option<String>,
 }
 
 /// A target that a recipient's address resolves to.
@@ -437,9 +438,12 @@ impl Router {
                         routed_message.local.push((mailbox, recipient));
                     }
                     Err(error) if routed_message.if_full == FullMailboxPolicy::Fail => return Err(error),
-                    Err(_) => {
+                    Err(error) => {
                         let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
-                        queued.last_reply = CANNOT_OPEN.to_owned();
+                        match error {
+                            crate::Error::Notes(notes::Error::NotFound { .. }) => queued.server = mailbox.other_server,
+                            _ => CANNOT_OPEN.clone_into(&mut queued.last_reply),
+                        }
                         routed_message.queued.push(queued);
                     }
                 }
@@ -451,7 +455,7 @@ impl Router {
 
     fn open_file(&self, mailbox: &LocalMailbox) -> Result<Option<MailFile>> {
         match self.mail.open_as_server(&mailbox.mail_file) {
-            Err(crate::Error::Notes(notes::Error::NotFound { .. })) if mailbox.is_home => {
+            Err(crate::Error::Notes(notes::Error::NotFound { .. })) if mailbox.other_server.is_none() => {
                 self.mail.create_if_missing(&mailbox.mail_file, &mailbox.title, &mailbox.owner, mailbox.quota_bytes)?;
                 self.mail.open_as_server(&mailbox.mail_file).map(Some)
             }

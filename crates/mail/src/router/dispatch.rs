@@ -34,6 +34,8 @@ pub enum Destination {
     Domain(String),
     /// The host for all mail that is not local.
     SmartHost,
+    /// Another server of the domain, which has the mailboxes.
+    Server(String),
 }
 
 /// The time of the next attempt for each destination of a message.
@@ -228,10 +230,10 @@ impl Dispatcher {
     }
 }
 
-/// Returns `true` if a destination can be slow. Only domains can. The smart host is the only destination besides local
-/// mailboxes, so there is no other destination that it could delay.
+/// Returns `true` if a destination can be slow. Domains and servers can. With a smart host, all mail for domains goes
+/// there, so it delays no other one.
 fn can_be_slow(destination: &Destination) -> bool {
-    matches!(destination, Destination::Domain(_))
+    matches!(destination, Destination::Domain(_) | Destination::Server(_))
 }
 
 #[cfg(test)]

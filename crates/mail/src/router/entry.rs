@@ -1,8 +1,8 @@
 //! The state of a queued message.
 //!
 //! A queued message is two notes in a `mail.box` database. One holds the message itself and never changes. The other
-//! one holds the state, which every attempt rewrites. The state is the summary item `$Queue` (format: version 1, see
-//! below). It names the note with the message.
+//! one holds the state, which every attempt rewrites. The state is the summary item `$Queue` (format: version 2, see
+//! below; version 1 has no servers). It names the note with the message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,6 +57,8 @@ pub struct QueuedRecipient {
     pub recipient: Recipient,
     /// The mail file of a local recipient for which immediate delivery was not possible.
     pub mail_file: Option<String>,
+    /// The server of the domain that has the mail file, if it is another one.
+    pub server: Option<String>,
     /// The state.
     pub state: RecipientState,
     /// Number of attempts.
@@ -76,6 +78,7 @@ impl QueuedRecipient {
         Self {
             recipient,
             mail_file,
+            server: None,
             state: RecipientState::Pending,
             attempts: 0,
             next_attempt: now,
@@ -128,7 +131,7 @@ impl QueueEntry {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(256);
-        out.u8(1);
+        out.u8(2);
         self.envelope.encode(&mut out);
         out.i64(self.arrived.0).u32(self.message.0).varint(self.size).varint(self.recipients.len() as u64);
         for queued in &self.recipients {
@@ -140,7 +143,8 @@ impl QueueEntry {
     /// Decodes the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != 1 {
+        let version = input.u8()?;
+        if !(1..=2).contains(&version) {
             return Err(InvalidRecord);
         }
         let envelope = Envelope::decode(&mut input)?;
@@ -148,7 +152,7 @@ impl QueueEntry {
         let message = NoteId(input.u32()?);
         let size = input.varint()?;
         let count = input.count()?;
-        let recipients = (0..count).map(|_| decode_recipient(&mut input)).collect::<Result<_, _>>()?;
+        let recipients = (0..count).map(|_| decode_recipient(&mut input, version)).collect::<Result<_, _>>()?;
         Ok(Self { envelope, arrived, message, size, recipients })
     }
 }
@@ -163,15 +167,17 @@ fn encode_recipient(out: &mut Encoder, queued: &QueuedRecipient) {
     out.text(&recipient.address).u8(recipient.notify.map_or(0xFF, Notify::to_bits));
     out.text(recipient.original.as_deref().unwrap_or_default());
     out.text(queued.mail_file.as_deref().unwrap_or_default());
+    out.text(queued.server.as_deref().unwrap_or_default());
     out.u8(state).u32(queued.attempts).i64(queued.next_attempt.0).text(&queued.last_reply).u8(u8::from(queued.warned));
 }
 
-fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, InvalidRecord> {
+fn decode_recipient(input: &mut Decoder<'_>, version: u8) -> Result<QueuedRecipient, InvalidRecord> {
     let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let address = input.text()?.to_owned();
     let notify = Some(input.u8()?).filter(|bits| *bits != 0xFF).map(Notify::from_bits);
     let original = given(input.text()?);
     let mail_file = given(input.text()?);
+    let server = if version == 1 { None } else { given(input.text()?) };
     let state = match input.u8()? {
         0 => RecipientState::Pending,
         1 => RecipientState::Held,
@@ -181,6 +187,7 @@ fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, InvalidR
     Ok(QueuedRecipient {
         recipient: Recipient { address, notify, original },
         mail_file,
+        server,
         state,
         attempts: input.u32()?,
         next_attempt: Timestamp(input.i64()?),
@@ -202,6 +209,7 @@ mod tests {
         };
         let mut queued = QueuedRecipient::new(recipient, Some("mail/ann.nsf".into()), Timestamp(5));
         queued.state = RecipientState::Held;
+        queued.server = Some("CN=hub/O=Acme".into());
         queued.last_reply = "450 4.2.0 later".into();
         let entry = QueueEntry {
             envelope: Envelope {

@@ -186,7 +186,7 @@ impl Queue {
             let Some((entry, ticket)) = state.entries.get(&key) else { continue };
             let recipients_max = match destination {
                 Destination::Local => LOCAL_DELIVERIES_PER_TRANSACTION_MAX,
-                Destination::Domain(_) | Destination::SmartHost => JOB_RECIPIENTS_MAX,
+                Destination::Domain(_) | Destination::SmartHost | Destination::Server(_) => JOB_RECIPIENTS_MAX,
             };
             let is_due = |queued: &&QueuedRecipient| {
                 queued.state == RecipientState::Pending
@@ -213,7 +213,9 @@ impl Queue {
     }
 
     fn destination(&self, queued: &QueuedRecipient) -> Destination {
-        if queued.mail_file.is_some() {
+        if let Some(server) = &queued.server {
+            Destination::Server(server.clone())
+        } else if queued.mail_file.is_some() {
             Destination::Local
         } else if self.smart_host {
             Destination::SmartHost
@@ -415,7 +417,7 @@ impl Router {
         let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
             Ok(quota) => quota,
             // A missing mail file that has an owner is created by the delivery.
-            Err(Error::Notes(notes::Error::NotFound { .. })) if !mailbox.is_home => {
+            Err(Error::Notes(notes::Error::NotFound { .. })) if mailbox.other_server.is_some() => {
                 return Ok(Some("450 4.2.0 the mailbox is on another server"));
             }
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
@@ -438,7 +440,7 @@ impl Router {
             title: mail_file.clone(),
             owner: base::Name::default(),
             quota_bytes: None,
-            is_home: true,
+            other_server: None,
             mail_file,
         }))
     }

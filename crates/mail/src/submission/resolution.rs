@@ -150,7 +150,7 @@ fn local_target(directory: &Directory, person: &Person, address: &str) -> Delive
         title: person.display_name(),
         owner: person.name.clone(),
         quota_bytes: person.quota_bytes,
-        is_home: directory.is_home_of(person),
+        other_server: (!directory.is_home_of(person)).then(|| person.mail_server.clone()),
     })
 }
 

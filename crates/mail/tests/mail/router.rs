@@ -38,7 +38,7 @@ fn person(name: &str) -> DeliveryTarget {
         title: name.to_owned(),
         owner: Name::new(&format!("{name}@acme.test")),
         quota_bytes: (name == "tiny").then_some(1_060),
-        is_home: name != "roamer",
+        other_server: (name == "roamer").then(|| "CN=other/O=Acme".to_owned()),
     })
 }
 
@@ -207,12 +207,19 @@ fn a_delivered_message_leaves_the_queue() {
 }
 
 #[test]
-fn mail_for_a_mailbox_of_another_server_waits_for_its_replica() {
+fn mail_for_a_mailbox_of_another_server_goes_there_in_one_transfer() {
     let world = world();
     world.send("bob@acme.test", &["roamer@acme.test"]);
-    let queued = world.router.list();
-    assert_eq!(queued[0].1.recipients[0].last_reply, "451 4.3.0 the mailbox cannot be opened now");
     assert!(world.mail.open_as_server("mail/roamer.nsf").is_err(), "no mail file was created");
+    assert!(world.router.take_local_jobs(10).is_empty());
+    let jobs = world.router.take_remote_jobs(10);
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].destination, Destination::Server("CN=other/O=Acme".to_owned()));
+    assert_eq!(jobs[0].recipients[0].mail_file.as_deref(), Some("mail/roamer.nsf"));
+    let outcome = TransferOutcome::Temporary { reply: "451 4.4.1 it is down".into() };
+    world.router.finish(&jobs[0], &[outcome]).expect("a sound store");
+    assert!(world.router.take_remote_jobs(10).is_empty(), "it waits");
+    assert_eq!(world.router.list()[0].1.recipients[0].server.as_deref(), Some("CN=other/O=Acme"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{Replies, Service, replies, split_request};
 use crate::cmd::CallContext;
 use crate::cmd::attachment::{self, ContentStream, Upload};
-use crate::cmd::deposit;
+use crate::cmd::deposit::{self, AnyEnvelope};
 use crate::cmd::replication::{ContentProofStream, ReplicaContentStream, ReplicaNoteStream};
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
@@ -175,12 +175,16 @@ pub(super) async fn deposit_mail(
 ) -> Outcome<v1::DepositMailReply> {
     use v1::deposit_mail_request::Part;
     let (caller, mut messages) = split_request(request)?;
-    let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
-        return Err(Error::invalid("the first message must contain the envelope").into());
+    let envelope = match messages.message().await?.and_then(|message| message.part) {
+        Some(Part::Envelope(envelope)) => AnyEnvelope::Person(envelope),
+        Some(Part::Forwarded(envelope)) => AnyEnvelope::Server(envelope),
+        Some(Part::Content(_)) | None => {
+            return Err(Error::invalid("the first message must contain the envelope").into());
+        }
     };
     let limits = service.services.submissions.options();
     deposit::check(&envelope, limits.recipients_max, limits.message_bytes_max)?;
-    let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
+    let announced = usize::try_from(envelope.length_bytes()).ok().filter(|length| *length > 0);
     let bytes_max = announced.unwrap_or(usize::try_from(limits.message_bytes_max).unwrap_or(usize::MAX));
     let mut content = MeteredBuffer::new(&caller.budget);
     while let Some(message) = messages.message().await? {

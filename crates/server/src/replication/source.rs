@@ -15,6 +15,7 @@ use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity, Item, ItemValue};
 use prost::Message as _;
 use proto::v1::database_key::Key;
+use proto::v1::deposit_mail_request::Part;
 use replica::{Answer, ListPage, MissingContent, Question, Selection, SourceNotes, Target};
 use rpc::convert::replication::{
     note_from_proto, page_from_proto, position_to_proto, progress_to_proto, selection_to_proto,
@@ -118,6 +119,21 @@ impl RemoteServer {
     /// Asks how far the server has come with it.
     pub(super) fn requested_pull(&self, number: u64) -> Result<v1::RequestedPull, AdminError> {
         self.call(self.client.replication().get_requested_pull(v1::GetRequestedPullRequest { number }))
+    }
+
+    /// Sends a message to the server, which has the mailboxes. Returns the identifier that the server has given it.
+    pub(super) fn forward_mail(
+        &self,
+        envelope: v1::ForwardedEnvelope,
+        message: &[u8],
+    ) -> Result<String, client::Status> {
+        let first = Part::Forwarded(envelope);
+        let pieces = message.chunks(rpc::limits::CHUNK_BYTES).map(|piece| Part::Content(piece.to_vec()));
+        let parts = std::iter::once(first).chain(pieces).map(|part| v1::DepositMailRequest { part: Some(part) });
+        let parts: Vec<_> = parts.collect();
+        let mut stub = self.client.mail();
+        let reply = self.runtime.block_on(stub.deposit_mail(futures_util::stream::iter(parts)))?;
+        Ok(reply.into_inner().id)
     }
 
     /// Opens a database of the server.

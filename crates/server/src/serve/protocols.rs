@@ -115,6 +115,7 @@ impl ProtocolServices {
             router,
             transfer,
             smart_host: smart_host(&instance.config)?,
+            replication: Arc::clone(&server.replication),
             pool: server.pool.clone(),
             queued: Arc::clone(&server.queued),
             shutdown: server.shutdown.clone(),

@@ -177,7 +177,7 @@ pub fn local(name: &str) -> LocalMailbox {
         title: name.to_owned(),
         owner: Name::new(&format!("{name}@acme.test")),
         quota_bytes: quota_of(name),
-        is_home: true,
+        other_server: None,
     }
 }
 
