@@ -13,9 +13,10 @@ use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::Result;
 use crate::evaluation_context::EvaluationContext;
 use crate::formula_document::FormulaDocument;
-use crate::limits::DOCUMENT_LIMITS;
+use crate::limits::{DOCUMENT_LIMITS, STEPS_PER_RECORD};
 use crate::note::{self, BodyDirectoryEntry, NoteClass, NoteHeader};
 use crate::records::{self, load_summary_bytes};
+use crate::timed_host::TimedHost;
 
 impl DatabaseSnapshot<'_> {
     /// Creates the context of this database and its reader.
@@ -89,8 +90,15 @@ impl DatabaseSnapshot<'_> {
         let Some(header) = self.header(note)? else { return Ok(false) };
         let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
         let document = stored_document(&header, &bytes, self.database())?;
-        let outcome = selection.evaluate_within(&document, context, DOCUMENT_LIMITS);
-        Ok(outcome.is_ok_and(|outcome| outcome.selected))
+        let clock = self.database().clock.as_ref();
+        let began = clock.monotonic();
+        let host = TimedHost::new(context, clock);
+        let outcome = selection.evaluate_within(&document, &host, DOCUMENT_LIMITS);
+        let is_selected = outcome.is_ok_and(|outcome| outcome.selected);
+        // Steps of a pacer are microseconds, and many documents may be evaluated one after the other.
+        let took = clock.monotonic().saturating_sub(began).as_micros();
+        self.spend(STEPS_PER_RECORD.saturating_add(u64::try_from(took).unwrap_or(u64::MAX)))?;
+        Ok(is_selected)
     }
 }
 
