@@ -1,5 +1,6 @@
 //! Mail that clients deposit.
 
+use base::Name;
 use proto::v1::{self, deposit_mail_request::Part};
 use tonic::{Code, Status};
 
@@ -184,4 +185,44 @@ async fn message_content_cannot_be_changed() {
     let part = v1::attach_file_request::Part::Header(header);
     let stream = futures_util::stream::iter([v1::AttachFileRequest { part: Some(part) }]);
     assert_eq!(refusal(ann.notes().attach_file(stream).await), invalid);
+}
+
+#[tokio::test]
+async fn only_registered_servers_forward_mail() {
+    let server = TestServer::new();
+    let parts = || {
+        let recipient = |address: &str, mail_file: &str| v1::ForwardedRecipient {
+            address: address.to_owned(),
+            mail_file: mail_file.to_owned(),
+            ..v1::ForwardedRecipient::default()
+        };
+        let envelope = v1::ForwardedEnvelope {
+            reverse_path: "ann@acme.test".to_owned(),
+            recipients: vec![recipient("team@acme.test", "mail/bob.nsf"), recipient("gone@acme.test", "mail/gone.nsf")],
+            length_bytes: MESSAGE.len() as u64,
+            ..v1::ForwardedEnvelope::default()
+        };
+        vec![v1::DepositMailRequest { part: Some(Part::Forwarded(envelope)) }, content(MESSAGE)]
+    };
+    let ann = server.log_in("ann").await;
+    assert_eq!(refusal(deposit(&ann, parts()).await), refused(Code::PermissionDenied, "server-only"));
+    let spoke = Name::new("CN=spoke/O=Acme");
+    let other = server.connect_as(Some(spoke.clone())).await;
+    assert_eq!(refusal(deposit(&other, parts()).await), refused(Code::PermissionDenied, "server-only"));
+    server.directory.servers_register(&[(spoke.clone(), None)]).expect("valid");
+    deposit(&other, parts()).await.expect("it is registered");
+    let found = inbox(&server, "bob");
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].starts_with("Return-Path: <ann@acme.test>\r\nReceived: ") && found[0].ends_with("hello\r\n"),
+        "{}",
+        found[0]
+    );
+    let reports = inbox(&server, "ann");
+    assert!(
+        reports.len() == 1 && reports[0].contains("gone@acme.test"),
+        "what cannot be delivered is reported: {reports:?}"
+    );
+    server.directory.server_remove(&spoke).expect("it is registered");
+    assert_eq!(refusal(deposit(&other, parts()).await), refused(Code::PermissionDenied, "access"));
 }
