@@ -4,6 +4,7 @@ live replication, filters and places after a restart. Every scene is played by t
 import json
 import os
 import shutil
+import socket
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -11,7 +12,6 @@ DATABASE = "talk.nsf"
 SCENE_TIME_MAX_S = 300
 # In this order: later scenes use the documents of earlier ones.
 SCENES = ("push", "sync", "conflict", "resolve", "branch", "deletion", "random", "direct", "requests", "filter")
-SETTINGS = {"listen.couchdb": "127.0.0.1:0"}
 HEALTHY = "No damage was found."
 # Where PouchDB is installed, once for all runs.
 MODULES = os.path.expanduser("~/.cache/doublet/pouchdb")
@@ -45,7 +45,7 @@ class Play:
         """Creates people and a database that is open to CouchDB clients."""
         server = self.server
         server.stop()
-        server.settings |= SETTINGS
+        server.settings["listen.couchdb"] = f"127.0.0.1:{lasting_port()}"
         server.start()
         server.add_domain("acme.test")
         for name in ("ann", "bob"):
@@ -72,16 +72,18 @@ class Play:
 
     def live(self):
         """Plays the scene of a live replication, in which the server is restarted on the same port."""
-        host, port = self.server.address("couchdb")
         words = ["node", f"{HERE}/client.js", "live"]
         with subprocess.Popen(words, env=self.environment("ann@acme.test", {}), stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as played:
             if played.stdout.readline().strip() != "READY":
                 raise Wrong(f"live: {played.communicate()[1]}")
-            self.server.settings["listen.couchdb"] = f"{host}:{port}"
-            self.server.stop()
-            self.server.start()
-            out, errors = played.communicate("go on\n", timeout=SCENE_TIME_MAX_S)
+            try:
+                self.server.stop()
+                self.server.start()
+                out, errors = played.communicate("go on\n", timeout=SCENE_TIME_MAX_S)
+            finally:
+                # Otherwise the end of this block would wait for it.
+                played.kill()
         result_of("live", played.returncode, out, errors)
 
     def native(self):
@@ -90,6 +92,18 @@ class Play:
         found = search.get("notes") or search.get("rows") or search
         if not found:
             raise Wrong(f"native: the document is not found: {search}")
+
+
+def lasting_port():
+    """Returns a free port from which no connection begins. While the server is down, its clients go on connecting to its
+    port, and on this machine such a connection could begin at the port and meet itself, so that it stays in use."""
+    for port in range(20_000 + os.getpid() % 5_000, 32_000):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            continue
+    raise Wrong("there is no free port")
 
 
 def result_of(name, status, out, errors):
