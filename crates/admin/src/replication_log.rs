@@ -1,9 +1,11 @@
 //! The documents of `log.nsf` about replications, and `doublet replication log`, which shows them.
 
+use std::sync::Arc;
+
 use base::{Name, NoteId, Timestamp};
 use instance::Instance;
 use notes::item::find_item;
-use notes::{Access, Item, ItemValue, level};
+use notes::{Access, Database, DatabaseKind, Item, ItemValue, level};
 use serde_json::{Value, json};
 
 use super::answer::{record, timestamp_json};
@@ -47,7 +49,13 @@ pub const COUNTS: [(&str, &str); 11] = [
     ("BytesReceived", "bytes_received"),
 ];
 
-/// A run of a replication, or several that brought nothing.
+/// The counts that say what has changed in the replica.
+const CHANGES: [&str; 5] = ["Received", "Deleted", "Merged", "Conflicts", "States"];
+
+/// Maximum size of the result and of the path in a document, in bytes.
+const TEXT_BYTES_MAX: usize = 1_000;
+
+/// A run of a replication, or several that changed nothing and ended alike.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogEntry {
     /// Path of the database, or nothing if the other server could not be reached.
@@ -84,13 +92,13 @@ impl Default for LogEntry {
 }
 
 impl LogEntry {
-    /// Returns `true` if nothing was listed and nothing failed.
+    /// Returns `true` if the runs have changed the replica.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.result == COMPLETE && self.counts.iter().all(|(name, count)| *count == 0 || *name == "BytesReceived")
+    pub fn changes_something(&self) -> bool {
+        self.counts.iter().any(|(name, count)| *count > 0 && CHANGES.contains(name))
     }
 
-    /// Returns the entry of these runs and a later one, none of which brought anything.
+    /// Returns the entry of these runs and a later one with the same result, with the sums of their counts.
     #[must_use]
     pub fn followed_by(&self, later: &Self) -> Self {
         let add = |(name, count): &(&'static str, u64)| {
@@ -112,12 +120,12 @@ impl LogEntry {
         let number = |count: u64| ItemValue::Number(count as f64);
         let mut items = vec![
             Item::text(FORM_ITEM, FORM),
-            Item::text(DATABASE_ITEM, &*self.database),
+            Item::text(DATABASE_ITEM, shortened(&self.database)),
             Item::text(OTHER_ITEM, self.other.canonical()),
             Item::text(INITIATOR_ITEM, &*self.initiator),
             Item::summary(BEGAN_ITEM, ItemValue::Time(self.began)),
             Item::summary(ENDED_ITEM, ItemValue::Time(self.ended)),
-            Item::text(RESULT_ITEM, &*self.result),
+            Item::text(RESULT_ITEM, shortened(&self.result)),
             Item::summary(RUNS_ITEM, number(self.runs)),
         ];
         items.extend(self.counts.iter().map(|(name, count)| Item::summary(*name, number(*count))));
@@ -161,13 +169,31 @@ impl LogEntry {
     }
 }
 
+/// Returns a text without what exceeds the maximum size.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
+/// Opens the log, if there is one.
+pub fn open_log(instance: &Instance) -> Result<Option<Arc<Database>>, AdminError> {
+    let log = match instance.databases.database_open(LOG_PATH) {
+        Err(notes::Error::NotFound { .. }) => return Ok(None),
+        opened => opened?,
+    };
+    if log.record().kind != DatabaseKind::Log {
+        let reason = format!("{LOG_PATH} is not the log of a server; give it another path (`doublet db rename`)");
+        return Err(AdminError::Refused(reason));
+    }
+    Ok(Some(log))
+}
+
 /// Returns the last entries of the log, the latest first.
 pub fn last(
     instance: &Instance,
     count_max: usize,
     is_wanted: &dyn Fn(&LogEntry) -> bool,
 ) -> Result<Vec<LogEntry>, AdminError> {
-    if !instance.databases.database_exists(LOG_PATH)? {
+    if open_log(instance)?.is_none() {
         return Ok(Vec::new());
     }
     let reader: Access<level::Reader> = open(instance, LOG_PATH)?.downgrade();
@@ -192,7 +218,7 @@ pub(super) fn show(instance: &Instance, database: Option<&str>, from: Option<&st
     let entries = last(instance, count_max as usize, &is_wanted)?;
     if entries.is_empty() {
         return Ok(Answer::message(
-            "The log has no such replications. Those that brought nothing are written each hour.",
+            "The log has no such replications. Those that changed nothing are written each hour.",
         ));
     }
     Ok(Answer::list(entries.iter().map(LogEntry::row).collect()))

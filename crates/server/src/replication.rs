@@ -92,8 +92,11 @@ impl Replication {
 
     /// Executes `doublet replicate`.
     pub fn execute(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> AdminResult {
-        let server = self.connect(request)?;
-        let databases = self.databases(&server, &request.databases, &[])?;
+        let to_log = |error: &AdminError| {
+            self.record_failure(&server_name(&self.instance, &request.partner), Initiator::Command, error);
+        };
+        let server = self.connect(request).inspect_err(to_log)?;
+        let databases = self.databases(&server, &request.databases, &[]).inspect_err(to_log)?;
         if databases.is_empty() {
             let text = format!("{} and this server have no database in common", server.label());
             return Ok(Answer::message(format!("{text}; name the databases that this server is to get")));
@@ -209,54 +212,74 @@ impl Replication {
             began: self.instance.clock.now(),
             ..LogEntry::default()
         };
-        let pulled = self.pull_unrecorded((server, path), options, report);
+        let mut pulled = PulledDatabase { path: path.to_owned(), ..PulledDatabase::default() };
+        let outcome = self.pull_unrecorded(server, &mut pulled, options, report);
         run.ended = self.instance.clock.now();
-        match &pulled {
-            Ok(pulled) => {
-                run.database.clone_from(&pulled.path);
-                run.counts = counts_of(&pulled.statistics, pulled.bytes);
-            }
+        run.database.clone_from(&pulled.path);
+        run.counts = counts_of(&pulled.statistics, pulled.bytes);
+        match &outcome {
+            Ok(()) => {}
             Err(AdminError::Cancelled) => "cut off".clone_into(&mut run.result),
             Err(error) => run.result = error.to_string(),
         }
-        if !pulled.as_ref().is_ok_and(|pulled| pulled.is_disabled) {
+        if !pulled.is_disabled {
             self.log.record(run);
         }
-        pulled
+        outcome.map(|()| pulled)
     }
 
-    /// Takes over the changes of one database.
+    /// Takes over the changes of the database with the path in `pulled`, and adds what was taken over, also if it fails.
     fn pull_unrecorded(
         &self,
-        (server, path): (&RemoteServer, &str),
+        server: &RemoteServer,
+        pulled: &mut PulledDatabase,
         options: PullOptions,
         report: &mut ProgressCallback<'_>,
-    ) -> Result<PulledDatabase, AdminError> {
+    ) -> Result<(), AdminError> {
         let started = self.instance.clock.monotonic();
-        let mut source = server.open(path)?;
+        let mut source = server.open(&pulled.path)?;
         self.check_contents(&source)?;
         let _turn = self.wait_for_turn(&source, report)?;
         let found = self.instance.databases.database_open_replica(source.replica_id)?;
         let settings = found.as_ref().map(|database| self.settings(database, server)).transpose()?;
         if source.is_disabled || settings.is_some_and(|settings| settings.is_disabled) {
-            let path = found.map_or_else(|| path.to_owned(), |database| database.path());
-            return Ok(PulledDatabase { path, is_disabled: true, ..PulledDatabase::default() });
+            pulled.is_disabled = true;
+            if let Some(database) = found {
+                pulled.path = database.path();
+            }
+            return Ok(());
         }
         let database = found.map_or_else(|| self.create(server, &source), Ok)?;
+        pulled.path = database.path();
         self.upgrade(&database)?;
         let clock = self.instance.clock.now();
-        let clock_difference = clock.since(source.clock).max(source.clock.since(clock));
-        if clock_difference > CLOCK_DIFFERENCE_MAX {
-            tracing::warn!(target: "replica", "{}", clock_warning(server, clock_difference));
+        pulled.clock_difference = clock.since(source.clock).max(source.clock.since(clock));
+        if pulled.clock_difference > CLOCK_DIFFERENCE_MAX {
+            tracing::warn!(target: "replica", "{}", clock_warning(server, pulled.clock_difference));
         }
         let databases = &self.instance.databases;
         let itself = self.itself();
         let target = TargetDatabase { databases, database: &database, itself, options };
-        let statistics = pull_changes(&target, server, &mut source, report)?;
-        let elapsed = self.instance.clock.monotonic().saturating_sub(started);
-        let path = database.path();
-        let bytes = source.bytes_received();
-        Ok(PulledDatabase { path, statistics, elapsed, clock_difference, is_disabled: false, bytes })
+        let outcome = pull_changes(&target, server, &mut source, report, &mut pulled.statistics);
+        pulled.elapsed = self.instance.clock.monotonic().saturating_sub(started);
+        pulled.bytes = source.bytes_received();
+        outcome
+    }
+
+    /// Records in the log that another server could not be reached, or refused everything.
+    fn record_failure(&self, other: &Name, initiator: Initiator, error: &AdminError) {
+        if matches!(error, AdminError::Cancelled) {
+            return;
+        }
+        let now = self.instance.clock.now();
+        self.log.record(LogEntry {
+            other: other.clone(),
+            initiator: initiator.name().to_owned(),
+            began: now,
+            ended: now,
+            result: error.to_string(),
+            ..LogEntry::default()
+        });
     }
 
     /// Finds out what a pull would take over. Changes nothing.
@@ -530,13 +553,14 @@ struct TargetDatabase<'t> {
     options: PullOptions,
 }
 
-/// Takes over the changes of a database of another server.
+/// Takes over the changes of a database of another server. `statistics` is what was taken over, also if it fails.
 fn pull_changes(
     target: &TargetDatabase<'_>,
     server: &RemoteServer,
     source: &mut RemoteDatabase<'_>,
     report: &mut ProgressCallback<'_>,
-) -> Result<PullStatistics, AdminError> {
+    statistics: &mut PullStatistics,
+) -> Result<(), AdminError> {
     let rule = deletion_rule(target.database.record().kind);
     let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
     let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
@@ -560,9 +584,10 @@ fn pull_changes(
             continue;
         }
         let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
-        pull.take(number, answer)?;
+        let taken = pull.take(number, answer);
+        *statistics = pull.statistics();
+        taken?;
     }
-    let statistics = pull.statistics();
     if statistics.held_back > 0 {
         tracing::info!(
             target: "replica",
@@ -572,7 +597,7 @@ fn pull_changes(
             "notes were deleted here so long ago that the deletion is forgotten, and were not received again"
         );
     }
-    Ok(statistics)
+    Ok(())
 }
 
 /// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").

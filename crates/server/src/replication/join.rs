@@ -17,7 +17,7 @@ use instance::data_folder::read_limited;
 use instance::{StoreServices, server_name};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{Database, DatabaseKind, Identity};
-
+use replica::PullStatistics;
 use wire::limits::PEM_BYTES_MAX;
 
 use super::source::{Partner, RemoteServer};
@@ -55,7 +55,8 @@ pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback
     let identity = Arc::new(Identity::local_server(itself));
     let options = PullOptions::default();
     let target = TargetDatabase { databases: &services.databases, database: &database, itself: identity, options };
-    let statistics = pull_changes(&target, &server, &mut source, report)?;
+    let mut statistics = PullStatistics::default();
+    pull_changes(&target, &server, &mut source, report, &mut statistics)?;
     if statistics.refused > 0 {
         let text = format!("the access control list of {DIRECTORY} on {} does not let it write", server.label());
         return Err(AdminError::refused(format!("{text}; give LocalDomainServers the level Manager there")));

@@ -1,26 +1,30 @@
 //! The log of replications: a document in `log.nsf` for each run of a database.
 //!
-//! Most runs of a connection bring nothing. Such runs of a database with a server are counted, and written as one
-//! document when an hour has passed or before the next run that brings something. A server that stops forgets the last
-//! of them. The log never stops a replication: what it cannot write is a message of the program.
+//! Most runs change nothing here and end as the one before: nothing was new, or the other server is still gone. Such
+//! runs of a database with a server are counted, and written as one document when an hour has passed or before the next
+//! run that differs. A server that stops forgets the last of them. The log never stops a replication: what it cannot
+//! write is a message of the program.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::replication_log::{LOG_PATH, LOG_TEMPLATE, LogEntry};
+use admin::replication_log::{COMPLETE, LOG_PATH, LOG_TEMPLATE, LogEntry, open_log};
 use base::sync::Mutex;
-use base::{Name, Timestamp};
+use base::{Name, NoteId, Timestamp};
 use design::template::apply_to_new;
 use design::template_catalog::supplied_templates;
 use instance::Instance;
 use notes::{Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase, NewNote, level};
 
-/// Time for which runs that brought nothing are counted before they are written.
-const IDLE_RUNS_TIME_MAX: Duration = Duration::from_secs(3_600);
+/// Time for which runs that end like the one before are counted before they are written.
+const COUNTED_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// Maximum number of databases and servers of which runs are counted. Further runs are written at once.
-const IDLE_RUNS_MAX: usize = 10_000;
+const COUNTED_MAX: usize = 10_000;
+
+/// Maximum number of documents in the log. Beyond it the first ones are removed before their time.
+const DOCUMENTS_MAX: usize = 100_000;
 
 /// Number of documents that one transaction removes.
 const REMOVED_PER_TRANSACTION: usize = 500;
@@ -28,13 +32,21 @@ const REMOVED_PER_TRANSACTION: usize = 500;
 /// The log of the replications of a server.
 pub(super) struct ReplicationLog {
     instance: Arc<Instance>,
-    /// The runs that brought nothing and are not written yet, by database and other server.
-    idle: Mutex<HashMap<(String, Name), LogEntry>>,
+    /// The last runs, by database and other server.
+    last: Mutex<HashMap<(String, Name), LastRuns>>,
+}
+
+/// The last runs of a database with a server.
+struct LastRuns {
+    /// The result of the last one.
+    result: String,
+    /// Those that are counted and not written yet.
+    counted: Option<LogEntry>,
 }
 
 impl ReplicationLog {
     pub(super) fn new(instance: &Arc<Instance>) -> Self {
-        Self { instance: Arc::clone(instance), idle: Mutex::default() }
+        Self { instance: Arc::clone(instance), last: Mutex::default() }
     }
 
     /// Records a run that has ended.
@@ -48,21 +60,27 @@ impl ReplicationLog {
         }
     }
 
-    /// Counts a run that brought nothing, and returns the entries that are to be written now.
+    /// Counts a run that changed nothing here and ended like the one before. Returns the entries that are to be written
+    /// now.
     fn due(&self, run: LogEntry) -> Vec<LogEntry> {
         let key = (run.database.clone(), run.other.clone());
-        let mut idle = self.idle.lock();
-        if !run.is_idle() || (idle.len() >= IDLE_RUNS_MAX && !idle.contains_key(&key)) {
-            return idle.remove(&key).into_iter().chain([run]).collect();
+        let mut last = self.last.lock();
+        if last.len() >= COUNTED_MAX && !last.contains_key(&key) {
+            return vec![run];
         }
-        let counted = match idle.remove(&key) {
+        let runs = last.entry(key).or_insert_with(|| LastRuns { result: COMPLETE.to_owned(), counted: None });
+        if run.changes_something() || run.result != runs.result {
+            runs.result.clone_from(&run.result);
+            return runs.counted.take().into_iter().chain([run]).collect();
+        }
+        let counted = match runs.counted.take() {
             Some(earlier) => earlier.followed_by(&run),
             None => run,
         };
-        if counted.ended.since(counted.began) >= IDLE_RUNS_TIME_MAX {
+        if counted.ended.since(counted.began) >= COUNTED_TIME_MAX {
             return vec![counted];
         }
-        idle.insert(key, counted);
+        runs.counted = Some(counted);
         Vec::new()
     }
 
@@ -87,9 +105,8 @@ impl ReplicationLog {
 
     /// Opens the log, and creates it if there is none.
     fn open(&self) -> Result<Arc<Database>, admin::AdminError> {
-        match self.instance.databases.database_open(LOG_PATH) {
-            Err(notes::Error::NotFound { .. }) => {}
-            opened => return Ok(opened?),
+        if let Some(log) = open_log(&self.instance)? {
+            return Ok(log);
         }
         let server = &self.instance.directory.options().server;
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
@@ -102,6 +119,7 @@ impl ReplicationLog {
             DatabaseKind::Log,
             acl,
         )) {
+            // Another thread has created it meanwhile.
             Err(notes::Error::Exists { .. }) => return Ok(self.instance.databases.database_open(LOG_PATH)?),
             created => created?,
         };
@@ -112,39 +130,38 @@ impl ReplicationLog {
     }
 }
 
-/// Removes the documents of the log that are older than a number of days. Returns how many there were.
-pub(crate) fn remove_old(instance: &Instance, days: u16) -> notes::Result<usize> {
-    let database = match instance.databases.database_open(LOG_PATH) {
-        Err(notes::Error::NotFound { .. }) => return Ok(0),
-        opened => opened?,
-    };
+/// Removes the documents of the log that are older than a number of days, and the first ones beyond the maximum number.
+/// Returns how many there were.
+pub(crate) fn remove_old(instance: &Instance, days: u16) -> Result<usize, admin::AdminError> {
+    remove_beyond(instance, days, DOCUMENTS_MAX)
+}
+
+fn remove_beyond(instance: &Instance, days: u16, documents_max: usize) -> Result<usize, admin::AdminError> {
+    let Some(database) = open_log(instance)? else { return Ok(0) };
     let age = Duration::from_secs(u64::from(days) * 86_400);
     let limit = Timestamp(instance.clock.now().0.saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX)));
     let itself = Arc::new(Identity::local_server(instance.directory.options().server.clone()));
     let reader: Access<level::Reader> = database.authorize(&itself)?;
     let depositor = reader.downgrade();
     let accesses = [&depositor];
-    let mut removed = 0;
-    loop {
-        let mut old = Vec::new();
-        reader.read()?.for_each_note(base::NoteId(0), &mut |header| {
-            let is_document = header.class.is_document() && !header.is_stub();
-            if is_document && header.created < limit {
-                old.push(header.note);
-            }
-            // Documents are created in the order of their times, unless the clock was set back.
-            Ok(old.len() < REMOVED_PER_TRANSACTION && (!is_document || header.created < limit))
-        })?;
-        if old.is_empty() {
-            return Ok(removed);
+    let (mut old, mut kept) = (Vec::new(), Vec::new());
+    // All of them are looked at: while the clock was ahead, documents were created whose time has yet to come.
+    reader.read()?.for_each_note(NoteId(0), &mut |header| {
+        if header.class.is_document() && !header.is_stub() {
+            if header.created < limit { old.push(header.note) } else { kept.push(header.note) }
         }
-        removed += old.len();
+        Ok(true)
+    })?;
+    let beyond = kept.len().saturating_sub(documents_max);
+    old.extend(kept.drain(..beyond));
+    for notes in old.chunks(REMOVED_PER_TRANSACTION) {
         let mut transaction = instance.databases.transaction(&accesses)?;
-        for note in old {
-            transaction.writer(0).note_delete_permanently(note)?;
+        for note in notes {
+            transaction.writer(0).note_delete_permanently(*note)?;
         }
         transaction.commit()?;
     }
+    Ok(old.len())
 }
 
 #[cfg(test)]
@@ -167,36 +184,81 @@ mod tests {
         }
     }
 
+    fn count(entries: &[LogEntry]) -> Vec<u64> {
+        entries.iter().map(|entry| entry.runs).collect()
+    }
+
+    fn idle() -> PullStatistics {
+        PullStatistics::default()
+    }
+
     #[test]
     fn runs_that_bring_nothing_are_united_for_an_hour() {
         let instance = Arc::new(Sample::new().instance);
         let log = ReplicationLog::new(&instance);
-        let idle = || PullStatistics::default();
-        let count = |entries: Vec<LogEntry>| entries.iter().map(|entry| entry.runs).collect::<Vec<_>>();
         for minute in 0..10 {
-            assert_eq!(count(log.due(run(minute, idle()))), [] as [u64; 0]);
+            // The own changes come back, and a note cannot be received: neither changes anything here.
+            let statistics = PullStatistics { listed: 3, skipped: 1, ..idle() };
+            assert_eq!(count(&log.due(run(minute, statistics))), [] as [u64; 0]);
         }
-        assert_eq!(count(log.due(run(20, PullStatistics { received: 1, ..idle() }))), [10, 1]);
-        assert_eq!(count(log.due(run(21, idle()))), [] as [u64; 0]);
-        assert_eq!(count(log.due(run(80, idle()))), [2]);
-        let failed = LogEntry { result: "the server is gone".to_owned(), ..run(90, idle()) };
-        assert_eq!(count(log.due(failed)), [1]);
+        assert_eq!(count(&log.due(run(20, PullStatistics { received: 1, ..idle() }))), [10, 1]);
+        assert_eq!(count(&log.due(run(21, idle()))), [] as [u64; 0]);
+        assert_eq!(count(&log.due(run(80, idle()))), [2]);
+    }
+
+    #[test]
+    fn a_failure_is_written_at_once_and_its_repetitions_are_counted() {
+        let instance = Arc::new(Sample::new().instance);
+        let log = ReplicationLog::new(&instance);
+        let failed = |minute| LogEntry { result: "the server is gone".to_owned(), ..run(minute, idle()) };
+        assert_eq!(count(&log.due(run(0, idle()))), [] as [u64; 0]);
+        assert_eq!(count(&log.due(failed(1))), [1, 1]);
+        for minute in 2..7 {
+            assert_eq!(count(&log.due(failed(minute))), [] as [u64; 0]);
+        }
+        let written = log.due(run(8, idle()));
+        assert_eq!(count(&written), [5, 1]);
+        assert_eq!(written[1].result, COMPLETE, "the log shows that the server is back");
     }
 
     #[test]
     fn runs_are_written_listed_and_removed_when_they_are_old() {
         let instance = Arc::new(Sample::new().instance);
         let log = ReplicationLog::new(&instance);
-        for minute in 0..3 {
-            log.record(run(minute, PullStatistics { received: minute as u64 + 1, ..PullStatistics::default() }));
+        for minute in 0..5 {
+            log.record(run(minute, PullStatistics { received: minute as u64 + 1, ..idle() }));
         }
         let database = instance.databases.database_open(LOG_PATH).expect("it was created");
         assert_eq!(database.record().kind, DatabaseKind::Log);
         let entries = || admin::replication_log::last(&instance, 2, &|_| true).expect("they are read");
         let received = |entry: &LogEntry| entry.counts.iter().find(|(name, _)| *name == "Received").map(|(_, n)| *n);
-        assert_eq!(entries().iter().map(received).collect::<Vec<_>>(), [Some(3), Some(2)]);
+        assert_eq!(entries().iter().map(received).collect::<Vec<_>>(), [Some(5), Some(4)]);
         assert_eq!(remove_old(&instance, 7).expect("sound"), 0);
+        assert_eq!(remove_beyond(&instance, 7, 3).expect("sound"), 2, "the first ones are removed");
+        assert_eq!(entries().iter().map(received).collect::<Vec<_>>(), [Some(5), Some(4)]);
         assert_eq!(remove_old(&instance, 0).expect("sound"), 3);
         assert!(entries().is_empty());
+    }
+
+    #[test]
+    fn a_database_of_another_kind_is_not_taken_for_the_log() {
+        let instance = Arc::new(Sample::new().instance);
+        let acl = Acl::open_to_all(AclLevel::NoAccess);
+        let new = NewDatabase::new(LOG_PATH, "Logs of ships", DatabaseKind::Standard, acl);
+        instance.databases.database_create(&new).expect("the path is free");
+        let refused = remove_old(&instance, 0).expect_err("documents of people");
+        assert!(refused.to_string().contains("doublet db rename"), "{refused}");
+        ReplicationLog::new(&instance).record(run(0, PullStatistics { received: 1, ..idle() }));
+        let database = instance.databases.database_open(LOG_PATH).expect("it exists");
+        assert_eq!(database.record().kind, DatabaseKind::Standard);
+    }
+
+    #[test]
+    fn long_texts_of_other_servers_are_shortened() {
+        let instance = Arc::new(Sample::new().instance);
+        let log = ReplicationLog::new(&instance);
+        log.record(LogEntry { result: "ü".repeat(100_000), ..run(0, idle()) });
+        let entries = admin::replication_log::last(&instance, 1, &|_| true).expect("they are read");
+        assert!(entries[0].result.len() < 2_000, "{}", entries[0].result.len());
     }
 }

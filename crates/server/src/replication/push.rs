@@ -156,7 +156,8 @@ fn run(replication: &Replication, request: &v1::RequestPullRequest, pull: &Reque
         pull.description.lock().databases.push(pulled.to_proto());
         Ok(())
     };
-    let outcome = connect_back(replication, &pull.server).and_then(|server| {
+    let to_log = |error: &AdminError| replication.record_failure(&pull.server, Initiator::Request, error);
+    let outcome = connect_back(replication, &pull.server).inspect_err(to_log).and_then(|server| {
         let (_, failure) = for_each_database(&request.paths, &mut |path| work(&server, path))?;
         Ok(failure)
     });
@@ -203,7 +204,9 @@ impl Replication {
         paths: Vec<String>,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(Vec<Value>, Option<String>), AdminError> {
-        let pushed = self.wait_for_pull(server, server.request_pull(paths, None)?, report)?;
+        let to_log = |error: &AdminError| self.record_failure(&server.identity.name, Initiator::Command, error);
+        let begun = server.request_pull(paths, None).inspect_err(to_log)?;
+        let pushed = self.wait_for_pull(server, begun, report)?;
         let failure = (!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure));
         let exchanged = pushed.databases.into_iter().filter(|database| !database.disabled);
         Ok((exchanged.map(pushed_row).collect(), failure))

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::connections;
-use admin::replication_log::LogEntry;
 use admin::{AdminError, Answer, ProgressCallback};
 use base::{Name, Timestamp};
 use directory::{Connection, ReplicationType};
@@ -157,15 +156,16 @@ impl Replication {
         exchanged: &mut Exchanged,
         report: &mut ProgressCallback<'_>,
     ) -> Result<(), AdminError> {
-        let server =
-            self.connect_to(&connection.destination).inspect_err(|error| self.record_failure(connection, error))?;
-        let databases = self.databases(&server, &connection.databases, &connection.priorities)?;
+        let to_log = |error: &AdminError| self.record_failure(&connection.destination, Initiator::Connection, error);
+        let server = self.connect_to(&connection.destination).inspect_err(to_log)?;
+        let databases = self.databases(&server, &connection.databases, &connection.priorities).inspect_err(to_log)?;
+        let limit = connection.bytes_per_second_max;
+        let request_pull = || server.request_pull(self.paths_here(&server, &databases)?, limit).inspect_err(to_log);
         let mut failures = Vec::new();
         let kind = connection.replication_type;
-        let limit = connection.bytes_per_second_max;
         // The other server works while this one does.
         let begun = match kind {
-            ReplicationType::PullPull => Some(server.request_pull(self.paths_here(&server, &databases)?, limit)?),
+            ReplicationType::PullPull => Some(request_pull()?),
             _ => None,
         };
         if kind != ReplicationType::Push {
@@ -182,9 +182,7 @@ impl Replication {
             failures.extend(all_failures(for_each_database(&databases, &mut pull))?);
         }
         let begun = match kind {
-            ReplicationType::Push | ReplicationType::PullPush => {
-                Some(server.request_pull(self.paths_here(&server, &databases)?, limit)?)
-            }
+            ReplicationType::Push | ReplicationType::PullPush => Some(request_pull()?),
             _ => begun,
         };
         if let Some(begun) = begun {
@@ -196,19 +194,6 @@ impl Replication {
             true => Ok(()),
             false => Err(AdminError::Refused(failures.join("\n"))),
         }
-    }
-
-    /// Records in the log that the server of a connection could not be reached.
-    fn record_failure(&self, connection: &Connection, error: &AdminError) {
-        let now = self.instance.clock.now();
-        self.log.record(LogEntry {
-            other: connection.destination.clone(),
-            initiator: Initiator::Connection.name().to_owned(),
-            began: now,
-            ended: now,
-            result: error.to_string(),
-            ..LogEntry::default()
-        });
     }
 
     /// Adds the last uses of this server's connections to a list of connections.
