@@ -4,8 +4,10 @@
 //! ancestors. But a person may bring only what the access control list and the document let that person save, and the
 //! limits for people apply. Each version is checked by itself, so one that is refused does not stop the others.
 
+use std::borrow::Cow;
+
 use base::{NoteId, Unid};
-use revision::{DeletionRule, Revision, conflict_document_unid};
+use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Revision, conflict_document_unid};
 
 use crate::acl::AclLevel;
 use crate::edit_history::UPDATED_BY_ITEM;
@@ -17,6 +19,7 @@ use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
 use crate::records;
 use crate::replica::{ReceiveOutcome, ReplicaNote, check_received};
+use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
 
 impl Writer<'_, '_> {
@@ -29,6 +32,10 @@ impl Writer<'_, '_> {
     ///
     /// A conflict is resolved as between servers: nothing is merged unless the version says at which revisions its
     /// items changed. A version that descends from one that has lost a conflict takes the conflict document away.
+    ///
+    /// Of a document that does not exist here, or was deleted, only editors may state from which revisions a version
+    /// descends: other servers believe it, and replace their versions by one that descends from them. Of what others
+    /// state, the revisions count that this replica knows, so that a meeting with other versions is a conflict.
     ///
     /// A transaction receives each document once ([`ReceiveOutcome::Later`]).
     pub fn note_receive_from_person(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
@@ -45,7 +52,8 @@ impl Writer<'_, '_> {
             return Ok(ReceiveOutcome::Later);
         }
         let Some(note) = records::find(self.store, self.number(), arriving.unid)? else {
-            return self.create_brought(arriving);
+            let confirmed = self.with_confirmed_ancestors(arriving, None);
+            return self.create_brought(&confirmed);
         };
         if self.part.pending.contains_key(&note) {
             return Ok(ReceiveOutcome::Later);
@@ -55,8 +63,14 @@ impl Writer<'_, '_> {
             return Ok(ReceiveOutcome::Known { state_changed: false });
         }
         let taken = self.check_may_bring(note, arriving).and_then(|()| {
+            let stored = self.current_version(note)?;
+            let is_deleted = stored.items.is_none();
+            let confirmed = match is_deleted {
+                true => self.with_confirmed_ancestors(arriving, Some(&stored)),
+                false => Cow::Borrowed(arriving),
+            };
             self.run_atomically(|writer| {
-                let outcome = writer.receive_version(note, arriving, DeletionRule::EditsCount)?;
+                let outcome = writer.receive_version(note, &confirmed, DeletionRule::EditsCount)?;
                 let has_deleted = writer.delete_superseded(arriving)?;
                 let is_known = matches!(outcome, ReceiveOutcome::Known { .. });
                 Ok(if has_deleted && is_known { ReceiveOutcome::Taken } else { outcome })
@@ -79,6 +93,27 @@ impl Writer<'_, '_> {
         let is_shown = stored.as_ref().is_some_and(NoteHeader::is_stub) || self.is_visible(note)?;
         self.drop_unchanged(note);
         Ok(stored.filter(|_| is_shown).map(|header| header.revision()))
+    }
+
+    /// Returns a version without the ancestors that this replica does not know, unless the caller is an editor.
+    fn with_confirmed_ancestors<'a>(
+        &self,
+        arriving: &'a ReplicaNote,
+        stored: Option<&ReplicaNote>,
+    ) -> Cow<'a, ReplicaNote> {
+        if self.part.grant.level() >= AclLevel::Editor {
+            return Cow::Borrowed(arriving);
+        }
+        let claimed = &arriving.record.ancestors;
+        let is_known = |revision| stored.is_some_and(|stored| stored.version().knows(revision));
+        let known: Vec<_> = claimed.list().iter().copied().filter(|ancestor| is_known(ancestor.revision)).collect();
+        if known.len() == claimed.list().len() {
+            return Cow::Borrowed(arriving);
+        }
+        let unknown = || Ancestors::from_list(Vec::new(), Cut::Branches).unwrap_or_default();
+        let ancestors = Ancestors::from_list(known, Cut::Branches).unwrap_or_else(unknown);
+        let record = RevisionRecord { ancestors, changes: ItemChanges::default() };
+        Cow::Owned(ReplicaNote { record, ..arriving.clone() })
     }
 
     fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
@@ -122,6 +157,12 @@ impl Writer<'_, '_> {
         let visible = header.flags.difference(NoteFlags::PUBLIC);
         if !self.part.grant.may_see(visible, access_items) {
             return Err(Error::not_found(format!("note {note}")));
+        }
+        if let Some(items) = &arriving.items {
+            self.check_editors(access_items, items)?;
+            if let Some(parent) = arriving.parent.filter(|parent| header.parent != Some(*parent)) {
+                self.check_depth(arriving.unid, parent)?;
+            }
         }
         let kept = summary.as_ref().map_or(&[][..], |summary| &summary.blobs);
         self.gate.permit(kept);

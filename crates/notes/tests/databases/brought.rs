@@ -290,3 +290,46 @@ fn brought_documents_exist_beside_native_ones() {
     let ancestors = world.read(|reading| Ok(reading.revisions(note)?.expect("a record").ancestors));
     assert!(ancestors.contains(revision(2, 1)) && ancestors.contains(made));
 }
+
+#[test]
+fn authors_cannot_claim_ancestors_that_this_replica_does_not_know() {
+    // The document exists on another server only. Bob can read it there, and change nothing.
+    let world = World::new(AclLevel::Author);
+    let theirs = version(&[revision(1, 1)], "theirs");
+    let forged =
+        with_item(&version(&[revision(2, 9), revision(1, 1)], "forged"), Item::authors("Authors", vec![BOB.into()]));
+    assert_eq!(world.bring(BOB, &forged).expect("Bob may create"), ReceiveOutcome::Taken);
+    let stored = |world: &World| {
+        world.read(|reading| {
+            let note = reading.find(UNID)?.expect("it exists");
+            reading.replica_note(note)
+        })
+    };
+    let note = stored(&world).expect("it can be sent");
+    assert_eq!(note.revision, revision(2, 9));
+    assert!(!note.record.ancestors.contains(theirs.revision), "other servers would replace their version");
+    // A deletion of it does not descend from theirs either.
+    let third = [revision(3, 9), revision(2, 9), revision(1, 1)];
+    assert_eq!(world.bring(ANN, &deletion(&[third[0], third[1]])).expect("Ann may"), ReceiveOutcome::Taken);
+    // Bob revives it, from an edit that this replica does not know.
+    let fourth = [revision(4, 9), revision(3, 9), revision(3, 5), revision(2, 9)];
+    assert_eq!(world.bring(BOB, &version(&fourth, "again")).expect("Bob may create"), ReceiveOutcome::Taken);
+    let note = stored(&world).expect("it can be sent");
+    assert!(note.record.ancestors.contains(revision(3, 9)), "he has seen the deletion");
+    assert!(!note.record.ancestors.contains(revision(3, 5)));
+    // Editors may.
+    let world = World::new(AclLevel::Editor);
+    world.bring(BOB, &forged).expect("Bob may create");
+    assert!(stored(&world).expect("it can be sent").record.ancestors.contains(theirs.revision));
+}
+
+#[test]
+fn editors_of_a_deleted_document_cannot_be_forged() {
+    let world = World::new(AclLevel::Author);
+    world.bring(ANN, &version(&[revision(1, 1)], "one")).expect("Ann may");
+    world.bring(ANN, &deletion(&[revision(2, 1), revision(1, 1)])).expect("Ann may");
+    let third = version(&[revision(3, 1), revision(2, 1)], "three");
+    let forged = with_item(&third, Item::text("$UpdatedBy", "CN=Eve/O=Acme"));
+    assert!(matches!(world.bring(BOB, &forged), Err(Error::Invalid { .. })));
+    assert_eq!(world.bring(BOB, &third).expect("Bob may create"), ReceiveOutcome::Taken);
+}
