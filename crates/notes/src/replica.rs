@@ -43,7 +43,7 @@ use crate::revision_record::RevisionRecord;
 use crate::save::CONFLICT_ACTION_ITEM;
 use crate::transaction::PendingHeader;
 use crate::view::note::ViewKind;
-use crate::writer::{self, Writer};
+use crate::writer::{self, Writer, check_unid_of_class};
 
 impl NamedItem for Item {
     fn name(&self) -> &str {
@@ -295,6 +295,10 @@ impl Writer<'_, '_> {
             return Err(Error::invalid(format!("database {database}"), "its structure is too old for replication"));
         }
         check_received(arriving)?;
+        // The right of the other server depends on the class that it has stated.
+        if !revision::is_conflict_document_unid(arriving.unid) {
+            check_unid_of_class(arriving.unid, arriving.class)?;
+        }
         if self.part.created_note(arriving.unid).is_some() {
             return Ok(ReceiveOutcome::Later);
         }
@@ -370,11 +374,16 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// Joins marks, keywords and folders of a note whose contents are known. Returns `true` if one changed. Fails
-    /// unless the caller is the server itself.
-    pub fn state_receive(&mut self, unid: Unid, state: &[(StateName, Register)]) -> Result<bool> {
+    /// Joins marks, keywords and folders of a note whose contents are known. Returns `true` if one changed. The other
+    /// server has stated the class, by which its right is checked; a note of another class is left alone. Fails unless
+    /// the caller is the server itself.
+    pub fn state_receive(&mut self, (unid, class): (Unid, NoteClass), state: &[(StateName, Register)]) -> Result<bool> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
         let Some(note) = records::find(self.store, self.number(), unid)? else { return Ok(false) };
+        if self.received_header(note)?.after.class != class {
+            self.drop_unchanged(note);
+            return Ok(false);
+        }
         let changed = self.join_state(note, state)?;
         self.drop_unchanged(note);
         Ok(changed)
@@ -522,7 +531,7 @@ impl Writer<'_, '_> {
             let filed = header.register(StateKey::Folder(folder)).time;
             header.folders.retain(|place| place.folder != folder);
             self.part.received.insert(*note);
-            self.file_in_inbox(*note, filed)?;
+            self.file_in_inbox(*note, filed, Some(folder))?;
         }
         Ok(!notes.is_empty())
     }
@@ -721,7 +730,7 @@ impl Writer<'_, '_> {
             }
         }
         if let Some(time) = lost {
-            changed |= self.file_in_inbox(note, time)?;
+            changed |= self.file_in_inbox(note, time, None)?;
         }
         Ok(changed)
     }
@@ -793,13 +802,15 @@ impl Writer<'_, '_> {
     /// deleted. Returns `true` if it was added. Other databases have documents that are in no folder.
     ///
     /// The time of the change follows from that of the membership, so that all replicas make the same change.
-    fn file_in_inbox(&mut self, note: NoteId, filed: Timestamp) -> Result<bool> {
+    fn file_in_inbox(&mut self, note: NoteId, filed: Timestamp, emptied: Option<ViewId>) -> Result<bool> {
         let is_mail = self.part.database.record().kind == DatabaseKind::Mail;
         if !is_mail || !self.received_header(note)?.after.folders.is_empty() {
             return Ok(false);
         }
         let folders = self.all_folders()?;
-        let Some(inbox) = folders.iter().find(|folder| folder.title == INBOX) else { return Ok(false) };
+        // If the inbox itself is emptied, its messages stay without a folder.
+        let is_inbox = |folder: &&crate::FolderDesign| folder.title == INBOX && Some(folder.view) != emptied;
+        let Some(inbox) = folders.iter().find(is_inbox) else { return Ok(false) };
         let key = StateKey::Folder(inbox.view);
         let before = self.received_header(note)?.after.register(key).time;
         let time = Timestamp(filed.max(before).0.saturating_add(1));

@@ -241,6 +241,11 @@ impl Target {
                     rest = behind;
                     continue;
                 }
+                if !self.settings.receives(note.class) {
+                    statistics.left_out += 1;
+                    rest = behind;
+                    continue;
+                }
                 if note.items.is_none() && self.settings.without.contains(NotExchanged::DELETIONS_IN) {
                     statistics.left_out += 1;
                     rest = behind;
@@ -321,7 +326,7 @@ impl Target {
         let mut transaction = self.databases.transaction(&accesses)?;
         let mut writer = transaction.writer(0);
         for note in known {
-            match writer.state_receive(note.unid, &note.state) {
+            match writer.state_receive((note.unid, note.class), &note.state) {
                 Err(error) if error.is_damage() && is_damaged(note)? => {
                     skipped.push(note.unid);
                     statistics.skipped += 1;

@@ -561,7 +561,9 @@ const WRITING: &[Row] = &[
     }),
     ("Writer::header", Note(Reader), |c| c.write(|w| Ok(w.header(c.note)?.is_some()))),
     ("Writer::find", Note(Reader), |c| c.write(|w| Ok(w.find(UNID)?.is_some()))),
-    ("Writer::state_receive", Server, |c| c.write(|w| w.state_receive(UNID, &[]).map(|_| true))),
+    ("Writer::state_receive", Server, |c| {
+        c.write(|w| w.state_receive((UNID, notes::NoteClass::DOCUMENT), &[]).map(|_| true))
+    }),
     ("Writer::uids_release", Server, |c| c.write(|w| w.uids_release())),
     ("Writer::replication_history_set", Server, |c| {
         let history = ReplicationHistory::default();
