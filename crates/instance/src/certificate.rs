@@ -75,6 +75,17 @@ pub enum CertificateError {
     /// The file is not a certificate in PEM format.
     #[error("{0} does not contain a readable certificate")]
     Unreadable(PathBuf),
+    /// This server has the certificate of a certifier without its key: it has joined a domain, or the key is lost.
+    #[error(
+        "{certificate} is the certifier of this domain, but its key {key} is not here; register servers on the server \
+         that has the key (the first one of the domain), or restore the key from a backup"
+    )]
+    NoCertifierKey {
+        /// File of the certificate.
+        certificate: PathBuf,
+        /// File of the missing key.
+        key: PathBuf,
+    },
     /// No certificate can be created for this name.
     #[error("cannot create a certificate for {0:?}: {1}")]
     Generate(String, String),

@@ -62,7 +62,10 @@ impl Certifier {
     /// Opens the certifier of a data folder. Creates it if there is none.
     pub fn open_or_create(data: &DataFolder, organization: &str, now: Timestamp) -> Result<Self, CertificateError> {
         let (certificate, key) = files(data);
-        if !(certificate.exists() && key.exists()) {
+        if certificate.exists() && !key.exists() {
+            return Err(CertificateError::NoCertifierKey { certificate, key });
+        }
+        if !certificate.exists() {
             let created = create(organization, now).map_err(|error| generate_error(NAME, &error))?;
             write_private(&key, created.1.as_bytes())?;
             write_private(&certificate, created.0.as_bytes())?;
