@@ -26,6 +26,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use base::limits::ITEMS_PER_NOTE_MAX;
 use base::{Timestamp, Unid, hex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -138,7 +139,11 @@ pub fn items_of(members: &Members<'_>) -> Result<Vec<Item>> {
             continue;
         }
         let name = item_name(name);
-        match several(value)? {
+        let several = several(value)?;
+        if read.len() + several.as_ref().map_or(1, Vec::len) > ITEMS_PER_NOTE_MAX {
+            return Err(Error::TooLarge(format!("a document can have at most {ITEMS_PER_NOTE_MAX} items")));
+        }
+        match several {
             Some(values) => {
                 for value in values {
                     read.push(read_value(name, value)?);

@@ -153,7 +153,7 @@ fn ended(revision: Revision) -> Leaf {
 fn consecutive(path: impl IntoIterator<Item = Revision>) -> Vec<Revision> {
     let mut kept: Vec<Revision> = Vec::new();
     for revision in path {
-        if kept.last().is_some_and(|last| last.sequence != revision.sequence + 1) {
+        if kept.last().is_some_and(|last| last.sequence.checked_sub(1) != Some(revision.sequence)) {
             break;
         }
         kept.push(revision);

@@ -14,8 +14,17 @@ pub const DOCUMENTS_PER_REQUEST_MAX: usize = 10_000;
 /// Maximum number of rows of changes or documents in one answer. Clients ask for the rest.
 pub const ROWS_MAX: usize = 1_000;
 
-/// Size in bytes at which an answer with documents ends. Its last document may exceed it.
-pub const ANSWER_BYTES: usize = 16 << 20;
+/// Maximum size of the body of a login, in bytes.
+pub const LOGIN_BYTES_MAX: usize = 16 << 10;
+
+/// Maximum size of the body of a request that writes a local document, in bytes.
+pub const LOCAL_BYTES_MAX: usize = 128 << 10;
+
+/// Maximum size of a selector, in bytes.
+pub const SELECTOR_BYTES_MAX: usize = 64 << 10;
+
+/// Size in bytes after which no further revision of a document is added to an answer.
+pub const REVISIONS_BYTES_MAX: usize = 64 << 20;
 
 /// Number of documents that one transaction takes over.
 pub const DOCUMENTS_PER_TRANSACTION: usize = 50;

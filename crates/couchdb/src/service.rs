@@ -340,10 +340,14 @@ impl Call {
 
     /// Reads the body of the request. It counts as memory of the peer until the permit is dropped.
     async fn read_body(&self, body: Incoming) -> Result<SentBody> {
-        let too_large = || Error::TooLarge(format!("the body of a request can have at most {BODY_BYTES_MAX} bytes"));
+        self.read_body_within(body, BODY_BYTES_MAX).await
+    }
+
+    async fn read_body_within(&self, body: Incoming, bytes_max: usize) -> Result<SentBody> {
+        let too_large = || Error::TooLarge(format!("the body of this request can have at most {bytes_max} bytes"));
         let announced = self.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let announced = announced.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-        if announced > BODY_BYTES_MAX {
+        if announced > bytes_max {
             return Err(too_large());
         }
         let full = |_| Error::Exhausted("the server has no memory left for this request, try again later");
@@ -357,7 +361,7 @@ impl Call {
                 return Ok(SentBody { bytes, _permit: permit });
             };
             let piece = piece.map_err(|_| Error::BadRequest("the body did not arrive whole".to_owned()))?;
-            if bytes.len() + piece.len() > BODY_BYTES_MAX {
+            if bytes.len() + piece.len() > bytes_max {
                 return Err(too_large());
             }
             bytes.extend_from_slice(&piece);

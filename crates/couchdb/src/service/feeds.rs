@@ -55,7 +55,7 @@ impl Feed {
             Some(text) => {
                 let pause = text.parse().map(Duration::from_millis);
                 let pause = pause.map_err(|_| Error::BadRequest("heartbeat must be a time in milliseconds".into()))?;
-                Ok(Some(pause.max(HEARTBEAT_MIN)))
+                Ok(Some(pause.clamp(HEARTBEAT_MIN, HEARTBEAT)))
             }
         }
     }

@@ -23,7 +23,10 @@ use crate::changes::{ChangesOptions, Filter};
 use crate::document::{Members, push_text};
 use crate::error::{Error, Result};
 use crate::leaves::Leaves;
-use crate::limits::{DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, ROWS_MAX, SESSION_AGE_MAX};
+use crate::limits::{
+    DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LOCAL_BYTES_MAX, LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX,
+    ROWS_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
+};
 use crate::read::{
     DocumentOptions, WantedRevision, attachments_of, document_id, document_json, find_leaf, items_of_leaf, leaves_of,
     missing_revisions, open_revisions,
@@ -98,7 +101,8 @@ async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
             Ok(json_answer(StatusCode::OK, text.to_string()))
         }
         Method::POST => {
-            let sent = call.read_body(body).await?;
+            // Anybody may send this.
+            let sent = call.read_body_within(body, LOGIN_BYTES_MAX).await?;
             let (name, password) = login_of(call, &sent)?;
             let request = PasswordRequest::without_sasl(name.as_bytes(), password.as_bytes())?;
             let LoggedIn { identity, stamp } = call.log_in(request).await?;
@@ -269,7 +273,10 @@ async fn local_document(call: &Call, (database, id): (&str, &str), body: Incomin
             found.await?.map(|text| json_answer(StatusCode::OK, text)).ok_or(Error::NotFound("missing"))
         }
         Method::PUT | Method::DELETE => {
-            let sent = if call.method == Method::PUT { Some(call.read_body(body).await?) } else { None };
+            let sent = match call.method {
+                Method::PUT => Some(call.read_body_within(body, LOCAL_BYTES_MAX).await?),
+                _ => None,
+            };
             let written = sent.map(|sent| local_text(&sent, &full_id)).transpose()?;
             let revision = written.as_ref().map_or_else(|| "0-0".to_owned(), |(_, revision)| revision.clone());
             let set = with_database(call, (&caller, database), "_local", move |databases, open| {
@@ -404,9 +411,19 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
             }
         };
         let mut answers = Vec::new();
+        let mut seen = HashSet::new();
+        let mut bytes = 0;
         for revision in wanted {
+            if !seen.insert(revision.clone()) {
+                continue;
+            }
+            if bytes > REVISIONS_BYTES_MAX {
+                let text = format!("the revisions have more than {REVISIONS_BYTES_MAX} bytes; ask for fewer at a time");
+                return Err(Error::TooLarge(text));
+            }
             let wanted = WantedRevision { id: id.clone(), revision: Some(revision.clone()) };
             let found = open_revisions(&reading, &wanted, (latest, options))?;
+            bytes += found.iter().map(String::len).sum::<usize>();
             let is_missing = |text: &String| text.starts_with("{\"error\"");
             answers.extend(found.into_iter().map(|text| match is_missing(&text) {
                 true => json!({ "missing": revision }).to_string(),
@@ -604,6 +621,10 @@ fn sent_filter(kind: Option<&str>, sent: &str) -> Result<Filter> {
             Ok(Filter::Ids(ids))
         }
         Some("_selector") => {
+            let length = members.0.iter().find(|(name, _)| name == "selector").map_or(0, |(_, text)| text.get().len());
+            if length > SELECTOR_BYTES_MAX {
+                return Err(Error::TooLarge(format!("a selector can have at most {SELECTOR_BYTES_MAX} bytes")));
+            }
             let selector: Option<Value> = members.read("selector")?;
             let selector = selector.ok_or_else(|| Error::BadRequest("the selector is missing".to_owned()))?;
             Selector::parse(&selector).map(Filter::Selector)
