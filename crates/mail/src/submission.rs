@@ -262,7 +262,8 @@ impl SubmissionService {
     }
 
     /// Accepts a message that another server of the domain forwards. Each recipient is the person who has the mail
-    /// file, so groups are not expanded again. A mail file that nobody has any more is reported to the sender.
+    /// file, so groups are not expanded again. A mail file that nobody has any more is reported to the sender; the
+    /// address of the recipient is not looked up, because it may be that of a group, or lead to another domain.
     pub fn accept_forwarded(&self, forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
         let ForwardedMessage { peer, reverse_path, envelope_id, return_content, smtputf8, message, .. } = forwarded;
         let size_bytes = message.len() as u64;
@@ -275,12 +276,15 @@ impl SubmissionService {
         self.check_capacity(size_bytes)?;
         check_header_size(&message)?;
         check_hops(&message, HOPS_MAX)?;
+        let mut resolved = ResolvedAddresses::default();
         let recipients = forwarded.recipients.into_iter().map(|(recipient, mail_file)| {
             let holder = self.directory.mail_file_holder(&mail_file);
             let holder = holder.map_err(|error| self.directory_failure(&error, "Cannot look up the recipient now"))?;
             let Some(address) = holder.and_then(|person| person.address().map(ToString::to_string)) else {
+                resolved.push(ResolvedAddress::undeliverable(&recipient.address));
                 return Ok(recipient);
             };
+            resolved.push_unknown();
             let original = recipient.original.or_else(|| Some(format!("rfc822;{}", recipient.address)));
             Ok(Recipient { address, original, ..recipient })
         });
@@ -292,7 +296,7 @@ impl SubmissionService {
         let trace = self.trace_of(&origin, &envelope);
         let message = without_forged([trace.as_bytes(), &message].concat(), &self.options.hostname);
         let envelope = Envelope { eight_bit: !message.is_ascii(), ..envelope };
-        self.accept(Submission { origin, envelope, resolved: ResolvedAddresses::default(), message })
+        self.accept(Submission { origin, envelope, resolved, message })
     }
 
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does

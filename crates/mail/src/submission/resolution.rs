@@ -13,6 +13,9 @@ use crate::limits::{GROUP_TARGETS_PER_MESSAGE_MAX, KEPT_TARGETS_MAX};
 use crate::router::{AddressResolver, DeliveryTarget, LocalMailbox};
 use crate::submission::Refusal;
 
+/// Generation of answers that hold for each generation of the directory.
+const ANY_GENERATION: u64 = u64::MAX;
+
 /// The directory's answer about an address that can receive mail.
 #[derive(Clone, Debug)]
 pub struct ResolvedAddress {
@@ -32,6 +35,12 @@ impl ResolvedAddress {
     #[must_use]
     pub fn remote(address: String, generation: u64) -> Self {
         Self { targets: [DeliveryTarget::Remote(address)].into(), is_local: false, generation }
+    }
+
+    /// Creates the answer for a recipient who does not exist, whatever the directory says about the address.
+    pub(crate) fn undeliverable(address: &str) -> Self {
+        let target = DeliveryTarget::Undeliverable(Refusal::UnknownRecipient.reply_about(address));
+        Self { targets: [target].into(), is_local: true, generation: ANY_GENERATION }
     }
 
     /// Returns `true` if the domain of the address is local. Its targets may nevertheless be remote.
@@ -54,7 +63,7 @@ impl ResolvedAddress {
 
     /// Returns `true` if the answer was read from this generation of the directory.
     pub(crate) fn is_from_generation(&self, generation: u64) -> bool {
-        self.generation == generation
+        self.generation == generation || self.generation == ANY_GENERATION
     }
 }
 
@@ -86,6 +95,11 @@ impl ResolvedAddresses {
             self.targets = targets;
         }
         self.answers.push(is_kept.then_some(answer));
+    }
+
+    /// Appends the next recipient, whose address is looked up when the message is accepted.
+    pub(crate) fn push_unknown(&mut self) {
+        self.answers.push(None);
     }
 
     /// Returns the answer about a recipient, or `None` if it was not kept.
