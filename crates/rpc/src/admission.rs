@@ -40,8 +40,13 @@ const STREAMED: &[(&str, usize)] = &[
 /// The call that ends its own session but still gets a reply.
 const LOGOUT: &str = "/doublet.v1.Sessions/Logout";
 
-/// Calls without a time limit.
-const CALLS_WITHOUT_TIME_LIMIT: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
+/// Calls without a time limit. Large notes and attachments need more time on slow lines; a connection on which nothing
+/// is read any more is closed.
+const CALLS_WITHOUT_TIME_LIMIT: &[&str] = &[
+    "/doublet.v1.Changes/WatchChanges",
+    "/doublet.v1.Replication/ReadReplicaNotes",
+    "/doublet.v1.Replication/ReadContents",
+];
 
 /// The caller of a call. It is passed along with the request.
 #[derive(Clone)]

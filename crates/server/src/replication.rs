@@ -249,7 +249,10 @@ impl Replication {
             }
             return Ok(());
         }
-        let database = found.map_or_else(|| self.create(server, &source), Ok)?;
+        let database = match found {
+            Some(database) => database,
+            None => self.create(server, &source, &pulled.path, options.initiator)?,
+        };
         pulled.path = database.path();
         self.upgrade(&database)?;
         let clock = self.instance.clock.now();
@@ -348,9 +351,29 @@ impl Replication {
         ))
     }
 
-    /// Creates an empty replica of a database.
-    fn create(&self, server: &RemoteServer, source: &RemoteDatabase<'_>) -> Result<Arc<Database>, AdminError> {
+    /// Creates an empty replica of the database `named` of another server.
+    ///
+    /// A pull that the other server has requested creates none. Name, owner and replica id are what that server says, and
+    /// it becomes a manager of the replica, so it would get at what others replicate and at mail of people.
+    fn create(
+        &self,
+        server: &RemoteServer,
+        source: &RemoteDatabase<'_>,
+        named: &str,
+        initiator: Initiator,
+    ) -> Result<Arc<Database>, AdminError> {
         let path = &source.path;
+        if matches!(initiator, Initiator::Request) {
+            return Err(AdminError::Refused(format!(
+                "the server that receives has no replica of {named}; `doublet replicate {} {named} --pull` there \
+                 creates it",
+                server.label()
+            )));
+        }
+        if !path.eq_ignore_ascii_case(named) {
+            let label = server.label();
+            return Err(AdminError::Refused(format!("{label} has sent the database {path} instead of {named}")));
+        }
         if !matches!(source.kind, DatabaseKind::Standard | DatabaseKind::Mail) {
             let kind = source.kind.name();
             return Err(AdminError::Refused(format!(

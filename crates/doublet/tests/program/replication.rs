@@ -244,6 +244,15 @@ fn a_push_is_the_pull_of_the_other_server() {
     let rows = spoke.json(&["replicate", "hub.acme.test", "talk.nsf", "--push"]);
     assert_eq!((&rows[0]["direction"], &rows[0]["received"]), (&json!("push"), &json!(1)), "{rows}");
     assert_eq!(subjects_of("bob", &hub), ["From the spoke"]);
+    // A push creates nothing on the other server: its operator decides what it has.
+    spoke.check(&["db", "create", "plans.nsf"], "was created");
+    spoke.check_fails(&["replicate", "hub.acme.test", "plans.nsf", "--push"], "plans.nsf --pull");
+    assert!(!hub.json(&["db", "list"]).to_string().contains("plans.nsf"));
+    let logged = hub.json(&["replication", "log", "plans.nsf"]);
+    assert!(logged[0]["result"].as_str().is_some_and(|result| result.contains("no replica")), "{logged}");
+    // A joined server has no key to issue certificates with, and keeps its trust in the certifier.
+    let third = spoke.path("third.pem").display().to_string();
+    spoke.check_fails(&["server", "register", "third.acme.test", "--output", &third], "first one of the domain");
     // Without a direction, both servers get the changes of the other one.
     hub.as_user("bob", &["note", "create", "talk.nsf", "Subject=From the hub"]);
     spoke.as_user("bob", &["note", "create", "talk.nsf", "Subject=More"]);

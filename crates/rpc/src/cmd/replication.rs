@@ -90,6 +90,8 @@ pub(crate) fn request_pull(
 ) -> Result<CallOutcome<v1::RequestedPull>> {
     let server = calling_server(context)?;
     check_count(request.paths.len(), "databases of a call", NAMES_PER_CALL_MAX)?;
+    let length = request.paths.iter().map(String::len).max().unwrap_or(0);
+    check_count(length, "bytes of a database path", base::limits::DATABASE_PATH_BYTES_MAX)?;
     let pulls = &context.services.requested_pulls;
     pulls.begin(&server, request).map(CallOutcome::immediate).map_err(Error::State)
 }

@@ -241,19 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_another_kind_is_not_taken_for_the_log() {
-        let instance = Arc::new(Sample::new().instance);
-        let acl = Acl::open_to_all(AclLevel::NoAccess);
-        let new = NewDatabase::new(LOG_PATH, "Logs of ships", DatabaseKind::Standard, acl);
-        instance.databases.database_create(&new).expect("the path is free");
-        let refused = remove_old(&instance, 0).expect_err("documents of people");
-        assert!(refused.to_string().contains("doublet db rename"), "{refused}");
-        ReplicationLog::new(&instance).record(run(0, PullStatistics { received: 1, ..idle() }));
-        let database = instance.databases.database_open(LOG_PATH).expect("it exists");
-        assert_eq!(database.record().kind, DatabaseKind::Standard);
-    }
-
-    #[test]
     fn long_texts_of_other_servers_are_shortened() {
         let instance = Arc::new(Sample::new().instance);
         let log = ReplicationLog::new(&instance);

@@ -22,6 +22,7 @@ use base::sync::Mutex;
 use client::v1;
 use notes::Database;
 use rpc::backend::RequestedPulls;
+use rpc::limits::NAMES_PER_CALL_MAX;
 use serde_json::{Value, json};
 
 use super::source::RemoteServer;
@@ -42,11 +43,22 @@ const RUNNING_PER_SERVER_MAX: usize = 4;
 /// Maximum number of requested pulls that are remembered. A pull that is done is forgotten before those after it.
 const REMEMBERED_MAX: usize = 1_000;
 
+/// Maximum size of the text that says why databases of a requested pull failed, in bytes.
+const FAILURE_BYTES_MAX: usize = 8 << 10;
+
 /// The pulls that other servers have requested.
 pub(crate) struct PullRequests {
     replication: Arc<Replication>,
     /// The pulls by their numbers, which ascend.
     pulls: Mutex<BTreeMap<u64, Arc<RequestedPull>>>,
+}
+
+/// A push of this server: pulls that it has requested from another one.
+pub(super) struct Push {
+    begun: v1::RequestedPull,
+    /// The paths of databases for the next requests. One request has a limited number of them.
+    rest: Vec<String>,
+    bytes_per_second_max: Option<u64>,
 }
 
 /// A requested pull.
@@ -161,7 +173,11 @@ fn run(replication: &Replication, request: &v1::RequestPullRequest, pull: &Reque
         let (_, failure) = for_each_database(&request.paths, &mut |path| work(&server, path))?;
         Ok(failure)
     });
-    let failure = outcome.unwrap_or_else(|error| Some(error.to_string()));
+    let mut failure = outcome.unwrap_or_else(|error| Some(error.to_string()));
+    if let Some(text) = failure.as_mut().filter(|text| text.len() > FAILURE_BYTES_MAX) {
+        text.truncate(text.floor_char_boundary(FAILURE_BYTES_MAX));
+        text.push_str(" …");
+    }
     if let Some(failure) = &failure {
         let server = pull.server.abbreviated();
         tracing::warn!(target: "replica", server, failure, "a pull that another server has requested failed");
@@ -205,15 +221,48 @@ impl Replication {
         report: &mut ProgressCallback<'_>,
     ) -> Result<(Vec<Value>, Option<String>), AdminError> {
         let to_log = |error: &AdminError| self.record_failure(&server.identity.name, Initiator::Command, error);
-        let begun = server.request_pull(paths, None).inspect_err(to_log)?;
-        let pushed = self.wait_for_pull(server, begun, report)?;
+        let begun = self.begin_push(server, paths, None).inspect_err(to_log)?;
+        let pushed = self.wait_for_push(server, begun, report)?;
         let failure = (!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure));
         let exchanged = pushed.databases.into_iter().filter(|database| !database.disabled);
         Ok((exchanged.map(pushed_row).collect(), failure))
     }
 
+    /// Asks another server to take over the changes of databases from this one.
+    pub(super) fn begin_push(
+        &self,
+        server: &RemoteServer,
+        mut paths: Vec<String>,
+        bytes_per_second_max: Option<u64>,
+    ) -> Result<Push, AdminError> {
+        let rest = paths.split_off(paths.len().min(NAMES_PER_CALL_MAX));
+        let begun = server.request_pull(paths, bytes_per_second_max)?;
+        Ok(Push { begun, rest, bytes_per_second_max })
+    }
+
     /// Waits until another server has taken over the changes that it was asked to take over.
-    pub(super) fn wait_for_pull(
+    pub(super) fn wait_for_push(
+        &self,
+        server: &RemoteServer,
+        push: Push,
+        report: &mut ProgressCallback<'_>,
+    ) -> Result<v1::RequestedPull, AdminError> {
+        let Push { begun, mut rest, bytes_per_second_max } = push;
+        let mut all = self.wait_for_pull(server, begun, report)?;
+        while !rest.is_empty() {
+            let next = self.begin_push(server, rest, bytes_per_second_max)?;
+            let pulled = self.wait_for_pull(server, next.begun, report)?;
+            rest = next.rest;
+            all.databases.extend(pulled.databases);
+            if !all.failure.is_empty() && !pulled.failure.is_empty() {
+                all.failure.push('\n');
+            }
+            all.failure.push_str(&pulled.failure);
+        }
+        Ok(all)
+    }
+
+    fn wait_for_pull(
         &self,
         server: &RemoteServer,
         begun: v1::RequestedPull,
@@ -237,13 +286,18 @@ impl Replication {
         let databases = &self.instance.databases;
         let mut paths = Vec::new();
         for path in named {
-            if databases.database_exists(path)? {
-                paths.push(path.clone());
-                continue;
+            // Another database may have this path here, so the replica id decides.
+            let there = server.open(path);
+            let replica: Option<Arc<Database>> = match &there {
+                Ok(there) => databases.database_open_replica(there.replica_id)?,
+                Err(_) => None,
+            };
+            match (replica, there) {
+                (Some(replica), _) => paths.push(replica.path()),
+                (None, Err(_)) if databases.database_exists(path)? => paths.push(path.clone()),
+                (None, Err(error)) => return Err(error),
+                (None, Ok(_)) => return Err(AdminError::no_such("replica of the database", path)),
             }
-            let replica: Option<Arc<Database>> = databases.database_open_replica(server.open(path)?.replica_id)?;
-            let replica = replica.ok_or_else(|| AdminError::no_such("database", path))?;
-            paths.push(replica.path());
         }
         Ok(paths)
     }

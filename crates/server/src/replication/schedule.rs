@@ -160,12 +160,12 @@ impl Replication {
         let server = self.connect_to(&connection.destination).inspect_err(to_log)?;
         let databases = self.databases(&server, &connection.databases, &connection.priorities).inspect_err(to_log)?;
         let limit = connection.bytes_per_second_max;
-        let request_pull = || server.request_pull(self.paths_here(&server, &databases)?, limit).inspect_err(to_log);
+        let begin_push = || self.begin_push(&server, self.paths_here(&server, &databases)?, limit).inspect_err(to_log);
         let mut failures = Vec::new();
         let kind = connection.replication_type;
         // The other server works while this one does.
         let begun = match kind {
-            ReplicationType::PullPull => Some(request_pull()?),
+            ReplicationType::PullPull => Some(begin_push()?),
             _ => None,
         };
         if kind != ReplicationType::Push {
@@ -182,11 +182,11 @@ impl Replication {
             failures.extend(all_failures(for_each_database(&databases, &mut pull))?);
         }
         let begun = match kind {
-            ReplicationType::Push | ReplicationType::PullPush => Some(request_pull()?),
+            ReplicationType::Push | ReplicationType::PullPush => Some(begin_push()?),
             _ => begun,
         };
         if let Some(begun) = begun {
-            let pushed = self.wait_for_pull(&server, begun, report)?;
+            let pushed = self.wait_for_push(&server, begun, report)?;
             exchanged.sent += pushed.databases.iter().map(|database| database.received).sum::<u64>();
             failures.extend((!pushed.failure.is_empty()).then(|| format!("{}: {}", server.label(), pushed.failure)));
         }

@@ -1,6 +1,6 @@
 //! The other server of a replication: its databases, and its answers to the questions of a pull.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,12 @@ const ANSWER_BYTES_MAX: usize = 512 << 20;
 /// Size of the contents of attachments in bytes after which further notes of a question are deferred.
 const CONTENTS_PER_ANSWER_BYTES: u64 = 64 << 20;
 
+/// Maximum time in which another server sends nothing, after which it counts as gone.
+const SILENCE_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// Maximum number of databases of another server.
+const DATABASES_MAX: usize = 1_000_000;
+
 /// The address of another server.
 pub(super) struct Partner<'p> {
     /// Host and, if it is not the default one, port.
@@ -71,6 +77,8 @@ impl RemoteServer {
             server_name: partner.server_name.map(str::to_owned),
             message_bytes_max: MESSAGE_BYTES_MAX,
             compression: partner.compression,
+            // Large notes need more time on slow lines. Silence ends a call (`within`), and the server limits the others.
+            call_time_max: None,
             ..ConnectOptions::new(&address, trust)
         };
         let connecting =
@@ -97,6 +105,11 @@ impl RemoteServer {
             let page = self.call(self.client.databases().list_databases(request.clone()))?;
             for entry in page.databases {
                 found.push((entry.path, parse_replica_id(&entry.replica_id)?));
+                if found.len() > DATABASES_MAX {
+                    return Err(AdminError::refused(
+                        "the list of databases of the other server does not come to an end",
+                    ));
+                }
             }
             if page.next.is_empty() {
                 return Ok(found);
@@ -132,7 +145,7 @@ impl RemoteServer {
         let parts = std::iter::once(first).chain(pieces).map(|part| v1::DepositMailRequest { part: Some(part) });
         let parts: Vec<_> = parts.collect();
         let mut stub = self.client.mail();
-        let reply = self.runtime.block_on(stub.deposit_mail(futures_util::stream::iter(parts)))?;
+        let reply = self.runtime.block_on(within(stub.deposit_mail(futures_util::stream::iter(parts))))?;
         Ok(reply.into_inner().id)
     }
 
@@ -171,7 +184,7 @@ impl RemoteServer {
 
     /// Waits for a part of a call.
     fn wait<R>(&self, part: impl Future<Output = Result<R, client::Status>>) -> Result<R, AdminError> {
-        self.runtime.block_on(part).map_err(|status| self.failed(&status))
+        self.runtime.block_on(within(part)).map_err(|status| self.failed(&status))
     }
 
     fn failed(&self, status: &client::Status) -> AdminError {
@@ -263,18 +276,19 @@ impl RemoteDatabase<'_> {
                 let progress = progress.map(progress_to_proto);
                 let selection = selection.as_deref().map(selection_to_proto);
                 let request = v1::ListChangedNotesRequest { database, after, progress, selection };
-                self.server
-                    .runtime
-                    .spawn(async move { Ok(Reply::Changes(stub.list_changed_notes(request).await?.into_inner())) })
+                self.server.runtime.spawn(async move {
+                    let listed = within(stub.list_changed_notes(request)).await?;
+                    Ok(Reply::Changes(listed.into_inner()))
+                })
             }
             Question::Notes { unids } => {
                 let unids = unids.iter().map(|unid| unid.0.to_vec()).collect();
                 let request = v1::ReadReplicaNotesRequest { database, unids };
                 self.server.runtime.spawn(async move {
-                    let mut replies = stub.read_replica_notes(request).await?.into_inner();
+                    let mut replies = within(stub.read_replica_notes(request)).await?.into_inner();
                     let mut notes = Vec::new();
                     let mut bytes = 0_usize;
-                    while let Some(reply) = replies.message().await? {
+                    while let Some(reply) = within(replies.message()).await? {
                         bytes = bytes.saturating_add(reply.encoded_len());
                         if bytes > ANSWER_BYTES_MAX {
                             return Err(client::Status::resource_exhausted("the server sends more than was asked for"));
@@ -359,10 +373,13 @@ impl RemoteDatabase<'_> {
             };
             let mut stub = self.server.client.replication();
             let mut proofs = self.server.call(stub.prove_contents(request))?;
+            let mut seen = HashSet::new();
             while let Some(proof) = self.server.wait(proofs.message())? {
                 let content = usize::try_from(proof.index).ok().and_then(|index| batch.get(index));
-                let content =
-                    content.ok_or_else(|| AdminError::refused("the proof of a content has no valid index"))?;
+                // Each proof is compared with the hash of a whole content, so there is one of each.
+                let content = content
+                    .filter(|_| seen.insert(proof.index))
+                    .ok_or_else(|| AdminError::refused("the proof of a content has no valid index"))?;
                 if target.is_proof(&content.blob, &key, &proof.proof)? {
                     proved.push(content.blob);
                 }
@@ -385,6 +402,7 @@ impl RemoteDatabase<'_> {
         let mut prepared = Vec::new();
         let mut pieces = self.server.call(stub.read_contents(request))?;
         let mut unfinished: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        let mut finished = HashSet::new();
         let mut bytes = 0_usize;
         while let Some(piece) = self.server.wait(pieces.message())? {
             bytes = bytes.saturating_add(piece.content.len());
@@ -392,9 +410,15 @@ impl RemoteDatabase<'_> {
             if bytes > ANSWER_BYTES_MAX {
                 return Err(AdminError::refused("the attachments of a note are too large"));
             }
+            let is_asked_for = usize::try_from(piece.index).is_ok_and(|index| index < contents.len());
+            let is_progress = piece.last || !piece.content.is_empty();
+            if !is_asked_for || !is_progress || finished.contains(&piece.index) {
+                return Err(AdminError::refused("a piece of a content is not one that was asked for"));
+            }
             let content = unfinished.entry(piece.index).or_default();
             content.extend_from_slice(&piece.content);
             if piece.last {
+                finished.insert(piece.index);
                 let content = unfinished.remove(&piece.index).unwrap_or_default();
                 // The name of the content is computed here, so a wrong content is not taken for another one.
                 prepared.push(Arc::new(target.databases().blob_prepare(content, &Unpaced)?.into_owned()));
@@ -427,6 +451,15 @@ impl RemoteDatabase<'_> {
             progress = Some(progress_to_proto(ListProgress { position, seen, is_comparison: true }));
         }
     }
+}
+
+/// Waits for a part of a call, but not longer than another server may be silent. It may answer pings and no calls.
+async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Result<R, client::Status> {
+    let waited = tokio::time::timeout(SILENCE_TIME_MAX, part).await;
+    waited.unwrap_or_else(|_| {
+        let seconds = SILENCE_TIME_MAX.as_secs();
+        Err(client::Status::deadline_exceeded(format!("the server has sent nothing for {seconds} seconds")))
+    })
 }
 
 /// Returns the replica id in a text of the protocol.
