@@ -9,6 +9,8 @@
 //!
 //! The winner is that of the protocol: the greatest leaf that is no deletion or, without any, the greatest deletion.
 
+use std::collections::HashSet;
+
 use base::{NoteId, Timestamp, Unid};
 use notes::losers::CONFLICT_REVISIONS_ITEM;
 use notes::{DatabaseSnapshot, NoteHeader};
@@ -123,10 +125,14 @@ fn remove_ancestors(list: &mut Vec<Leaf>) -> Vec<Revision> {
         [end, version] if leaf.note.is_none() && *end == ended(*version).revision() => *version,
         _ => leaf.revision(),
     };
-    let descends = |leaf: &Leaf, version: Revision| version_of(leaf) != version && leaf.path.contains(&version);
-    let has_descendant = |version: Revision| list.iter().any(|leaf| descends(leaf, version));
-    let ancestors: Vec<Revision> = list.iter().map(version_of).filter(|version| has_descendant(*version)).collect();
-    list.retain(|leaf| !ancestors.contains(&version_of(leaf)));
+    let versions: Vec<Revision> = list.iter().map(version_of).collect();
+    let mut passed = HashSet::new();
+    for (leaf, version) in list.iter().zip(&versions) {
+        passed.extend(leaf.path.iter().copied().filter(|revision| revision != version));
+    }
+    let ancestors: Vec<Revision> = versions.iter().copied().filter(|version| passed.contains(version)).collect();
+    let mut versions = versions.into_iter();
+    list.retain(|_| versions.next().is_none_or(|version| !passed.contains(&version)));
     ancestors
 }
 

@@ -279,25 +279,29 @@ impl Target<'_> {
         revisions: Revisions,
         ticket: &mut Ticket,
     ) -> Vec<Result<SavedDocument>> {
-        if let Ok(saved) = self.put_together(group, revisions, ticket) {
-            return saved.into_iter().map(Ok).collect();
+        let mut saved = Vec::with_capacity(group.len());
+        let together = self.put_together(group, revisions, ticket, &mut saved);
+        let rest = if together.is_ok() { &[][..] } else { &group[saved.len()..] };
+        let mut outcomes: Vec<_> = saved.into_iter().map(Ok).collect();
+        for document in rest {
+            let mut alone = Vec::with_capacity(1);
+            let outcome = self.put_together(std::slice::from_ref(document), revisions, ticket, &mut alone);
+            outcomes.push(outcome.and_then(|()| alone.pop().ok_or(Error::Unavailable)));
         }
-        let alone = |document: &SentDocument| {
-            let saved = self.put_together(std::slice::from_ref(document), revisions, ticket)?;
-            saved.into_iter().next().ok_or(Error::Unavailable)
-        };
-        group.iter().map(alone).collect()
+        outcomes
     }
 
+    /// Saves documents, in one transaction unless some of them occur several times. `saved` gets those that are saved,
+    /// also if a later one fails.
     fn put_together(
         &self,
         documents: &[SentDocument],
         revisions: Revisions,
         ticket: &mut Ticket,
-    ) -> Result<Vec<SavedDocument>> {
+        saved: &mut Vec<SavedDocument>,
+    ) -> Result<()> {
         let depositor = self.reader.downgrade();
         let accesses = [&depositor];
-        let mut saved = Vec::with_capacity(documents.len());
         let mut rest = documents;
         while !rest.is_empty() {
             let ready: Vec<ReadyDocument> = {
@@ -309,22 +313,22 @@ impl Target<'_> {
             };
             let mut transaction = self.databases.transaction(&accesses)?;
             let mut writer = transaction.writer(0);
-            let mut count = 0;
+            let mut written = Vec::with_capacity(ready.len());
             for (document, sent) in ready.iter().zip(rest) {
                 if !document.is_known && receive(&mut writer, document)? == ReceiveOutcome::Later {
                     break;
                 }
-                saved.push(SavedDocument { id: sent.id.clone(), revision: document.note.revision });
-                count += 1;
+                written.push(SavedDocument { id: sent.id.clone(), revision: document.note.revision });
             }
             check_quota(&writer, &ready)?;
             *ticket = (*ticket).max(transaction.commit()?);
-            if count == 0 {
+            if written.is_empty() {
                 return Err(Error::Unavailable);
             }
-            rest = &rest[count..];
+            rest = &rest[written.len()..];
+            saved.append(&mut written);
         }
-        Ok(saved)
+        Ok(())
     }
 
     /// Makes a version of a document: finds out its revisions, and prepares its attachments.

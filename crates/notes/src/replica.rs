@@ -119,6 +119,8 @@ pub struct ListedNote {
     pub class: NoteClass,
     /// The last save.
     pub revision: Revision,
+    /// The time of the last save. The id of a revision that a CouchDB client has made contains none.
+    pub saved: Timestamp,
     /// Size in bytes for which the note counts.
     pub size: u64,
     /// Marks, keywords and folders that are set, or that changed since the creation.
@@ -189,7 +191,9 @@ impl DatabaseSnapshot<'_> {
         let state = self.state_of(&header)?;
         let NoteHeader { unid, class, size, .. } = header;
         let is_old = is_old(&header);
-        Ok(Some(ListedNote { unid, class, revision: header.revision(), size, state, is_old, is_unselected: false }))
+        let revision = header.revision();
+        let saved = header.sequence_time;
+        Ok(Some(ListedNote { unid, class, revision, saved, size, state, is_old, is_unselected: false }))
     }
 
     /// Returns `true` if this replica has a version of a note, or one that descends from it.

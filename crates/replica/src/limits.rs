@@ -3,6 +3,9 @@
 /// Number of changes of a page of the list. A page has more if its last transaction has.
 pub const CHANGES_PER_PAGE: usize = 2_000;
 
+/// Number of marks, keywords and folders above which a page has fewer changes.
+pub const STATES_PER_PAGE: usize = 100_000;
+
 /// Maximum number of notes that one question asks for.
 pub const NOTES_PER_QUESTION_MAX: usize = 250;
 

@@ -9,7 +9,7 @@ use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::{DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result};
 use store::blob::{BlobId, PreparedBlob};
 
-use crate::limits::CHANGES_PER_PAGE;
+use crate::limits::{CHANGES_PER_PAGE, STATES_PER_PAGE};
 use crate::selection::{Selection, Selector};
 
 /// A question of the target.
@@ -196,6 +196,19 @@ fn place_of(
 
 /// Returns the changes at a place, up to the end of a transaction.
 fn page_at(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -> Result<ListPage> {
+    let mut changes_max = changes_max;
+    loop {
+        let page = page_of(snapshot, place, changes_max)?;
+        let states = page.notes.iter().map(|note| note.state.len()).sum::<usize>();
+        if states <= STATES_PER_PAGE || changes_max <= 1 {
+            return Ok(page);
+        }
+        changes_max /= 2;
+    }
+}
+
+/// Returns about a number of changes at a place, up to the end of a transaction.
+fn page_of(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -> Result<ListPage> {
     let changes = snapshot.changes_by_transaction(place.since, changes_max)?;
     let is_last = changes.len() < changes_max;
     let modseq = match changes.last() {

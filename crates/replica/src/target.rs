@@ -76,6 +76,15 @@ impl Target {
         Self { held_back, ..self }
     }
 
+    /// Sets the clock of the source. The age of documents is counted from the earlier one of both clocks: while the
+    /// clock here is ahead, new documents would seem too old, and would not be listed again.
+    #[must_use]
+    pub fn with_source_clock(self, clock: Timestamp) -> Self {
+        let now = self.databases.clock().now().min(clock);
+        let selection = self.selection.as_ref().map(|_| Arc::new(Selection::of_settings(&self.settings, now)));
+        Self { selection, ..self }
+    }
+
     /// Returns the documents that this replica wants of those that it lacks, or `None` if it has no settings.
     pub(crate) fn selection(&self) -> Option<Arc<Selection>> {
         self.selection.clone()
@@ -119,9 +128,8 @@ impl Target {
         let reading = self.reader.read()?;
         let has_purged = reading.counters().purged_modseq > Modseq(0);
         let purged_until = self.reader.database().purged_until();
-        let was_deleted = |note: &ListedNote| {
-            note.is_old || (is_position_unknown && has_purged && note.revision.id.time() < purged_until)
-        };
+        let was_deleted =
+            |note: &ListedNote| note.is_old || (is_position_unknown && has_purged && note.saved < purged_until);
         let mut compared = Compared::default();
         for note in listed {
             if !may_bring(&grant, note.class) {
@@ -236,18 +244,7 @@ impl Target {
             sent.contents.iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
             let mut is_interrupted = false;
             while let Some((note, behind)) = rest.split_first() {
-                if !may_bring(&grant, note.class) || (note.items.is_none() && !may_delete(&grant)) {
-                    statistics.refused += 1;
-                    rest = behind;
-                    continue;
-                }
-                if !self.settings.receives(note.class) {
-                    statistics.left_out += 1;
-                    rest = behind;
-                    continue;
-                }
-                if note.items.is_none() && self.settings.without.contains(NotExchanged::DELETIONS_IN) {
-                    statistics.left_out += 1;
+                if !self.admits(note, &grant, statistics) {
                     rest = behind;
                     continue;
                 }
@@ -289,6 +286,21 @@ impl Target {
                 return Ok(restored_folder);
             }
         }
+    }
+
+    /// Returns `true` if the source may bring a note and the settings admit it. Otherwise counts it.
+    fn admits(&self, note: &ReplicaNote, grant: &Grant, statistics: &mut PullStatistics) -> bool {
+        let is_deletion = note.items.is_none();
+        if !may_bring(grant, note.class) || (is_deletion && !may_delete(grant)) {
+            statistics.refused += 1;
+            return false;
+        }
+        let is_left_out = is_deletion && self.settings.without.contains(NotExchanged::DELETIONS_IN);
+        if is_left_out || !self.settings.receives(note.class) {
+            statistics.left_out += 1;
+            return false;
+        }
+        true
     }
 
     /// Checks that the contents of a note's attachments have arrived, were proved, or are in this database. This server

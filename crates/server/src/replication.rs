@@ -228,7 +228,7 @@ impl Replication {
         outcome.map(|()| pulled)
     }
 
-    /// Takes over the changes of the database with the path in `pulled`, and adds what was taken over, also if it fails.
+    /// Takes over the changes of the database with the path in `pulled`. Adds what was taken over, also if it fails.
     fn pull_unrecorded(
         &self,
         server: &RemoteServer,
@@ -353,8 +353,8 @@ impl Replication {
 
     /// Creates an empty replica of the database `named` of another server.
     ///
-    /// A pull that the other server has requested creates none. Name, owner and replica id are what that server says, and
-    /// it becomes a manager of the replica, so it would get at what others replicate and at mail of people.
+    /// A pull that the other server has requested creates none. Name, owner and replica id are what that server states,
+    /// and it becomes a manager of the replica, so it would get at what others replicate and at mail of people.
     fn create(
         &self,
         server: &RemoteServer,
@@ -589,7 +589,8 @@ fn pull_changes(
     let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
     let clock = target.databases.clock();
     let began = clock.monotonic();
-    let mut pull = Pull::begin(receiver.with_held_back(held_back))?.with_transfer(transfer);
+    let receiver = receiver.with_held_back(held_back).with_source_clock(source.clock);
+    let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
     while let Some((number, question)) = pull.question() {
         let progress = Progress {
             step: format!("{}: receiving from {}", source.path, server.label()),

@@ -99,14 +99,18 @@ fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
         states: note.state.into_iter().map(state_to_proto).collect(),
         old: note.is_old,
         unselected: note.is_unselected,
+        saved_us: note.saved.0,
     }
 }
 
 fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
+    let revision = revision_from_proto(note.revision)?;
+    let saved = if note.saved_us == 0 { revision.id.time() } else { Timestamp(note.saved_us) };
     Ok(ListedNote {
         unid: unid_from_proto(&note.unid)?,
         class: class_from_proto(note.note_class)?,
-        revision: revision_from_proto(note.revision)?,
+        revision,
+        saved,
         size: note.size_bytes,
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
         is_old: note.old,
@@ -249,7 +253,16 @@ mod tests {
         }
         let position = Position { instance: notes::instance::InstanceId(5), modseq: Modseq(6), names: [7; 16] };
         let ReplicaNote { unid, class, revision, state, .. } = note();
-        let listed = ListedNote { unid, class, revision, size: 9, state, is_old: true, is_unselected: true };
+        let listed = ListedNote {
+            unid,
+            class,
+            revision,
+            saved: Timestamp(3),
+            size: 9,
+            state,
+            is_old: true,
+            is_unselected: true,
+        };
         let seen = Position { modseq: Modseq(8), ..position };
         let (notes, is_last) = (vec![listed], false);
         let page = ListPage { notes, position, seen, is_comparison: true, is_position_unknown: true, is_last };

@@ -47,6 +47,10 @@ pub(super) fn is_due(schedule: &ConnectionSchedule, last: Option<LastUse>, now: 
         if last.began < window.begin {
             return true;
         }
+        // The clock was ahead when it was used, so that use says nothing about this range.
+        if window.is_once && last.began > now.wall {
+            return true;
+        }
         match last.failures {
             0 => !window.is_once && has_passed(schedule.interval()),
             failures => has_passed(retry_pause(failures, schedule.interval())),

@@ -144,7 +144,8 @@ fn remove_beyond(instance: &Instance, days: u16, documents_max: usize) -> Result
     let reader: Access<level::Reader> = database.authorize(&itself)?;
     let depositor = reader.downgrade();
     let accesses = [&depositor];
-    let (mut old, mut kept) = (Vec::new(), Vec::new());
+    let mut old = Vec::new();
+    let mut kept = Vec::new();
     // All of them are looked at: while the clock was ahead, documents were created whose time has yet to come.
     reader.read()?.for_each_note(NoteId(0), &mut |header| {
         if header.class.is_document() && !header.is_stub() {

@@ -77,7 +77,7 @@ impl RemoteServer {
             server_name: partner.server_name.map(str::to_owned),
             message_bytes_max: MESSAGE_BYTES_MAX,
             compression: partner.compression,
-            // Large notes need more time on slow lines. Silence ends a call (`within`), and the server limits the others.
+            // Large notes need more time on slow lines. Silence ends a call (`within`).
             call_time_max: None,
             ..ConnectOptions::new(&address, trust)
         };
@@ -410,10 +410,10 @@ impl RemoteDatabase<'_> {
             if bytes > ANSWER_BYTES_MAX {
                 return Err(AdminError::refused("the attachments of a note are too large"));
             }
-            let is_asked_for = usize::try_from(piece.index).is_ok_and(|index| index < contents.len());
+            let is_requested = usize::try_from(piece.index).is_ok_and(|index| index < contents.len());
             let is_progress = piece.last || !piece.content.is_empty();
-            if !is_asked_for || !is_progress || finished.contains(&piece.index) {
-                return Err(AdminError::refused("a piece of a content is not one that was asked for"));
+            if !is_requested || !is_progress || finished.contains(&piece.index) {
+                return Err(AdminError::refused("a piece of a content is not one that was requested"));
             }
             let content = unfinished.entry(piece.index).or_default();
             content.extend_from_slice(&piece.content);
