@@ -130,9 +130,8 @@ fn remove_ancestors(list: &mut Vec<Leaf>) -> Vec<Revision> {
     for (leaf, version) in list.iter().zip(&versions) {
         passed.extend(leaf.path.iter().copied().filter(|revision| revision != version));
     }
-    let ancestors: Vec<Revision> = versions.iter().copied().filter(|version| passed.contains(version)).collect();
-    let mut versions = versions.into_iter();
-    list.retain(|_| versions.next().is_none_or(|version| !passed.contains(&version)));
+    let ancestors = versions.into_iter().filter(|version| passed.contains(version)).collect();
+    list.retain(|leaf| !passed.contains(&version_of(leaf)));
     ancestors
 }
 
