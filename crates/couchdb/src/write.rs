@@ -13,7 +13,7 @@ use notes::losers::CONFLICT_REVISIONS_ITEM;
 use notes::replica::{ReceiveOutcome, ReplicaNote};
 use notes::revision_record::RevisionRecord;
 use notes::{Access, Databases, Item, ItemFlags, ItemValue, NoteClass, Writer, level};
-use revision::{Ancestor, Ancestors, Cut, ItemChanges, Revision, RevisionId};
+use revision::{Ancestor, Ancestors, Cut, DeletionRule, ItemChanges, Revision, RevisionId};
 use serde_json::value::RawValue;
 use store::Ticket;
 use store::blob::PreparedBlob;
@@ -472,7 +472,7 @@ fn receive(writer: &mut Writer<'_, '_>, document: &ReadyDocument) -> Result<Rece
         // Reading a note permits references to its attachments.
         writer.note(*source)?;
     }
-    Ok(writer.note_receive_from_person(&document.note)?)
+    Ok(writer.note_receive_from_person(&document.note, DeletionRule::EditsCount)?)
 }
 
 /// Fails if documents exceed the quota of the database. Deletions are always possible.

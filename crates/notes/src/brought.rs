@@ -1,4 +1,5 @@
-//! Versions of documents that people bring from replicas of their own, such as the database of a CouchDB client.
+//! Versions of documents that people bring from replicas of their own: local replicas, or databases of CouchDB
+//! clients.
 //!
 //! [`Writer::note_receive_from_person`] takes such a version over like one of another server, with its revision and its
 //! ancestors. But a person may bring only what the access control list and the document let that person save, and the
@@ -6,10 +7,11 @@
 
 use std::borrow::Cow;
 
-use base::{NoteId, Unid};
-use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Revision, conflict_document_unid};
+use base::{NoteId, Timestamp, Unid};
+use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Register, Revision, conflict_document_unid};
 
 use crate::acl::AclLevel;
+use crate::change_times::StateKey;
 use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
 use crate::item::{Item, find_item};
@@ -18,7 +20,7 @@ use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
 use crate::records;
-use crate::replica::{ReceiveOutcome, ReplicaNote, check_received};
+use crate::replica::{KnownState, ReceiveOutcome, ReplicaNote, StateName, check_received};
 use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
 
@@ -38,7 +40,11 @@ impl Writer<'_, '_> {
     /// state, the revisions count that this replica knows, so that a meeting with other versions is a conflict.
     ///
     /// A transaction receives each document once ([`ReceiveOutcome::Later`]).
-    pub fn note_receive_from_person(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+    pub fn note_receive_from_person(
+        &mut self,
+        arriving: &ReplicaNote,
+        deletions: DeletionRule,
+    ) -> Result<ReceiveOutcome> {
         let name = || format!("note {}", arriving.unid);
         if !self.part.has_revisions {
             let database = self.part.database.path();
@@ -70,7 +76,7 @@ impl Writer<'_, '_> {
                 false => Cow::Borrowed(arriving),
             };
             self.run_atomically(|writer| {
-                let outcome = writer.receive_version(note, &confirmed, DeletionRule::EditsCount)?;
+                let outcome = writer.receive_version(note, &confirmed, deletions)?;
                 let has_deleted = writer.delete_superseded(arriving)?;
                 let is_known = matches!(outcome, ReceiveOutcome::Known { .. });
                 Ok(if has_deleted && is_known { ReceiveOutcome::Taken } else { outcome })
@@ -82,6 +88,45 @@ impl Writer<'_, '_> {
             self.part.pending_header(note)?;
         }
         taken
+    }
+
+    /// Joins marks, keywords and folders that the caller has changed in a local replica with those of a document, under
+    /// the rights of the caller. Returns `true` if one changed.
+    ///
+    /// Marks and keywords are those of the owner of the database, so those of others are left out; so are folders in
+    /// which the caller may not put documents. No change counts as later than now: a clock that is ahead would
+    /// otherwise decide for as long. Fails if the document does not exist, or the caller may not read it.
+    pub fn state_receive_from_person(&mut self, unid: Unid, state: &[(StateName, Register)]) -> Result<bool> {
+        self.require_level(AclLevel::Reader)?;
+        let missing = || Error::not_found(format!("note {unid}"));
+        let note = records::find(self.store, self.number(), unid)?.ok_or_else(missing)?;
+        let header = self.part.stored_header(note)?.filter(|header| !header.is_stub() && header.class.is_document());
+        if header.is_none() || !self.is_visible(note)? {
+            self.drop_unchanged(note);
+            return Err(missing());
+        }
+        let owner = &self.part.database.record().owner;
+        let is_owner = !owner.is_empty() && self.part.grant.is_own(owner);
+        let mut permitted = Vec::with_capacity(state.len());
+        for (name, register) in state {
+            let is_permitted = match name {
+                StateName::Mark(_) | StateName::Keyword(_) => is_owner,
+                StateName::Folder(_) => match self.state_key(name)? {
+                    KnownState::Key(StateKey::Folder(folder)) => {
+                        self.require_may_file(folder).is_ok() && self.require_folder_visible(folder).is_ok()
+                    }
+                    _ => false,
+                },
+                StateName::UidValidity => false,
+            };
+            if is_permitted {
+                let time = Timestamp(register.time.0.min(self.part.now.0));
+                permitted.push((name.clone(), Register { time, number: 0, ..*register }));
+            }
+        }
+        let changed = self.join_state(note, &permitted)?;
+        self.drop_unchanged(note);
+        Ok(changed)
     }
 
     /// Returns the revision of a note or stub, as the last transaction left it, or `None` if there is none, or it is

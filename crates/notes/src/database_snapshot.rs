@@ -43,6 +43,15 @@ pub struct ChangePage {
     pub next: ChangeCursor,
 }
 
+/// The changes of whole transactions in their order, with the place where the next ones begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TransactionPage {
+    /// The changes.
+    pub entries: Vec<ChangeEntry>,
+    /// The modseq up to which no change is missing, or `None` if there are no later changes.
+    pub next: Option<Modseq>,
+}
+
 /// The state of a database at one moment, as one identity may see it.
 pub struct DatabaseSnapshot<'d> {
     database: &'d Database,
@@ -290,6 +299,23 @@ impl<'d> DatabaseSnapshot<'d> {
                 each(entry)
             })
         })
+    }
+
+    /// Returns about `limit` changes after `since`, in order. A transaction is included completely or not at all. Those
+    /// of hidden notes are included only for servers, which read the notes anyway to find out.
+    pub fn visible_transactions(&self, since: Modseq, limit: usize) -> Result<TransactionPage> {
+        let mut entries = change_log::take_transactions(limit, |each| {
+            self.scan_changes(ChangeCursor::after(since), &mut |entry| {
+                self.spend(STEPS_PER_RECORD)?;
+                each(entry)
+            })
+        })?;
+        let next = entries.last().map(|last| last.modseq).filter(|_| entries.len() >= limit);
+        if !self.grant.is_server() {
+            let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
+            entries.retain(|entry| !hidden.contains(&entry.note));
+        }
+        Ok(TransactionPage { entries, next })
     }
 
     /// Returns up to `limit` changes after a place.

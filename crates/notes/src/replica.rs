@@ -360,7 +360,9 @@ impl Writer<'_, '_> {
                 if counts == Side::Arriving {
                     self.replace_received(note, arriving)?;
                 }
-                let is_dropped = fate == LoserFate::Dropped && loser.items.is_some();
+                // The list of a new replica is there only until the first one arrives.
+                let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
+                let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
                 match (self.keep_loser(loser, fate)?, counts) {
                     (true, _) => ReceiveOutcome::Conflict,
                     (false, counts) if is_dropped => ReceiveOutcome::Dropped { taken: counts == Side::Arriving },
@@ -713,7 +715,7 @@ impl Writer<'_, '_> {
     }
 
     /// Joins the marks, keywords and folders of a note with those of another replica. Returns `true` if one changed.
-    fn join_state(&mut self, note: NoteId, state: &[(StateName, Register)]) -> Result<bool> {
+    pub(crate) fn join_state(&mut self, note: NoteId, state: &[(StateName, Register)]) -> Result<bool> {
         if self.received_header(note)?.after.is_stub() {
             return Ok(false);
         }
@@ -822,7 +824,7 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed.
-    fn state_key(&mut self, name: &StateName) -> Result<KnownState> {
+    pub(crate) fn state_key(&mut self, name: &StateName) -> Result<KnownState> {
         Ok(match name {
             StateName::Mark(bit) if *bit < 8 => KnownState::Key(StateKey::Mark(*bit)),
             StateName::Mark(_) | StateName::UidValidity => KnownState::Unknown,
@@ -866,7 +868,7 @@ impl Writer<'_, '_> {
 const INBOX: &str = "INBOX";
 
 /// What the name of a mark, keyword or folder stands for here.
-enum KnownState {
+pub(crate) enum KnownState {
     /// A mark, keyword or folder.
     Key(StateKey),
     /// A folder that has been deleted.

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Name, NoteId, Timestamp, Unid};
+use base::{Clock as _, Name, NoteId, Timestamp, Unid};
 use notes::limits::{BROUGHT_SEQUENCE_STEP_MAX, LOCAL_DOCUMENT_BYTES_MAX, LOCAL_DOCUMENTS_PER_PERSON_MAX};
 use notes::local_document::ID_ITEM;
-use notes::replica::{ReceiveOutcome, ReplicaNote};
+use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
 use notes::{
-    Access, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemFlags, ItemValue, NewNote, NoteClass, level, purge,
+    Access, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemFlags, ItemValue, Marks, NewNote, NoteClass, level,
+    purge,
 };
-use revision::{Ancestor, Ancestors, Cut, Revision, RevisionId, conflict_document_unid};
+use revision::{Ancestor, Ancestors, Cut, DeletionRule, Register, Revision, RevisionId, conflict_document_unid};
 
 use crate::fixture::{TestServer, assert_sound, identity};
 
@@ -33,7 +34,7 @@ impl World {
     }
 
     fn bring(&self, who: &str, note: &ReplicaNote) -> notes::Result<ReceiveOutcome> {
-        self.server.write(&self.database, who, |writer| writer.note_receive_from_person(note))
+        self.server.write(&self.database, who, |writer| writer.note_receive_from_person(note, DeletionRule::EditsCount))
     }
 
     fn read<T>(&self, read: impl FnOnce(&DatabaseSnapshot<'_>) -> notes::Result<T>) -> T {
@@ -332,4 +333,40 @@ fn editors_of_a_deleted_document_cannot_be_forged() {
     let forged = with_item(&third, Item::text("$UpdatedBy", "CN=Eve/O=Acme"));
     assert!(matches!(world.bring(BOB, &forged), Err(Error::Invalid { .. })));
     assert_eq!(world.bring(BOB, &third).expect("Bob may create"), ReceiveOutcome::Taken);
+}
+
+#[test]
+fn marks_of_a_local_replica_count_from_the_owner() {
+    let world = World::new(AclLevel::Editor);
+    let first = version(&[revision(1, 1)], "one");
+    world.bring(ANN, &first).expect("Ann may");
+    let flagged = |seconds: i64| {
+        let register = Register { is_set: true, time: Timestamp(seconds * 1_000_000), number: 77 };
+        vec![(StateName::Mark(2), register), (StateName::Keyword("urgent".to_owned()), register)]
+    };
+    let join = |who: &str, state: &[(StateName, Register)]| {
+        world.server.write(&world.database, who, |writer| writer.state_receive_from_person(UNID, state))
+    };
+    assert!(!join(BOB, &flagged(5)).expect("he may read it"), "the marks are those of the owner");
+    assert!(join(ANN, &flagged(5)).expect("she may"));
+    assert!(!join(ANN, &flagged(5)).expect("she may"), "it is known");
+    let header = world.read(|reading| {
+        let note = reading.find(UNID)?.expect("it exists");
+        Ok(reading.header(note)?.expect("it is visible"))
+    });
+    assert!(header.marks.contains(Marks::FLAGGED) && header.keywords.len() == 1);
+    // A clock that is far ahead does not decide for years: the server's own later change counts.
+    let far = vec![(StateName::Mark(1), Register { is_set: true, time: Timestamp(1 << 52), number: 0 })];
+    assert!(join(ANN, &far).expect("she may"));
+    world.server.clock.advance(Duration::from_secs(60));
+    let cleared = world.server.write(&world.database, ANN, |writer| writer.marks_set(NoteId(2), Marks::default(), &[]));
+    assert!(cleared.expect("she may"));
+    let known = world.read(|reading| Ok(reading.replica_note(NoteId(2))?.expect("it exists").state));
+    let now = world.server.clock.now();
+    assert!(known.iter().all(|(_, register)| register.time <= now), "{known:?}");
+    assert!(matches!(join(ANN, &[]), Ok(false)));
+    let unknown =
+        world.server.write(&world.database, ANN, |writer| writer.state_receive_from_person(Unid([9; 16]), &[]));
+    assert!(matches!(unknown, Err(Error::NotFound { .. })));
+    assert_sound(&world.database);
 }

@@ -435,6 +435,9 @@ const READING: &[Row] = &[
                 .contains_key(&c.note))
         })
     }),
+    ("DatabaseSnapshot::visible_transactions", Note(Reader), |c| {
+        c.read(|r| Ok(r.visible_transactions(Modseq(0), 1_000)?.entries.iter().any(|entry| entry.note == c.note)))
+    }),
     ("DatabaseSnapshot::changes_by_transaction", Server, |c| {
         c.read(|r| Ok(!r.changes_by_transaction(Modseq(0), 9)?.is_empty()))
     }),
@@ -602,17 +605,20 @@ const WRITING: &[Row] = &[
     ("Writer::note_receive_from_person of a new note", Create, |c| {
         let new = ReplicaNote { unid: Unid([0x77; 16]), ..c.brought() };
         let other = ReplicaNote { items: Some(Vec::new()), blobs: Vec::new(), ..new };
-        c.write(|w| w.note_receive_from_person(&other).map(|_| true))
+        c.write(|w| w.note_receive_from_person(&other, DeletionRule::EditsCount).map(|_| true))
     }),
     ("Writer::note_receive_from_person", Change, |c| {
         let revision = c.brought().revision.child(RevisionId([9; 16]));
         let next = ReplicaNote { revision, ..c.brought() };
-        c.write(|w| w.note_receive_from_person(&next).map(|_| true))
+        c.write(|w| w.note_receive_from_person(&next, DeletionRule::EditsCount).map(|_| true))
     }),
     ("Writer::note_receive_from_person of a deletion", Delete, |c| {
         let revision = c.brought().revision.child(RevisionId([9; 16]));
         let deletion = ReplicaNote { revision, items: None, blobs: Vec::new(), ..c.brought() };
-        c.write(|w| w.note_receive_from_person(&deletion).map(|_| true))
+        c.write(|w| w.note_receive_from_person(&deletion, DeletionRule::EditsCount).map(|_| true))
+    }),
+    ("Writer::state_receive_from_person", Note(Reader), |c| {
+        c.write(|w| w.state_receive_from_person(UNID, &[]).map(|_| true))
     }),
     ("Writer::stored_revision", Note(Reader), |c| c.write(|w| Ok(w.stored_revision(UNID)?.is_some()))),
     ("Writer::local_document_set", OwnData, |c| c.write(|w| w.local_document_set("x", Some("{}")).map(|()| true))),
