@@ -21,3 +21,15 @@ pub const BYTES_PER_QUESTION: u64 = 4 << 20;
 /// Size in bytes from which a content that another database has is proved instead of sent. Smaller ones take no longer
 /// to send than to prove.
 pub const PROVED_CONTENT_BYTES_MIN: u64 = 32 << 10;
+
+/// Maximum number of documents that a local replica offers at a time.
+pub const NOTES_PER_OFFER_MAX: usize = 1_000;
+
+/// Number of marks, keywords and folders at which the documents end that a local replica offers at a time.
+pub const STATES_PER_OFFER: u64 = 10_000;
+
+/// Size in bytes at which the documents end that a local replica sends at a time.
+pub const BYTES_PER_PUSH: u64 = 2 << 20;
+
+/// Size in bytes at which the contents of attachments end that a local replica sends at a time.
+pub const CONTENT_BYTES_PER_PUSH: u64 = 16 << 20;

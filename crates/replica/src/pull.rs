@@ -87,12 +87,13 @@ struct WantedNote {
     size: u64,
 }
 
+/// The end of a page of the list of changes.
 #[derive(Clone, Copy)]
-struct PageEnd {
-    position: Position,
-    seen: Position,
-    is_comparison: bool,
-    is_last: bool,
+pub(crate) struct PageEnd {
+    pub(crate) position: Position,
+    pub(crate) seen: Position,
+    pub(crate) is_comparison: bool,
+    pub(crate) is_last: bool,
 }
 
 impl Pull {
@@ -282,7 +283,7 @@ impl Page {
 impl PageEnd {
     /// Returns the history after the page. A position counts only when the replication has ended: a note that changed
     /// meanwhile was to follow.
-    fn added_to(self, history: &ReplicationHistory) -> ReplicationHistory {
+    pub(crate) fn added_to(self, history: &ReplicationHistory) -> ReplicationHistory {
         let Self { position, seen, is_comparison, is_last } = self;
         let mut history = history.clone();
         if is_last {

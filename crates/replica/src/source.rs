@@ -74,7 +74,7 @@ pub enum Answer {
     Notes(SourceNotes),
 }
 
-/// Answers a question from a snapshot of the source, without contents of attachments. The reader must be a server.
+/// Answers a question from a snapshot of the source, without contents of attachments.
 pub fn answer(snapshot: &DatabaseSnapshot<'_>, question: &Question) -> Result<Answer> {
     answer_in_pages(snapshot, question, CHANGES_PER_PAGE, &ReplicationSettings::default())
 }
@@ -209,13 +209,10 @@ fn page_at(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -
 
 /// Returns about a number of changes at a place, up to the end of a transaction.
 fn page_of(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -> Result<ListPage> {
-    let changes = snapshot.changes_by_transaction(place.since, changes_max)?;
-    let is_last = changes.len() < changes_max;
-    let modseq = match changes.last() {
-        Some(last) if !is_last => last.modseq,
-        _ => snapshot.modseq(),
-    };
-    let mut ids: Vec<_> = changes.into_iter().map(|change| change.note).collect();
+    let changes = snapshot.visible_transactions(place.since, changes_max)?;
+    let is_last = changes.next.is_none();
+    let modseq = changes.next.unwrap_or(snapshot.modseq());
+    let mut ids: Vec<_> = changes.entries.into_iter().map(|change| change.note).collect();
     ids.sort_unstable();
     ids.dedup();
     let is_old = |header: &NoteHeader| {

@@ -8,7 +8,7 @@ use notes::instance::ReplicationHistory;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{
-    Access, AclFlags, AclLevel, Database, Databases, Error, Grant, Identity, NotExchanged, NoteClass,
+    Access, AclFlags, AclLevel, Database, DatabaseKind, Databases, Error, Grant, Identity, NotExchanged, NoteClass,
     ReplicationSettings, Result, level,
 };
 use revision::DeletionRule;
@@ -375,7 +375,7 @@ impl Target {
 }
 
 /// Returns the history to be recorded. If too many notes were missed, everything is compared the next time.
-fn limited(history: ReplicationHistory) -> ReplicationHistory {
+pub(crate) fn limited(history: ReplicationHistory) -> ReplicationHistory {
     if history.missed.len() <= MISSED_NOTES_MAX {
         return history;
     }
@@ -433,4 +433,15 @@ fn may_bring(grant: &Grant, class: NoteClass) -> bool {
 
 fn may_delete(grant: &Grant) -> bool {
     !grant.flags().contains(AclFlags::NO_DELETE)
+}
+
+/// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").
+#[must_use]
+pub fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
+    match kind {
+        DatabaseKind::Mail => DeletionRule::DeletionsCount,
+        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => {
+            DeletionRule::EditsCount
+        }
+    }
 }

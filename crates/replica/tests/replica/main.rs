@@ -1,5 +1,6 @@
 //! Tests of the exchange between replicas.
 
 mod exchange;
+mod push;
 mod selective;
 mod simulation;

@@ -1,0 +1,144 @@
+//! Pushes of local replicas: cut at any call, refused documents, and what has come from the server.
+
+use std::sync::Arc;
+
+use base::{Name, Unid};
+use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
+use notes::{Access, Error, Identity, Item, Result, level};
+use replica::{Push, PushStatistics, PushTarget, Written, skip_received};
+use revision::DeletionRule;
+use store::blob::BlobId;
+
+use crate::exchange::Server;
+
+/// The server of a push, on which Ann saves what she brings.
+struct Hub<'h> {
+    server: &'h Server,
+    /// Number of calls until one fails.
+    calls_left: usize,
+    /// A document that is refused.
+    refused: Option<Unid>,
+}
+
+impl<'h> Hub<'h> {
+    fn new(server: &'h Server) -> Self {
+        Self { server, calls_left: usize::MAX, refused: None }
+    }
+
+    fn call(&mut self) -> Result<()> {
+        self.calls_left = self.calls_left.checked_sub(1).ok_or_else(|| Error::not_found("the server"))?;
+        Ok(())
+    }
+}
+
+impl PushTarget for Hub<'_> {
+    type Error = Error;
+
+    fn offer(&mut self, notes: &[ListedNote]) -> Result<(Vec<usize>, u64)> {
+        self.call()?;
+        let access: Access<level::Reader> = self.server.database.authorize(&self.server.ann())?;
+        let reading = access.read()?;
+        let mut missing = Vec::new();
+        for (index, note) in notes.iter().enumerate() {
+            if !reading.knows_revision(note.unid, note.revision)? {
+                missing.push(index);
+            }
+        }
+        Ok((missing, 0))
+    }
+
+    fn missing_contents(&mut self, contents: &[(Unid, BlobId)]) -> Result<Vec<usize>> {
+        self.call()?;
+        Ok((0..contents.len()).collect())
+    }
+
+    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<Vec<u8>>) -> Result<Vec<Written>> {
+        self.call()?;
+        assert!(contents.is_empty(), "the documents have no attachments");
+        let outcomes = notes.into_iter().map(|note| {
+            if Some(note.unid) == self.refused {
+                return Written::Refused("the test says so".to_owned());
+            }
+            let write =
+                |writer: &mut notes::Writer<'_, '_>| writer.note_receive_from_person(&note, DeletionRule::EditsCount);
+            match self.server.write(write) {
+                ReceiveOutcome::Known { .. } => Written::Known,
+                ReceiveOutcome::Merged => Written::Merged,
+                ReceiveOutcome::Conflict => Written::Conflict,
+                _ => Written::Taken,
+            }
+        });
+        Ok(outcomes.collect())
+    }
+
+    fn report(&mut self, _statistics: &PushStatistics) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn itself() -> Arc<Identity> {
+    Arc::new(Identity::local_server("local"))
+}
+
+fn name(hub: &Server) -> Name {
+    Name::new(&hub.name)
+}
+
+fn push(local: &Server, hub: &mut Hub<'_>) -> (Result<()>, PushStatistics) {
+    let push = Push::begin(&local.databases, &local.database, &itself(), &name(hub.server)).expect("a sound store");
+    let mut statistics = PushStatistics::default();
+    let outcome = push.run(hub, &mut statistics);
+    (outcome, statistics)
+}
+
+#[test]
+fn a_push_that_is_cut_at_any_call_continues() {
+    let mut has_ended = false;
+    for calls in 0..20 {
+        let hub = Server::new(1);
+        let local = Server::new(2);
+        let notes: Vec<_> = (1..=9).map(|number| local.create(number)).collect();
+        let (outcome, _) = push(&local, &mut Hub { calls_left: calls, ..Hub::new(&hub) });
+        has_ended |= outcome.is_ok();
+        local.write(|writer| writer.note_delete(notes[0]));
+        local.write(|writer| writer.note_update(notes[1], 1, &[Item::text("Subject", "later")], &[]));
+        let (outcome, _) = push(&local, &mut Hub::new(&hub));
+        outcome.expect("the server answers");
+        assert!(!hub.has(1) && (2..=9).all(|number| hub.has(number)), "cut at call {calls}");
+        let (_, again) = push(&local, &mut Hub::new(&hub));
+        assert_eq!((again.offered, again.taken), (0, 0), "cut at call {calls}");
+    }
+    assert!(has_ended, "the last of them were not cut");
+}
+
+#[test]
+fn refused_documents_are_offered_again() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    let note = local.create(1);
+    local.create(2);
+    for _ in 0..2 {
+        let (outcome, statistics) = push(&local, &mut Hub { refused: Some(Unid([1; 16])), ..Hub::new(&hub) });
+        outcome.expect("the others are taken");
+        assert_eq!(statistics.refused.len(), 1, "{statistics:?}");
+        assert!(!hub.has(1) && hub.has(2));
+    }
+    local.write(|writer| writer.note_delete(note));
+    let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
+    outcome.expect("the server answers");
+    assert_eq!(statistics.refused, [], "the deletion of a document that is unknown there");
+    let (_, statistics) = push(&local, &mut Hub::new(&hub));
+    assert_eq!(statistics.offered, 0);
+}
+
+#[test]
+fn what_has_come_is_not_offered_back() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    local.create(1);
+    skip_received(&local.databases, &local.database, &itself(), &name(&hub)).expect("a sound store");
+    local.create(2);
+    let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
+    outcome.expect("the server answers");
+    assert_eq!((statistics.offered, statistics.taken), (1, 1));
+}
