@@ -35,6 +35,7 @@ const STREAMED: &[(&str, usize)] = &[
     ("/doublet.v1.Sessions/Authenticate", EXCHANGE_STEPS_MAX + 1),
     ("/doublet.v1.Notes/AttachFile", usize::MAX),
     ("/doublet.v1.Mail/DepositMail", usize::MAX),
+    ("/doublet.v1.Replication/WriteReplicaNotes", usize::MAX),
 ];
 
 /// The call that ends its own session but still gets a reply.
@@ -46,6 +47,7 @@ const CALLS_WITHOUT_TIME_LIMIT: &[&str] = &[
     "/doublet.v1.Changes/WatchChanges",
     "/doublet.v1.Replication/ReadReplicaNotes",
     "/doublet.v1.Replication/ReadContents",
+    "/doublet.v1.Replication/WriteReplicaNotes",
 ];
 
 /// The caller of a call. It is passed along with the request.
@@ -97,11 +99,12 @@ impl Caller {
     }
 }
 
-/// The server that a peer is according to its certificate.
+/// The session that a connection has without a login.
 pub enum PeerServer {
     /// The peer has presented no certificate with the name of a server.
     None,
-    /// The peer is another server. Calls without a token are made with this session.
+    /// The peer is another server, or the person who works on a local store. Calls without a token are made with this
+    /// session.
     Other(Arc<Session>),
     /// The certificate has the name of this server, which may do everything. Any root that signs certificates of other
     /// servers could sign it, so it proves nothing. Calls without a token are refused.

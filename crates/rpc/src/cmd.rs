@@ -25,6 +25,7 @@ pub(crate) mod design;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod full_text;
+pub(crate) mod local_replica;
 pub(crate) mod names;
 pub(crate) mod note;
 pub(crate) mod note_change;
@@ -69,7 +70,8 @@ impl CallContext {
         Ok(access.read()?.paced(Arc::clone(&self.pacer)))
     }
 
-    /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the person no
+    /// Returns the calling person as the directory knows them, or `None` if the caller is a server or works on a local
+    /// store. Returns [`Error::NoSession`] if the person no
     /// longer exists or may no longer log in.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
         let SessionOwner::Person(login) = &self.caller.session()?.owner else { return Ok(None) };
@@ -87,6 +89,7 @@ impl CallContext {
                 Some(list) => Err(Error::DeniedServer { server: name.abbreviated(), list: list.abbreviated() }),
                 None => Ok(self.services.directory.server_identity(name)?),
             },
+            SessionOwner::LocalPerson(_) => self.services.local_person.clone().ok_or(Error::NoSession),
             SessionOwner::Person(_) => Err(Error::NoSession),
         }
     }

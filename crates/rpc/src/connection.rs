@@ -38,12 +38,30 @@ pub async fn serve(
     service: Arc<Service>,
     termination: SessionTermination,
 ) -> io::Result<()> {
+    let server = peer_server(server, &service, peer, termination);
+    serve_with(stream, peer, server, service).await
+}
+
+/// Serves a connection in memory of the person who works on a local store, without a login.
+pub async fn serve_local(stream: Stream, service: Arc<Service>) -> io::Result<()> {
+    let peer = Peer::local();
+    let server = match &service.services.local_person {
+        Some(person) => {
+            let budget = service.services.memory.share_of(&MemoryOwner::account(person.name.canonical()));
+            PeerServer::Other(Session::of_local_person(&person.name, SessionTermination::default(), budget))
+        }
+        None => PeerServer::None,
+    };
+    serve_with(stream, peer, server, service).await
+}
+
+async fn serve_with(stream: Stream, peer: Peer, server: PeerServer, service: Arc<Service>) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     tracing::debug!(target: "rpc", connection = peer.connection, %peer, "connection opened");
     let outcome = tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
-        outcome = run(stream, peer, server, service, termination) => outcome,
+        outcome = run(stream, peer, server, service) => outcome,
     };
     tracing::debug!(
         target: "rpc",
@@ -55,16 +73,9 @@ pub async fn serve(
     outcome
 }
 
-async fn run(
-    stream: Stream,
-    peer: Peer,
-    server: Option<Name>,
-    service: Arc<Service>,
-    termination: SessionTermination,
-) -> io::Result<()> {
+async fn run(stream: Stream, peer: Peer, server: PeerServer, service: Arc<Service>) -> io::Result<()> {
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.limits().idle;
-    let server = peer_server(server, &service, peer, termination);
     let is_known = matches!(server, PeerServer::Other(_));
     let budget = service.services.memory.share_of(&peer.memory_owner());
     let state = Arc::new(ConnectionState { service, peer, server, budget, reading: Arc::default() });

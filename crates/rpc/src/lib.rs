@@ -35,5 +35,5 @@ pub mod response_body;
 pub mod service;
 pub mod session;
 
-pub use connection::serve;
+pub use connection::{serve, serve_local};
 pub use service::{Service, ServiceOptions, Services};

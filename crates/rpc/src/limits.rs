@@ -99,6 +99,9 @@ pub const REPLICA_NOTE_BYTES_MAX: u64 = 48 << 20;
 /// Maximum size of one message with notes of replicas, in bytes.
 pub const REPLICA_MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Maximum number of marks, keywords and folders of the notes of one call that a local replica offers.
+pub const STATES_PER_OFFER_MAX: usize = 20_000;
+
 /// Number of changes that one step of a search or of a change stream examines.
 pub const STEP_CHANGES: usize = 500;
 

@@ -15,7 +15,7 @@ use directory::Directory;
 use futures_util::Stream;
 use http::{Request, Response};
 use mail::submission::SubmissionService;
-use notes::Databases;
+use notes::{Databases, Identity};
 use proto::v1;
 use sasl::{LoginError, Mechanism};
 use store::Ticket;
@@ -90,6 +90,8 @@ pub struct Services {
     pub random: Arc<dyn Random>,
     /// The signal that the server shuts down.
     pub shutdown: Shutdown,
+    /// The person who works on this store with local replicas, with the groups of its server; `None` on a server.
+    pub local_person: Option<Arc<Identity>>,
 }
 
 /// The state shared by all connections. Cheap to clone.

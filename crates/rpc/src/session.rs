@@ -61,6 +61,8 @@ pub enum SessionOwner {
     Person(String),
     /// A server that has presented a certificate.
     Server(Name),
+    /// The person who works on a local store ([`crate::Services::local_person`]).
+    LocalPerson(Name),
 }
 
 /// An authenticated session.
@@ -69,7 +71,7 @@ pub struct Session {
     pub owner: SessionOwner,
     /// The owner of the session's jobs in the worker pool.
     pub job_owner: JobOwner,
-    /// The time at which the session ends even if it is in use; `None` for a server.
+    /// The time at which the session ends even if it is in use; `None` if it ends with its connection.
     pub ends: Option<Timestamp>,
     /// The memory that its calls may hold: the share of the account.
     pub budget: MemoryBudget,
@@ -90,9 +92,24 @@ impl Session {
     /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
     pub fn of_server(name: Name, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
+        Self::of_connection(SessionOwner::Server(name.clone()), &name, termination, budget)
+    }
+
+    /// Creates the session of the person who works on a local store. It ends with its connection.
+    #[must_use]
+    pub fn of_local_person(name: &Name, termination: SessionTermination, budget: MemoryBudget) -> Arc<Self> {
+        Self::of_connection(SessionOwner::LocalPerson(name.clone()), name, termination, budget)
+    }
+
+    fn of_connection(
+        owner: SessionOwner,
+        name: &Name,
+        termination: SessionTermination,
+        budget: MemoryBudget,
+    ) -> Arc<Self> {
         Arc::new(Self {
             job_owner: JobOwner::account(name.canonical()),
-            owner: SessionOwner::Server(name),
+            owner,
             ends: None,
             budget,
             id: [0; ID_BYTES],

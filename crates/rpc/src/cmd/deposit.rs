@@ -8,6 +8,7 @@ use tonic::Code;
 use super::{CallContext, check_count};
 use crate::error::{Error, Result};
 use crate::service::CallOutcome;
+use crate::session::SessionOwner;
 
 /// An envelope of either kind.
 pub(crate) enum AnyEnvelope {
@@ -56,8 +57,17 @@ pub(crate) fn deposit(
         AnyEnvelope::Person(envelope) => envelope,
         AnyEnvelope::Server(envelope) => return accept_forwarded(context, envelope, message),
     };
-    let refused =
-        || Error::State("servers forward mail with the envelope `forwarded`, or send it with SMTP".to_owned());
+    let refused = || {
+        Error::State(
+            match context.caller.session().map(|session| &session.owner) {
+                Ok(SessionOwner::LocalPerson(_)) => {
+                    "mail cannot be sent from a local store; send it through the server"
+                }
+                _ => "servers forward mail with the envelope `forwarded`, or send it with SMTP",
+            }
+            .to_owned(),
+        )
+    };
     let person = context.person()?.ok_or_else(refused)?;
     let request = SubmissionRequest {
         login: person.name.canonical().to_owned(),

@@ -1,11 +1,14 @@
-//! What other servers need for their replicas: descriptions of databases, lists of changes, notes and contents.
+//! What other servers, and local replicas of people, need: descriptions of databases, lists of changes, notes and
+//! contents.
 
 use std::sync::Arc;
 
 use base::{Name, NoteId, Unid};
+use notes::replica::StateName;
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use proto::v1;
 use replica::{Answer, Question, Selection, answer_with, log_unsent};
+use revision::Register;
 use store::blob::BlobId;
 
 use super::{CallContext, check_count};
@@ -45,8 +48,9 @@ fn content_key(context: &CallContext) -> Vec<u8> {
     fingerprint.map(|fingerprint| fingerprint.to_vec()).unwrap_or_default()
 }
 
-/// Opens a database for a server. Fails if the settings exclude it from replication with this server.
-fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
+/// Opens a database for a server, or for a local replica of a person. Fails if the settings exclude it from replication
+/// with the caller.
+pub(crate) fn open(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = open_replica(context, key)?;
     if settings_of(context, &access)?.is_disabled {
         let database = access.database().path();
@@ -63,14 +67,10 @@ fn settings_of(context: &CallContext, access: &Access<level::Reader>) -> Result<
     Ok(access.read()?.replication_settings(own, &context.identity()?.name)?)
 }
 
-/// Opens a database for a server. The queues of the router and the log do not replicate.
+/// Opens a database for a server, or for a local replica. The queues of the router and the log do not replicate.
 fn open_replica(context: &CallContext, key: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
     let access = context.access::<level::Reader>(key)?;
     let database = access.database().path();
-    if !access.grant()?.is_server() {
-        let who = access.grant()?.display_name().to_owned();
-        return Err(notes::Error::ServerOnly { database, who }.into());
-    }
     if matches!(access.database().record().kind, DatabaseKind::MailBox | DatabaseKind::Log) {
         return Err(Error::State(format!("{database} belongs to this server alone, so it does not replicate")));
     }
@@ -134,9 +134,24 @@ pub(crate) fn list(
     };
     let question = Question::Changes { after, progress, selection: Some(Arc::new(selection)) };
     match answer_with(&reading, &question, &settings_of(context, &access)?)? {
-        Answer::Changes(page) => Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket())),
+        Answer::Changes(mut page) => {
+            let shows_marks = shows_marks(&access)?;
+            page.notes.iter_mut().for_each(|note| retain_shown(&mut note.state, shows_marks));
+            Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket()))
+        }
         Answer::Notes { .. } => Err(Error::Unavailable),
     }
+}
+
+/// Returns `true` if the caller gets the marks and keywords of documents: they are those of the owner of the database.
+fn shows_marks(access: &Access<level::Reader>) -> Result<bool> {
+    let grant = access.grant()?;
+    Ok(grant.is_server() || grant.is_own(&access.database().record().owner))
+}
+
+/// Removes what the caller does not get of the marks, keywords and folders of a note.
+fn retain_shown(state: &mut Vec<(StateName, Register)>, shows_marks: bool) {
+    state.retain(|(name, _)| shows_marks || !matches!(name, StateName::Mark(_) | StateName::Keyword(_)));
 }
 
 /// Returns the selection of the caller's replica as its settings are here. A new replica does not have them yet.
@@ -172,6 +187,7 @@ impl ReplicaNoteStream {
     pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<(v1::ReplicaNotes, Self)>> {
         let mut stream = stream.clone();
         let access = open(context, stream.database.clone())?;
+        let shows_marks = shows_marks(&access)?;
         let reading = access.read()?;
         let began = context.services.clock.monotonic();
         let until = began.saturating_add(context.services.pool.job_time_max() / 2);
@@ -182,7 +198,7 @@ impl ReplicaNoteStream {
             if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
                 break;
             }
-            if let Some((note, size)) = read_note(&reading, *unid)? {
+            if let Some((note, size)) = read_note(&reading, *unid, shows_marks)? {
                 bytes += size;
                 notes.push(note);
             }
@@ -194,7 +210,7 @@ impl ReplicaNoteStream {
 }
 
 /// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
-fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<(v1::ReplicaNote, u64)>> {
+fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid, shows_marks: bool) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
     let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX) {
         Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
@@ -204,7 +220,8 @@ fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<(v1::R
         }
         read => read?,
     };
-    Ok(read.map(|note| {
+    Ok(read.map(|mut note| {
+        retain_shown(&mut note.state, shows_marks);
         let body = note.items.iter().flatten().filter(|item| !item.is_summary());
         let bytes = body.map(|item| item.encoded_len() as u64).sum::<u64>();
         (note_to_proto(note), NOTE_OVERHEAD_BYTES + bytes)
@@ -252,7 +269,7 @@ impl ReplicaContentStream {
     }
 }
 
-fn contents_from_proto(contents: &[v1::ContentOfNote]) -> Result<Vec<(Unid, BlobId)>> {
+pub(crate) fn contents_from_proto(contents: &[v1::ContentOfNote]) -> Result<Vec<(Unid, BlobId)>> {
     check_count(contents.len(), "contents of a call", NOTES_PER_CALL_MAX)?;
     let content = |content: &v1::ContentOfNote| {
         Ok((unid_from_proto(&content.unid)?, BlobId(bytes_of(&content.content_id, "the id of a content")?)))
@@ -261,7 +278,7 @@ fn contents_from_proto(contents: &[v1::ContentOfNote]) -> Result<Vec<(Unid, Blob
 }
 
 /// Returns the note that refers to a content and the length of the content, or `None` if the note no longer has it.
-fn find_content(reading: &DatabaseSnapshot<'_>, unid: Unid, blob: &BlobId) -> Result<Option<(NoteId, u64)>> {
+pub(crate) fn find_content(reading: &DatabaseSnapshot<'_>, unid: Unid, blob: &BlobId) -> Result<Option<(NoteId, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
     match reading.blob_length(note, blob) {
         Ok(length) => Ok(Some((note, length))),

@@ -27,7 +27,8 @@ pub(crate) fn login(context: &CallContext, request: v1::LoginRequest) -> Result<
 
 /// Returns information about the caller's session.
 pub(crate) fn get(context: &CallContext, _: v1::GetSessionRequest) -> Result<CallOutcome<v1::Session>> {
-    Ok(CallOutcome::immediate(describe(context, context.caller.session()?)?))
+    let groups = context.identity()?.groups.iter().map(|group| group.canonical().to_owned()).collect();
+    Ok(CallOutcome::immediate(v1::Session { groups, ..describe(context, context.caller.session()?)? }))
 }
 
 /// Ends the caller's session.
@@ -105,15 +106,16 @@ fn describe(context: &CallContext, session: &Session) -> Result<v1::Session> {
             let person = context.services.directory.person(login)?.ok_or(Error::NoSession)?;
             (person.name.canonical().to_owned(), person.mail_file.clone())
         }
-        SessionOwner::Server(name) => (name.canonical().to_owned(), String::new()),
+        SessionOwner::Server(name) | SessionOwner::LocalPerson(name) => (name.canonical().to_owned(), String::new()),
     };
     let idle = context.sessions.limits().idle.as_secs();
-    let is_server = session.ends.is_none();
+    let is_of_connection = session.ends.is_none();
     Ok(v1::Session {
         name,
         mail_file,
         expires_us: session.ends.map_or(0, |at| at.0),
-        idle_timeout_s: if is_server { 0 } else { u32::try_from(idle).unwrap_or(u32::MAX) },
-        server: is_server,
+        idle_timeout_s: if is_of_connection { 0 } else { u32::try_from(idle).unwrap_or(u32::MAX) },
+        server: matches!(session.owner, SessionOwner::Server(_)),
+        groups: Vec::new(),
     })
 }

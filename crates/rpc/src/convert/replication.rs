@@ -118,6 +118,16 @@ fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
     })
 }
 
+/// Converts a document that a local replica offers.
+#[must_use]
+pub fn offered_to_proto(note: ListedNote) -> v1::OfferedNote {
+    v1::OfferedNote {
+        unid: note.unid.0.to_vec(),
+        revision: Some(revision_to_proto(note.revision)),
+        states: note.state.into_iter().map(state_to_proto).collect(),
+    }
+}
+
 /// Converts a note to the protocol's type.
 #[must_use]
 pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
@@ -183,7 +193,7 @@ fn revision_to_proto(revision: Revision) -> v1::Revision {
     v1::Revision { sequence: revision.sequence, id: revision.id.0.to_vec() }
 }
 
-fn revision_from_proto(revision: Option<v1::Revision>) -> Result<Revision> {
+pub(crate) fn revision_from_proto(revision: Option<v1::Revision>) -> Result<Revision> {
     let revision = revision.ok_or_else(|| Error::invalid("a note has no revision"))?;
     Ok(Revision { sequence: revision.sequence, id: RevisionId(bytes_of(&revision.id, "the id of a revision")?) })
 }
@@ -198,7 +208,7 @@ fn state_to_proto((name, value): (StateName, Register)) -> v1::StateValue {
     v1::StateValue { name: Some(name), set: value.is_set, time_us: value.time.0, uid: value.number }
 }
 
-fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
+pub(crate) fn state_from_proto(state: v1::StateValue) -> Result<(StateName, Register)> {
     let name = match state.name {
         Some(Name::Mark(bit)) => {
             StateName::Mark(u8::try_from(bit).map_err(|_| Error::invalid("a mark has no such number"))?)

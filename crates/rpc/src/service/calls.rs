@@ -14,8 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, split_request, streams, table, waiting};
 use crate::cmd::{
-    acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, replication, session,
-    unread, view,
+    acl, attachment, database, deleted, design, edit, folder, full_text, local_replica, names, note, profile,
+    replication, session, unread, view,
 };
 
 type Outcome<R> = Result<Response<R>, Status>;
@@ -159,6 +159,7 @@ table! { Changes {}
 }
 
 table! { Replication {
+    offer_replica_notes: OfferReplicaNotesRequest => OfferReplicaNotesReply = local_replica::offer;
     get_replica: GetReplicaRequest => Replica = replication::describe;
     request_pull: RequestPullRequest => RequestedPull = replication::request_pull;
     get_requested_pull: GetRequestedPullRequest => RequestedPull = replication::requested_pull;
@@ -193,6 +194,13 @@ table! { Replication {
         request: Request<v1::ProveContentsRequest>,
     ) -> Outcome<Self::ProveContentsStream> {
         streams::prove_contents(self, request)
+    }
+
+    async fn write_replica_notes(
+        &self,
+        request: Request<Streaming<v1::WriteReplicaNotesRequest>>,
+    ) -> Outcome<v1::WriteReplicaNotesReply> {
+        streams::write_replica_notes(self, request).await
     }
 }
 

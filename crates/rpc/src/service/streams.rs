@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use base::memory::MeteredBuffer;
+use prost::Message as _;
 use proto::v1;
 use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
@@ -12,10 +13,11 @@ use super::{Replies, Service, replies, split_request};
 use crate::cmd::CallContext;
 use crate::cmd::attachment::{self, ContentStream, Upload};
 use crate::cmd::deposit::{self, AnyEnvelope};
+use crate::cmd::local_replica::{self, ReplicaWrite};
 use crate::cmd::replication::{ContentProofStream, ReplicaContentStream, ReplicaNoteStream};
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
-use crate::limits::CHUNK_BYTES;
+use crate::limits::{CHUNK_BYTES, NOTES_PER_CALL_MAX};
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -203,4 +205,47 @@ pub(super) async fn deposit_mail(
         .await?;
     deposited.durable.await.map_err(|refusal| deposit::submission_error(refusal.into()))?;
     Ok(Response::new(v1::DepositMailReply { id: deposited.id }))
+}
+
+/// Serves `WriteReplicaNotes`.
+pub(super) async fn write_replica_notes(
+    service: &Service,
+    request: Request<Streaming<v1::WriteReplicaNotesRequest>>,
+) -> Outcome<v1::WriteReplicaNotesReply> {
+    use v1::write_replica_notes_request::Part;
+    let (caller, mut messages) = split_request(request)?;
+    let Some(Part::Database(database)) = messages.message().await?.and_then(|message| message.part) else {
+        return Err(Error::invalid("the first message must name the database").into());
+    };
+    let named = database.clone();
+    service.run_on_worker(&caller, move |context| ReplicaWrite::check(context, named)).await?;
+    let mut write = ReplicaWrite::new(database, &caller.budget);
+    let content_bytes_max = caller.budget.bytes_max();
+    let mut content = MeteredBuffer::new(&caller.budget);
+    while let Some(message) = messages.message().await? {
+        match message.part {
+            Some(Part::Note(note)) if content.bytes().is_empty() => {
+                let bytes = note.encoded_len();
+                write.add_note(note, bytes)?;
+            }
+            Some(Part::Content(piece)) => {
+                let expected = u32::try_from(write.content_count()).unwrap_or(u32::MAX);
+                if piece.index != expected || write.content_count() >= NOTES_PER_CALL_MAX {
+                    return Err(Error::invalid(format!("a piece of content {expected} was expected")).into());
+                }
+                append(&mut content, &piece.content, content_bytes_max)?;
+                if piece.last {
+                    let whole = std::mem::replace(&mut content, MeteredBuffer::new(&caller.budget)).into_parts();
+                    let bytes = whole.0.len();
+                    let prepared = service.run_divided(&caller, whole, local_replica::prepare_content).await?;
+                    write.add_content(prepared, bytes)?;
+                }
+            }
+            _ => return Err(Error::invalid("a note or the next piece of a content was expected").into()),
+        }
+    }
+    while !write.is_over() {
+        write = service.run_on_worker(&caller, move |context| ReplicaWrite::step(context, write)).await?;
+    }
+    Ok(Response::new(write.into_reply()))
 }

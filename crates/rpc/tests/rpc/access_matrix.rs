@@ -95,8 +95,9 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Changes/PollNewMail" PermittedCallers::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
         "Directory/LookupNames" PermittedCallers::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: plan(), query: "a".into(), ..Default::default() };
-        "Replication/GetReplica" SERVERS, replication.get_replica |_n| p::GetReplicaRequest { database: plan() };
-        "Replication/ListChangedNotes" SERVERS, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
+        "Replication/GetReplica" FROM_READER, replication.get_replica |_n| p::GetReplicaRequest { database: plan() };
+        "Replication/ListChangedNotes" FROM_READER, replication.list_changed_notes |_n| p::ListChangedNotesRequest { database: plan(), ..Default::default() };
+        "Replication/OfferReplicaNotes" FROM_READER, replication.offer_replica_notes |_n| p::OfferReplicaNotesRequest { database: plan(), ..Default::default() };
         "Replication/RequestPull" SERVERS, replication.request_pull |_n| p::RequestPullRequest::default();
         "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest::default();
         "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
@@ -113,19 +114,24 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         let request = p::ReadAttachmentRequest { database: plan(), note: note(n), file_name: "a".into(), offset_bytes: 0 };
         client.notes().read_attachment(request).await?.into_inner().message().await.map(drop)
     })));
-    rows.push(("/doublet.v1.Replication/ReadReplicaNotes", SERVERS, |client, _| Box::pin(async move {
+    rows.push(("/doublet.v1.Replication/ReadReplicaNotes", FROM_READER, |client, _| Box::pin(async move {
         let request = p::ReadReplicaNotesRequest { database: plan(), unids: vec![vec![1; 16]] };
         client.replication().read_replica_notes(request).await?.into_inner().message().await.map(drop)
     })));
-    rows.push(("/doublet.v1.Replication/ReadContents", SERVERS, |client, _| Box::pin(async move {
+    rows.push(("/doublet.v1.Replication/ReadContents", FROM_READER, |client, _| Box::pin(async move {
         let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
         let request = p::ReadContentsRequest { database: plan(), contents: vec![content] };
         client.replication().read_contents(request).await?.into_inner().message().await.map(drop)
     })));
-    rows.push(("/doublet.v1.Replication/ProveContents", SERVERS, |client, _| Box::pin(async move {
+    rows.push(("/doublet.v1.Replication/ProveContents", FROM_READER, |client, _| Box::pin(async move {
         let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
         let request = p::ProveContentsRequest { database: plan(), contents: vec![content], key: vec![1; 32] };
         client.replication().prove_contents(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Replication/WriteReplicaNotes", FROM_READER, |client, _| Box::pin(async move {
+        let part = p::write_replica_notes_request::Part::Database(plan().expect("it is named"));
+        let request = p::WriteReplicaNotesRequest { part: Some(part) };
+        client.replication().write_replica_notes(stream::iter([request])).await.map(drop)
     })));
     rows.push(("/doublet.v1.Changes/WatchChanges", FROM_READER, |client, _| Box::pin(async move {
         let request = p::WatchChangesRequest { database: plan(), once: true, ..Default::default() };

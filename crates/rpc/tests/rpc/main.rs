@@ -13,6 +13,7 @@ mod creation;
 mod debug_log;
 mod divided;
 mod library;
+mod local_replicas;
 mod mail;
 mod messages;
 mod names;

@@ -131,6 +131,7 @@ impl TestServer {
             clock: ticks,
             random,
             shutdown: shutdown.clone(),
+            local_person: None,
         };
         let mut options = ServiceOptions {
             hostname: "hub.acme.test".to_owned(),

@@ -1,0 +1,239 @@
+//! What local replicas of people bring: documents that were changed there, each under the rights of the caller.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use base::Unid;
+use base::memory::{MemoryBudget, MemoryPermit};
+use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
+use notes::{Access, Writer, level};
+use proto::v1;
+use proto::v1::written_note::Outcome;
+use replica::deletion_rule;
+use revision::Register;
+use store::Ticket;
+use store::blob::{BlobId, PreparedBlob};
+
+use super::edit::check_quota;
+use super::replication::{contents_from_proto, find_content, open};
+use super::{CallContext, check_count};
+use crate::convert::replication::{note_from_proto, revision_from_proto, state_from_proto};
+use crate::convert::unid_from_proto;
+use crate::error::{Error, Result};
+use crate::limits::{NOTES_PER_CALL_MAX, STATES_PER_OFFER_MAX};
+use crate::service::CallOutcome;
+
+/// Memory that a note takes besides the bytes of its message, while it waits, as a multiple of them.
+const NOTE_MEMORY_FACTOR: usize = 3;
+
+/// Opens a database for changes from a local replica of the caller.
+fn open_for_change(context: &CallContext, database: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
+    context.access_for_change::<level::Reader>(database.clone())?;
+    open(context, database)
+}
+
+/// Compares documents of a local replica with those of this database, and joins marks, keywords and folders of those
+/// that both have.
+pub(crate) fn offer(
+    context: &CallContext,
+    request: v1::OfferReplicaNotesRequest,
+) -> Result<CallOutcome<v1::OfferReplicaNotesReply>> {
+    check_count(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    let states: usize = request.notes.iter().map(|note| note.states.len()).sum();
+    check_count(states, "marks, keywords and folders of a call", STATES_PER_OFFER_MAX)?;
+    let contents = contents_from_proto(&request.contents)?;
+    let access = open_for_change(context, request.database)?;
+    let mut reply = v1::OfferReplicaNotesReply::default();
+    let mut known = Vec::new();
+    {
+        let reading = access.read()?;
+        for (index, note) in (0_u32..).zip(request.notes) {
+            let unid = unid_from_proto(&note.unid)?;
+            if !reading.knows_revision(unid, revision_from_proto(note.revision)?)? {
+                reply.missing_notes.push(index);
+            } else if !note.states.is_empty() {
+                let states = note.states.into_iter().map(state_from_proto).collect::<Result<Vec<_>>>()?;
+                known.push((unid, states));
+            }
+        }
+        for (index, (unid, blob)) in (0_u32..).zip(&contents) {
+            if find_content(&reading, *unid, blob)?.is_none() {
+                reply.missing_contents.push(index);
+            }
+        }
+    }
+    if known.is_empty() {
+        return Ok(CallOutcome::immediate(reply));
+    }
+    context.write(&access, |writer| {
+        for (unid, state) in &known {
+            reply.states_changed += u32::from(join_state(writer, *unid, state)?);
+        }
+        Ok(reply)
+    })
+}
+
+/// Joins marks, keywords and folders of a document. One that was deleted meanwhile has none.
+fn join_state(writer: &mut Writer<'_, '_>, unid: Unid, state: &[(StateName, Register)]) -> Result<bool> {
+    match writer.state_receive_from_person(unid, state) {
+        Err(notes::Error::NotFound { .. }) => Ok(false),
+        joined => Ok(joined?),
+    }
+}
+
+/// Versions of documents that a local replica sends.
+pub(crate) struct ReplicaWrite {
+    database: v1::DatabaseKey,
+    /// The contents that have arrived as a whole.
+    contents: HashMap<BlobId, Arc<PreparedBlob<'static>>>,
+    /// Number of contents that have arrived as a whole. One may arrive twice.
+    content_count: usize,
+    notes: VecDeque<v1::ReplicaNote>,
+    written: Vec<v1::WrittenNote>,
+    /// The memory of notes and contents.
+    memory: MemoryPermit,
+}
+
+impl ReplicaWrite {
+    /// Begins without notes.
+    pub(crate) fn new(database: v1::DatabaseKey, budget: &MemoryBudget) -> Self {
+        let memory = budget.empty_permit();
+        Self {
+            database,
+            contents: HashMap::new(),
+            content_count: 0,
+            notes: VecDeque::new(),
+            written: Vec::new(),
+            memory,
+        }
+    }
+
+    /// Adds a note.
+    pub(crate) fn add_note(&mut self, note: v1::ReplicaNote, encoded_bytes: usize) -> Result<()> {
+        check_count(self.notes.len() + 1, "notes of a call", NOTES_PER_CALL_MAX)?;
+        self.memory.grow(encoded_bytes.saturating_mul(NOTE_MEMORY_FACTOR))?;
+        self.notes.push_back(note);
+        Ok(())
+    }
+
+    /// Adds a content of a number of bytes.
+    pub(crate) fn add_content(&mut self, content: PreparedBlob<'static>, bytes: usize) -> Result<()> {
+        self.memory.grow(bytes)?;
+        self.contents.insert(content.id(), Arc::new(content));
+        self.content_count += 1;
+        Ok(())
+    }
+
+    /// Returns the number of contents that have arrived.
+    pub(crate) fn content_count(&self) -> usize {
+        self.content_count
+    }
+
+    /// Returns `true` if all notes are written or refused.
+    pub(crate) fn is_over(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Returns the reply.
+    pub(crate) fn into_reply(self) -> v1::WriteReplicaNotesReply {
+        v1::WriteReplicaNotesReply { notes: self.written }
+    }
+
+    /// Fails if the caller may not bring anything, before contents are sent.
+    pub(crate) fn check(context: &CallContext, database: v1::DatabaseKey) -> Result<CallOutcome<()>> {
+        open_for_change(context, Some(database))?;
+        Ok(CallOutcome::immediate(()))
+    }
+
+    /// Writes the next notes, for about half of the time of a job.
+    pub(crate) fn step(context: &CallContext, mut write: Self) -> Result<CallOutcome<Self>> {
+        let access = open_for_change(context, Some(write.database.clone()))?;
+        let began = context.services.clock.monotonic();
+        let until = began.saturating_add(context.services.pool.job_time_max() / 2);
+        let mut ticket: Option<Ticket> = None;
+        while let Some(note) = write.notes.pop_front() {
+            let outcome = note_from_proto(note).and_then(|note| write.write_note(context, &access, &note));
+            write.written.push(match outcome {
+                Ok(CallOutcome { reply, ticket: latest }) => {
+                    ticket = latest.max(ticket);
+                    v1::WrittenNote { outcome: reply.into(), refusal: String::new() }
+                }
+                Err(error) if is_of_note(&error) => {
+                    v1::WrittenNote { outcome: Outcome::Refused.into(), refusal: refusal(&error) }
+                }
+                Err(error) => return Err(error),
+            });
+            if context.services.clock.monotonic() > until {
+                break;
+            }
+        }
+        Ok(CallOutcome { reply: write, ticket })
+    }
+
+    /// Takes over a note in a transaction of its own, so that a refused one leaves the others alone.
+    fn write_note(
+        &self,
+        context: &CallContext,
+        access: &Access<level::Reader>,
+        note: &ReplicaNote,
+    ) -> Result<CallOutcome<Outcome>> {
+        // The size that counts, and the time of receipt, are facts of this server.
+        let now = context.services.databases.clock().now();
+        let received = note.received.min(now);
+        let note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note.clone() };
+        let rule = deletion_rule(access.database().record().kind);
+        let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
+        context.write(access, |writer| {
+            contents.into_iter().for_each(|content| writer.blob_offer(Arc::clone(content)));
+            let outcome = writer.note_receive_from_person(&note, rule)?;
+            if note.items.is_some() {
+                check_quota(writer)?;
+            }
+            match outcome {
+                ReceiveOutcome::Known { .. } => Ok(Outcome::Known),
+                ReceiveOutcome::Taken | ReceiveOutcome::FolderRestored => Ok(Outcome::Taken),
+                ReceiveOutcome::Merged => Ok(Outcome::Merged),
+                ReceiveOutcome::Conflict | ReceiveOutcome::Dropped { .. } => Ok(Outcome::Conflict),
+                ReceiveOutcome::Later => Err(Error::Unavailable),
+            }
+        })
+    }
+}
+
+/// Prepares a content, whose memory is held until then.
+pub(crate) fn prepare_content(
+    context: &CallContext,
+    (content, _memory): &(Vec<u8>, MemoryPermit),
+) -> Result<CallOutcome<PreparedBlob<'static>>> {
+    let prepared = context.services.databases.blob_prepare(content, context.pacer().as_ref())?;
+    Ok(CallOutcome::immediate(prepared.into_owned()))
+}
+
+/// Returns the reason of a refusal, for people.
+fn refusal(error: &Error) -> String {
+    match error {
+        Error::Notes(notes::Error::NotFound { .. }) => "the server does not let you read this document".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// Returns `true` if an error concerns one note, so that the others can be taken over.
+fn is_of_note(error: &Error) -> bool {
+    use notes::Error as E;
+    match error {
+        Error::Invalid(_) | Error::Limit { .. } | Error::Exhausted(_) => true,
+        Error::Notes(error) => {
+            let is_refusal = matches!(
+                error,
+                E::AccessDenied { .. }
+                    | E::NotAuthor { .. }
+                    | E::NotFound { .. }
+                    | E::Exists { .. }
+                    | E::Invalid { .. }
+                    | E::Limit { .. }
+            );
+            is_refusal || error.is_damage()
+        }
+        _ => false,
+    }
+}
