@@ -20,8 +20,8 @@ use crate::error::{CommandError, ExitStatus};
 use crate::global_options::GlobalOptions;
 use crate::server_functions::ServerFunctions;
 use crate::{
-    admin_command, config_command, demo_command, export_command, formula_command, join_command, remote,
-    restore_command, serve_command, terminal_text,
+    admin_command, config_command, demo_command, export_command, formula_command, join_command, local_command, remote,
+    remote_options, restore_command, serve_command, terminal_text,
 };
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
@@ -105,10 +105,12 @@ fn command() -> clap::Command {
     let command = CommandLine::command();
     let set = command.get_arguments().find(|argument| argument.get_id() == SET).cloned();
     let command = set.iter().fold(command, add_below);
-    let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
+    let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote_options::HEADING);
     let shown: Vec<clap::Arg> =
         command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
     let command = USER_COMMANDS.iter().fold(command, |command, path| show(command, path, &shown));
+    let shown: Vec<clap::Arg> = shown.into_iter().filter(|argument| argument.get_id() != "server").collect();
+    let command = show(command, &["replicate"], &shown);
     command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::with_stdout_help))
 }
 
@@ -139,6 +141,8 @@ fn reject_user_options(line: &CommandLine) -> Result<(), String> {
         | Command::Admin(Request::Db(
             DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_) | DbRequest::Create { .. },
         )) => return Ok(()),
+        // Local replicas are replicated with the rights of their user.
+        Command::Admin(Request::Replicate(_)) if remote.local.is_some() => return Ok(()),
         // These commands have their own `--user` option, for the owner of the mailbox.
         Command::Admin(Request::Import(_) | Request::Export(_)) => {
             remote.given_options().find(|option| *option != "--user")
@@ -165,18 +169,21 @@ fn dispatch(server: &ServerFunctions, global: &GlobalOptions, command: Command) 
         Command::Formula(command) => formula_command::run(global, &command)?,
         Command::Restore(command) => restore_command::run(global, &command)?,
         Command::ReadPdf => pdf::child::run().map_err(CommandError::new)?,
-        Command::Remote(command) => return remote::run(global, command),
+        Command::Remote(command) => return remote::run(server, global, command),
         Command::Admin(Request::Db(DbRequest::List)) if global.remote.is_given() => {
-            return remote::list_databases(global);
+            return remote::list_databases(server, global);
         }
         Command::Admin(Request::Db(DbRequest::Search(request))) if global.remote.is_given() => {
-            return remote::search(global, request);
+            return remote::search(server, global, request);
         }
         Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if global.remote.is_given() => {
-            return remote::create_database(global, path, title, template);
+            return remote::create_database(server, global, path, title, template);
         }
         Command::Admin(Request::Server(ServerRequest::Join(request))) => join_command::run(server, global, &request)?,
-        Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(global, &path),
+        Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(server, global, &path),
+        Command::Admin(Request::Replicate(request)) if let Some(folder) = &global.remote.local => {
+            local_command::replicate(server, global, folder, request)?;
+        }
         Command::Admin(request) => admin_command::run(global, request)?,
     }
     Ok(ExitStatus::Done)

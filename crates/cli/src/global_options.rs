@@ -1,12 +1,13 @@
 //! The options that every command takes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use config::{Config, ConfigSources};
 
 use crate::error::CommandError;
-use crate::{remote, terminal_text};
+use crate::remote_options::RemoteOptions;
+use crate::terminal_text;
 
 /// Location of the configuration and the data; the same options for every command.
 #[derive(Debug, Clone, Args)]
@@ -27,7 +28,7 @@ pub struct GlobalOptions {
     pub json: bool,
     /// Server that commands connect to.
     #[command(flatten)]
-    pub remote: remote::RemoteOptions,
+    pub remote: RemoteOptions,
 }
 
 impl GlobalOptions {
@@ -44,10 +45,19 @@ impl GlobalOptions {
 
     /// Reads and checks the configuration. Writes its warnings to standard error.
     pub fn load(&self) -> Result<Config, CommandError> {
-        let config = config::load(&self.sources()).map_err(CommandError::new)?;
-        for warning in &config.warnings {
-            eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
-        }
-        Ok(config)
+        load(&self.sources())
     }
+
+    /// Reads and checks the configuration of a folder with local replicas. Writes its warnings to standard error.
+    pub fn load_local(&self, folder: &Path) -> Result<Config, CommandError> {
+        load(&ConfigSources { data: Some(folder.to_owned()), ..self.sources() })
+    }
+}
+
+fn load(sources: &ConfigSources) -> Result<Config, CommandError> {
+    let config = config::load(sources).map_err(CommandError::new)?;
+    for warning in &config.warnings {
+        eprintln!("doublet: warning: {}", terminal_text::lines(&warning.to_string()));
+    }
+    Ok(config)
 }

@@ -3,16 +3,16 @@
 //!
 //! With `--server` the commands connect to that server. Otherwise they connect to the server that runs on the data
 //! folder; its address is in `listeners.json`, and its own certificate is trusted. They run as the user named by
-//! `--user`, with that user's rights.
+//! `--user`, with that user's rights. With `--local` they work on local replicas, without a connection.
 
 use std::future::Future;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use admin::Answer;
 use admin::request::SearchRequest;
 use admin::servers::complete_address;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, ConnectOptions, Trust};
 use config::Config;
@@ -24,7 +24,9 @@ use instance::system::SystemRandom;
 use serde_json::Value;
 
 use super::terminal::{format_as_json, format_for_people};
-use super::{CommandError, ExitStatus, GlobalOptions, print, secret_input};
+use super::{CommandError, ExitStatus, GlobalOptions, ServerFunctions, print, secret_input};
+use crate::log;
+use crate::remote_options::RemoteOptions;
 
 mod database;
 mod design;
@@ -42,56 +44,6 @@ mod view;
 pub use folder::FolderCommand;
 pub use note::NoteCommand;
 pub use view::ViewCommand;
-
-/// Heading of the native protocol options in the help.
-pub const HEADING: &str = "Native protocol";
-
-/// Address of a server and login of the caller; the same options for every command that connects to a server. All other
-/// commands reject them.
-#[derive(Debug, Clone, Default, Args)]
-pub struct RemoteOptions {
-    /// Connects to this server over the native protocol. Default port: 1352.
-    #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = HEADING, hide = true)]
-    pub server: Option<String>,
-    /// User to log in as: a short name, full name or mail address.
-    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide = true)]
-    pub user: Option<String>,
-    /// File with the password in its first line, - for standard input. Default: the variable DOUBLET_PASSWORD, or else
-    /// a prompt.
-    #[arg(long, global = true, value_name = "FILE|-", help_heading = HEADING, hide = true)]
-    pub password_file: Option<PathBuf>,
-    /// The server's own certificate (PEM); no other is accepted. Default: certificates signed by the roots of the
-    /// configuration (router.roots).
-    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide = true)]
-    pub certificate: Option<PathBuf>,
-    /// Compresses requests and replies (gzip), for slow lines.
-    #[arg(long, global = true, help_heading = HEADING, hide = true)]
-    pub compress: bool,
-}
-
-impl RemoteOptions {
-    /// Returns `true` if a command that can also work on a data folder is to connect to a server.
-    #[must_use]
-    pub fn is_given(&self) -> bool {
-        self.given_options().next().is_some()
-    }
-
-    /// Returns the names of the given options.
-    pub fn given_options(&self) -> impl Iterator<Item = &'static str> {
-        let options = [
-            ("--user", self.user.is_some()),
-            ("--server", self.server.is_some()),
-            ("--password-file", self.password_file.is_some()),
-            ("--certificate", self.certificate.is_some()),
-            ("--compress", self.compress),
-        ];
-        options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)
-    }
-
-    fn reads_input(&self) -> bool {
-        self.password_file.as_ref().is_some_and(|path| path.as_os_str() == "-")
-    }
-}
 
 /// Commands that always connect to a server.
 #[derive(Debug, Clone, Subcommand)]
@@ -129,29 +81,38 @@ impl From<Answer> for CommandOutput {
 }
 
 /// Runs a command and prints its answer.
-pub fn run(global: &GlobalOptions, command: RemoteCommand) -> Result<ExitStatus, CommandError> {
+pub fn run(
+    server: &ServerFunctions,
+    global: &GlobalOptions,
+    command: RemoteCommand,
+) -> Result<ExitStatus, CommandError> {
     match command {
-        RemoteCommand::Note(command) => run_command(global, |client| note::run(client, command)),
+        RemoteCommand::Note(command) => run_command(server, global, |client| note::run(client, command)),
         RemoteCommand::View(command) if command.reads_input() && global.remote.reads_input() => Err(CommandError(
             "password and view cannot both come from standard input: name a file for one of them".to_owned(),
         )),
-        RemoteCommand::View(command) => run_command(global, |client| view::run(client, command)),
-        RemoteCommand::Folder(command) => run_command(global, |client| folder::run(client, command)),
+        RemoteCommand::View(command) => run_command(server, global, |client| view::run(client, command)),
+        RemoteCommand::Folder(command) => run_command(server, global, |client| folder::run(client, command)),
     }
 }
 
 /// Lists the databases that the caller has access to.
-pub fn list_databases(global: &GlobalOptions) -> Result<ExitStatus, CommandError> {
-    run_command(global, database::list)
+pub fn list_databases(server: &ServerFunctions, global: &GlobalOptions) -> Result<ExitStatus, CommandError> {
+    run_command(server, global, database::list)
 }
 
 /// Runs a full-text query on a database.
-pub fn search(global: &GlobalOptions, request: SearchRequest) -> Result<ExitStatus, CommandError> {
-    run_command(global, |client| search::search(client, request))
+pub fn search(
+    server: &ServerFunctions,
+    global: &GlobalOptions,
+    request: SearchRequest,
+) -> Result<ExitStatus, CommandError> {
+    run_command(server, global, |client| search::search(client, request))
 }
 
 /// Creates a database with the caller as its manager.
 pub fn create_database(
+    server: &ServerFunctions,
     global: &GlobalOptions,
     path: String,
     title: Option<String>,
@@ -159,39 +120,69 @@ pub fn create_database(
 ) -> Result<ExitStatus, CommandError> {
     let title = title.unwrap_or_default();
     let template = template.unwrap_or_default();
-    run_command(global, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
+    run_command(server, global, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database and shows its properties.
-pub fn open_database(global: &GlobalOptions, path: &str) -> Result<ExitStatus, CommandError> {
+pub fn open_database(server: &ServerFunctions, global: &GlobalOptions, path: &str) -> Result<ExitStatus, CommandError> {
     let path = path.to_owned();
-    run_command(global, |client| database::open(client, path))
+    run_command(server, global, |client| database::open(client, path))
 }
 
 /// Connects, logs in, runs a command and prints its result.
-fn run_command<F, T>(global: &GlobalOptions, work: impl FnOnce(Client) -> F) -> Result<ExitStatus, CommandError>
+fn run_command<F, T>(
+    server: &ServerFunctions,
+    global: &GlobalOptions,
+    work: impl FnOnce(Client) -> F,
+) -> Result<ExitStatus, CommandError>
 where
     F: Future<Output = Result<T, CommandError>>,
     T: Into<CommandOutput>,
 {
-    let user =
-        global.remote.user.clone().ok_or_else(|| CommandError("no user name; specify it with --user".to_owned()))?;
+    if let Some(folder) = &global.remote.local {
+        return run_locally(server, global, folder, work);
+    }
+    let user = global.remote.user()?;
     let config = global.load()?;
     let options = connect_options(global, &config)?;
     let password = read_password(&global.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::new)?;
     let output = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| connect_error(error, &global.remote))?;
-        match client.login_scram(&user, &password, &SystemRandom).await {
-            Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
-                client.login(&user, &password).await
-            }
-            outcome => outcome,
-        }
-        .map_err(CommandError::new)?;
+        client.log_in(&user, &password, &SystemRandom).await.map_err(CommandError::new)?;
         let output = work(client.clone()).await;
         // Without a logout the session would end later, by its timeout.
         let _ = client.logout().await;
+        output
+    })?;
+    print_output(output.into(), global.json)
+}
+
+/// Runs a command on local replicas and prints its result.
+fn run_locally<F, T>(
+    server: &ServerFunctions,
+    global: &GlobalOptions,
+    folder: &Path,
+    work: impl FnOnce(Client) -> F,
+) -> Result<ExitStatus, CommandError>
+where
+    F: Future<Output = Result<T, CommandError>>,
+    T: Into<CommandOutput>,
+{
+    if let Some(option) = global.remote.given_options().find(|option| *option != "--local") {
+        return Err(CommandError(format!("{option} cannot be used with --local: this command needs no connection")));
+    }
+    let config = global.load_local(folder)?;
+    log::start_quiet(&config.log).map_err(CommandError)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CommandError::new)?;
+    let output = runtime.block_on(async {
+        let mut service = (server.open_local)(config).map_err(CommandError)?;
+        let connected = service.connect().await;
+        let output = match connected {
+            Ok(client) => work(client).await,
+            Err(reason) => Err(CommandError(reason)),
+        };
+        service.end().await;
         output
     })?;
     print_output(output.into(), global.json)
@@ -229,11 +220,18 @@ fn address_and_trust(global: &GlobalOptions, config: &Config) -> Result<ConnectO
         };
         return Ok(ConnectOptions::new(&local_address(&data)?, Trust::pinned(&trust).map_err(CommandError::new)?));
     };
+    options_for(global, config, server)
+}
+
+/// Returns the options for a connection to a server: its own certificate or the roots are trusted.
+pub fn options_for(global: &GlobalOptions, config: &Config, server: &str) -> Result<ConnectOptions, CommandError> {
+    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(CommandError::new);
     let trust = match &global.remote.certificate {
         Some(path) => Trust::pinned(&read(path)?),
         None => Trust::roots(&read(&config.router.roots)?),
     };
-    Ok(ConnectOptions::new(&complete_address(server), trust.map_err(CommandError::new)?))
+    let trust = trust.map_err(CommandError::new)?;
+    Ok(ConnectOptions { compression: global.remote.compress, ..ConnectOptions::new(&complete_address(server), trust) })
 }
 
 /// Returns the address of the server that runs on the data folder.
@@ -251,7 +249,7 @@ fn local_address(data: &DataFolder) -> Result<String, CommandError> {
 }
 
 /// Reads the password from a file, the environment or the terminal.
-fn read_password(remote: &RemoteOptions) -> Result<String, CommandError> {
+pub fn read_password(remote: &RemoteOptions) -> Result<String, CommandError> {
     let password = match (&remote.password_file, std::env::var("DOUBLET_PASSWORD")) {
         (Some(path), _) => secret_input::read(path, PASSWORD_LABEL)?,
         (None, Ok(password)) => password,

@@ -1,7 +1,10 @@
 //! The functions of the server that the command line calls.
 
-use admin::request::JoinRequest;
+use std::pin::Pin;
+
+use admin::request::{JoinRequest, ReplicateRequest};
 use admin::{Answer, ProgressCallback};
+use client::{Client, ConnectOptions};
 use config::Config;
 use instance::Instance;
 use instance::data_folder::ListenerAddress;
@@ -12,6 +15,35 @@ pub type RunServer = fn(Instance, &mut dyn FnMut(&[ListenerAddress])) -> Result<
 
 /// Makes the server of a data folder a member of the domain of another one. The error is a text for the operator.
 pub type JoinDomain = fn(Config, &JoinRequest, &mut ProgressCallback<'_>) -> Result<Answer, String>;
+
+/// The parameters of a replication of local replicas.
+pub struct LocalReplication {
+    /// The server.
+    pub options: ConnectOptions,
+    /// The login name of the person.
+    pub user: String,
+    /// The password.
+    pub password: String,
+    /// What is replicated.
+    pub request: ReplicateRequest,
+}
+
+/// Replicates the local replicas in the data folder of a configuration with a server. The error is a text for the
+/// person.
+pub type ReplicateLocal = fn(Config, LocalReplication, &mut ProgressCallback<'_>) -> Result<Answer, String>;
+
+/// The native protocol on local replicas, for the person whose they are.
+pub trait LocalService {
+    /// Connects. The error is a text for the person.
+    fn connect(&mut self) -> Pin<Box<dyn Future<Output = Result<Client, String>> + '_>>;
+
+    /// Ends the service.
+    fn end(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// Opens the local replicas in the data folder of a configuration. Must be called on a runtime. The error is a text for
+/// the person.
+pub type OpenLocal = fn(Config) -> Result<Box<dyn LocalService>, String>;
 
 /// The functions of the server, which the program passes. The command line does not depend on it, so that an edit of a
 /// protocol does not recompile the command line.
@@ -27,4 +59,8 @@ pub struct ServerFunctions {
     pub check_files: fn(&Config) -> Vec<String>,
     /// Joins the domain of another server.
     pub join: JoinDomain,
+    /// Replicates local replicas.
+    pub replicate_local: ReplicateLocal,
+    /// Opens local replicas.
+    pub open_local: OpenLocal,
 }

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use proto::v1;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
@@ -27,6 +28,9 @@ use tonic::codec::CompressionEncoding;
 use crate::error::Error;
 use crate::scram::Scram;
 use crate::trust::Trust;
+
+/// Default maximum size of one message, in bytes.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
 /// Address of a server and settings of the connection.
 #[derive(Debug, Clone)]
@@ -55,7 +59,7 @@ impl ConnectOptions {
             trust,
             compression: false,
             call_time_max: Some(Duration::from_secs(60)),
-            message_bytes_max: 8 << 20,
+            message_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
 
@@ -96,6 +100,30 @@ impl Client {
     pub async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let channel = Channel::connect(options).await?;
         Ok(Self { channel, compression: options.compression, message_bytes_max: options.message_bytes_max })
+    }
+
+    /// Uses a stream that is connected to a server already, such as one in memory. Nothing is encrypted, and calls have
+    /// no time limit.
+    pub async fn over<S>(stream: S) -> Result<Self, Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let authority = Authority::from_static("doublet");
+        let shared =
+            |driver| Shared { authority, token: RwLock::default(), timeout: None, certificate: Vec::new(), driver };
+        let broken = |reason: hyper::Error| Error::Tls { address: "memory".to_owned(), reason: reason.to_string() };
+        let channel = Channel::over(stream, shared).await.map_err(broken)?;
+        Ok(Self { channel, compression: false, message_bytes_max: MESSAGE_BYTES_MAX })
+    }
+
+    /// Logs in with SCRAM-SHA-256 or, if the server does not offer it, with the password itself.
+    pub async fn log_in(&self, login: &str, password: &str, random: &dyn Random) -> Result<v1::LoginReply, Error> {
+        match self.login_scram(login, password, random).await {
+            Err(Error::Call(status)) if status.code() == tonic::Code::Unimplemented => {
+                self.login(login, password).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// Logs in with a password. The following calls run in the new session.
@@ -254,18 +282,25 @@ impl Channel {
         let stream = connector.connect(name, socket).await.map_err(|error| distrusted(error.to_string()))?;
         let certificates = stream.get_ref().1.peer_certificates();
         let certificate = certificates.and_then(<[_]>::first).map(|first| first.to_vec()).unwrap_or_default();
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
-        builder.keep_alive_interval(Duration::from_secs(60)).keep_alive_timeout(Duration::from_secs(20));
-        let shaken = builder.handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = shaken.map_err(|error| distrusted(error.to_string()))?;
-        // The calls report how the connection ends.
-        let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
         let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));
         let timeout = options.call_time_max.map(|time| format!("{}m", time.as_millis().min(99_999_999)));
         let timeout = timeout.and_then(|text| HeaderValue::from_str(&text).ok());
-        let shared = Shared { authority, token: RwLock::default(), timeout, certificate, driver };
-        Ok(Self { sender, shared: Arc::new(shared) })
+        let shared = |driver| Shared { authority, token: RwLock::default(), timeout, certificate, driver };
+        Self::over(stream, shared).await.map_err(|error| distrusted(error.to_string()))
+    }
+
+    /// Begins HTTP/2 on a stream.
+    async fn over<S>(stream: S, shared: impl FnOnce(AbortHandle) -> Shared) -> Result<Self, hyper::Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
+        builder.keep_alive_interval(Duration::from_secs(60)).keep_alive_timeout(Duration::from_secs(20));
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+        // The calls report how the connection ends.
+        let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        Ok(Self { sender, shared: Arc::new(shared(driver)) })
     }
 
     /// Completes the address and the headers of a call.

@@ -21,29 +21,35 @@ use instance::certificate::CertificateFiles;
 use notes::instance::ListProgress;
 use notes::replica::ListedNote;
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
-    NewDatabase, OdsVersion, ReplicationPriority, ReplicationSettings, Upgrade, level,
+    Access, Database, DatabaseKind, Identity, OdsVersion, ReplicationPriority, ReplicationSettings, Upgrade, level,
 };
-use replica::{HeldBackNotes, Preview, PreviewStatistics, Pull, PullStatistics, Selection, Target, Transfer};
-use revision::DeletionRule;
+use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer, deletion_rule};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+mod database_pull;
 mod due;
 mod join;
+mod local;
 mod log;
 mod mail;
+mod offer;
 mod push;
 mod rows;
 mod schedule;
 mod source;
 
+use database_pull::{
+    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, check_contents, clock_warning,
+    counts_of, disabled_message, for_each_database, new_replica, pull_changes,
+};
 pub use join::join;
+pub use local::{LocalReplication, LocalStore, replicate as replicate_local};
 use log::ReplicationLog;
 pub(crate) use log::remove_old as remove_old_log_entries;
 pub(crate) use push::PullRequests;
-use rows::{Comparable, comparable, listing, preview_row, time_left};
+use rows::{Comparable, comparable, listing, preview_row};
 use schedule::ConnectionRun;
 pub use schedule::run;
 use source::{Partner, RemoteDatabase, RemoteServer};
@@ -53,10 +59,6 @@ const TURN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum number of differing notes that a comparison lists for one database.
 const DIFFERENCES_SHOWN: usize = 100;
-
-/// Difference of the clocks of two servers above which a replication warns. Nothing is lost by a greater difference,
-/// but times of documents mislead people, and the later of two concurrent changes of a mark may be the wrong one.
-const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(600);
 
 /// Replicates databases of this server with those of others.
 pub struct Replication {
@@ -238,7 +240,7 @@ impl Replication {
     ) -> Result<(), AdminError> {
         let started = self.instance.clock.monotonic();
         let mut source = server.open(&pulled.path)?;
-        self.check_contents(&source)?;
+        check_contents(&self.instance, &source)?;
         let _turn = self.wait_for_turn(&source, report)?;
         let found = self.instance.databases.database_open_replica(source.replica_id)?;
         let settings = found.as_ref().map(|database| self.settings(database, server)).transpose()?;
@@ -336,19 +338,6 @@ impl Replication {
             }
         }
         Ok(Turn { replication: self, database })
-    }
-
-    /// Fails if the contents of attachments have other names on the other server.
-    fn check_contents(&self, source: &RemoteDatabase<'_>) -> Result<(), AdminError> {
-        let own = self.instance.store.blobs().key_fingerprint().map(|key| key.to_vec()).unwrap_or_default();
-        if own == source.content_key {
-            return Ok(());
-        }
-        Err(AdminError::Refused(
-            "one of the servers encrypts attachments with a key that the other does not have (`blobs.encryption`); \
-             replication between them is not supported yet. Servers with the same key file replicate"
-                .to_owned(),
-        ))
     }
 
     /// Creates an empty replica of the database `named` of another server.
@@ -496,206 +485,5 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.replication.busy.lock().remove(&self.database);
         self.replication.freed.notify_all();
-    }
-}
-
-/// Executes `work` for databases. A failure in one database does not stop the others. Returns the results, and the
-/// failures as a text. The failure of a single database is returned as it is.
-fn for_each_database<T>(
-    databases: &[String],
-    work: &mut dyn FnMut(&str) -> Result<T, AdminError>,
-) -> Result<(Vec<T>, Option<String>), AdminError> {
-    let mut done = Vec::new();
-    let mut failures = Vec::new();
-    for path in databases {
-        match work(path) {
-            Ok(result) => done.push(result),
-            Err(error) if databases.len() == 1 || matches!(error, AdminError::Cancelled) => return Err(error),
-            Err(error) => failures.push(format!("{path}: {error}")),
-        }
-    }
-    Ok((done, (!failures.is_empty()).then(|| failures.join("\n"))))
-}
-
-/// Returns the parameters of an empty replica of a database of another server.
-fn new_replica(source: &RemoteDatabase<'_>, itself: &Name, other: &Name) -> NewDatabase {
-    let manager =
-        |name: &Name| AclEntry { kind: AclKind::Server, ..AclEntry::new(name.canonical(), AclLevel::Manager) };
-    // The first replication brings the access control list of the other server, which replaces this one.
-    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-    acl.entries.push(manager(itself));
-    acl.entries.push(manager(other));
-    let options = DatabaseOptions {
-        purge_interval_days: source.purge_interval_days,
-        keep_deleted_hours: source.keep_deleted_hours,
-        ..DatabaseOptions::default()
-    };
-    NewDatabase {
-        owner: source.owner.clone(),
-        replica_id: Some(source.replica_id),
-        options,
-        ..NewDatabase::new(&source.path, &source.title, source.kind, acl)
-    }
-}
-
-/// How changes are taken over.
-#[derive(Clone, Copy, Default)]
-struct PullOptions {
-    held_back: HeldBackNotes,
-    transfer: Transfer,
-    initiator: Initiator,
-    /// Maximum number of bytes that are received per second, on average.
-    bytes_per_second_max: Option<u64>,
-}
-
-/// What a replication was made for.
-#[derive(Clone, Copy, Default)]
-enum Initiator {
-    #[default]
-    Command,
-    Connection,
-    /// The other server has requested it.
-    Request,
-}
-
-impl Initiator {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Connection => "connection",
-            Self::Request => "request",
-        }
-    }
-}
-
-/// The replica of this server.
-struct TargetDatabase<'t> {
-    databases: &'t Arc<Databases>,
-    database: &'t Arc<Database>,
-    itself: Arc<Identity>,
-    options: PullOptions,
-}
-
-/// Takes over the changes of a database of another server. `statistics` is what was taken over, also if it fails.
-fn pull_changes(
-    target: &TargetDatabase<'_>,
-    server: &RemoteServer,
-    source: &mut RemoteDatabase<'_>,
-    report: &mut ProgressCallback<'_>,
-    statistics: &mut PullStatistics,
-) -> Result<(), AdminError> {
-    let rule = deletion_rule(target.database.record().kind);
-    let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
-    let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
-    let clock = target.databases.clock();
-    let began = clock.monotonic();
-    let receiver = receiver.with_held_back(held_back).with_source_clock(source.clock);
-    let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
-    while let Some((number, question)) = pull.question() {
-        let progress = Progress {
-            step: format!("{}: receiving from {}", source.path, server.label()),
-            done: pull.statistics().received,
-            total: None,
-            unit: Unit::Notes,
-        };
-        if report(progress) == ControlFlow::Break(()) {
-            return Err(AdminError::Cancelled);
-        }
-        let elapsed = clock.monotonic().saturating_sub(began);
-        let early = bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(source.bytes_received(), max, elapsed));
-        if !early.is_zero() {
-            source.pause(early.min(TURN_PAUSE));
-            continue;
-        }
-        let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
-        let taken = pull.take(number, answer);
-        *statistics = pull.statistics();
-        taken?;
-    }
-    if statistics.held_back > 0 {
-        tracing::info!(
-            target: "replica",
-            database = source.path,
-            server = server.label(),
-            held_back = statistics.held_back,
-            "notes were deleted here so long ago that the deletion is forgotten, and were not received again"
-        );
-    }
-    Ok(())
-}
-
-/// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").
-fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
-    match kind {
-        DatabaseKind::Mail => DeletionRule::DeletionsCount,
-        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => {
-            DeletionRule::EditsCount
-        }
-    }
-}
-
-fn disabled_message(path: &str, server: &RemoteServer) -> String {
-    format!(
-        "{path} was not replicated: its settings here or on {} disable that. `doublet db replication {path} list` shows \
-         them.",
-        server.label()
-    )
-}
-
-/// Returns the counts of a run for the log.
-fn counts_of(statistics: &PullStatistics, bytes: u64) -> Vec<(&'static str, u64)> {
-    vec![
-        ("Listed", statistics.listed),
-        ("Received", statistics.received),
-        ("Deleted", statistics.deleted),
-        ("Merged", statistics.merged),
-        ("Conflicts", statistics.conflicts),
-        ("States", statistics.state_only),
-        ("Refused", statistics.refused),
-        ("LeftOut", statistics.left_out),
-        ("Skipped", statistics.skipped),
-        ("HeldBack", statistics.held_back),
-        ("BytesReceived", bytes),
-    ]
-}
-
-fn clock_warning(server: &RemoteServer, difference: Duration) -> String {
-    let minutes = difference.as_secs() / 60;
-    format!("the clocks of this server and of {} differ by {minutes} minutes; correct the wrong one", server.label())
-}
-
-/// What was taken over from a database.
-#[derive(Default)]
-struct PulledDatabase {
-    path: String,
-    statistics: PullStatistics,
-    elapsed: Duration,
-    /// The difference of the clocks of both servers.
-    clock_difference: Duration,
-    /// `true` if the settings of one of the replicas exclude it from replication, so nothing was exchanged.
-    is_disabled: bool,
-    /// Number of bytes of lists, notes and attachments that were received.
-    bytes: u64,
-}
-
-impl PulledDatabase {
-    fn to_row(&self) -> Value {
-        let statistics = &self.statistics;
-        record(vec![
-            ("database", json!(self.path)),
-            ("direction", json!("pull")),
-            ("listed", json!(statistics.listed)),
-            ("received", json!(statistics.received)),
-            ("deleted", json!(statistics.deleted)),
-            ("merged", json!(statistics.merged)),
-            ("conflicts", json!(statistics.conflicts)),
-            ("states", json!(statistics.state_only)),
-            ("refused", json!(statistics.refused)),
-            ("left_out", json!(statistics.left_out)),
-            ("skipped", json!(statistics.skipped)),
-            ("held_back", json!(statistics.held_back)),
-            ("bytes", json!(self.bytes)),
-            ("milliseconds", json!(u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX))),
-        ])
     }
 }

@@ -21,6 +21,7 @@ use instance::certificate::CertificateFiles;
 use instance::data_folder::ListenerAddress;
 use instance::full_text::{self, FullTextIndexer};
 use instance::memory_plan::{Machine, MemoryPlan};
+use notes::Identity;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -40,8 +41,10 @@ use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::view_updater::{self, ViewUpdater};
 
+mod local;
 mod protocols;
 
+pub use local::LocalServer;
 use protocols::ProtocolServices;
 
 /// The error returned if the server cannot run. For the operator.
@@ -133,7 +136,7 @@ async fn serve(instance: Instance, started: &mut dyn FnMut(&[ListenerAddress])) 
         address: listener.address.clone(),
     };
     started(&bound.iter().map(address).collect::<Vec<_>>());
-    let server = Server::new(instance, tls, files, shutdown)?;
+    let server = Server::new(instance, (tls, files), shutdown, None)?;
     let mut tasks = JoinSet::new();
     server.start(bound, control, &mut tasks)?;
     tracing::info!(target: "doublet", version = env!("CARGO_PKG_VERSION"), server = server.instance.hostname, "ready");
@@ -161,14 +164,16 @@ struct Server {
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
     replication: Arc<Replication>,
+    /// The person who works on a local store; `None` on a server.
+    local_person: Option<Arc<Identity>>,
 }
 
 impl Server {
     fn new(
         instance: Arc<Instance>,
-        tls: Arc<Tls>,
-        files: CertificateFiles,
+        (tls, files): (Arc<Tls>, CertificateFiles),
         shutdown: Shutdown,
+        local_person: Option<Arc<Identity>>,
     ) -> Result<Arc<Self>, ServeError> {
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         let options = PoolOptions {
@@ -219,6 +224,7 @@ impl Server {
             queued,
             updater,
             replication,
+            local_person,
         }))
     }
 
@@ -279,7 +285,7 @@ impl Server {
     /// Returns the task that ends the sessions of changed accounts.
     fn directory_watch(&self) -> Result<DirectoryWatch, ServeError> {
         let directory = &self.instance.directory;
-        let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
+        let server = Arc::new(Identity::local_server(directory.options().server.clone()));
         let access = directory.database().authorize(&server).map_err(directory::Error::from);
         let access = access.map_err(instance::InstanceError::from)?;
         Ok(DirectoryWatch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
@@ -343,7 +349,7 @@ impl Server {
         }
     }
 
-    async fn end(&self, signals: &mut Signals, mut running: JoinSet<()>) {
+    async fn end(&self, signals: &mut Signals, running: JoinSet<()>) {
         tracing::info!(target: "doublet", connections = self.connections.count(), "ending");
         self.shutdown.drain();
         let patience = self.instance.config.server.shutdown_time.0;
@@ -354,6 +360,13 @@ impl Server {
             }
             () = signals.end.recv() => tracing::warn!(target: "doublet", "second signal received, closing at once"),
         }
+        self.close(running).await;
+        let _ = std::fs::remove_file(self.instance.data.listeners_file());
+        tracing::info!(target: "doublet", "ended");
+    }
+
+    /// Closes all connections, ends the tasks and the pools, and flushes the store.
+    async fn close(&self, mut running: JoinSet<()>) {
         self.shutdown.close();
         let last_work = async {
             self.connections.wait_until_empty().await;
@@ -378,8 +391,6 @@ impl Server {
                 tracing::warn!(target: "doublet", %error, "cannot flush the store; its log will be replayed at the next start")
             }
         }
-        let _ = std::fs::remove_file(self.instance.data.listeners_file());
-        tracing::info!(target: "doublet", "ended");
     }
 }
 

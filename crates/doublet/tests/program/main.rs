@@ -12,6 +12,7 @@ mod descriptors;
 mod design_commands;
 mod import_export_backup;
 mod listeners;
+mod local_replicas;
 mod logins;
 mod memory_ceiling;
 mod mx_routing;

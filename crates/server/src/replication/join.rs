@@ -20,8 +20,8 @@ use notes::{Database, DatabaseKind, Identity};
 use replica::PullStatistics;
 use wire::limits::PEM_BYTES_MAX;
 
+use super::database_pull::{PullOptions, TargetDatabase, new_replica, pull_changes};
 use super::source::{Partner, RemoteServer};
-use super::{PullOptions, TargetDatabase, new_replica, pull_changes};
 
 /// Path of the directory.
 const DIRECTORY: &str = "names.nsf";

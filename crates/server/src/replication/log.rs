@@ -180,7 +180,7 @@ mod tests {
             began: at(minute),
             ended: at(minute + 1),
             result: "complete".to_owned(),
-            counts: super::super::counts_of(&statistics, 0),
+            counts: super::super::database_pull::counts_of(&statistics, 0),
             ..LogEntry::default()
         }
     }

@@ -25,8 +25,9 @@ use rpc::backend::RequestedPulls;
 use rpc::limits::NAMES_PER_CALL_MAX;
 use serde_json::{Value, json};
 
+use super::Replication;
+use super::database_pull::{Initiator, PullOptions, PulledDatabase, for_each_database};
 use super::source::RemoteServer;
-use super::{Initiator, PullOptions, PulledDatabase, Replication, for_each_database};
 
 /// Pause between two questions how far a requested pull has come.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(250);

@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use tokio::task::{Id, JoinSet};
 use wire::Shutdown;
 
+use super::Replication;
+use super::database_pull::{Initiator, PullOptions, for_each_database};
 use super::due::{LastUse, Moment, is_due};
-use super::{Initiator, PullOptions, Replication, for_each_database};
 
 /// Pause between two looks at the connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(30);

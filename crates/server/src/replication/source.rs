@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use admin::AdminError;
@@ -24,11 +25,13 @@ use store::blob::{BlobId, PreparedBlob};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::offer::Upload;
+
 /// Maximum time for a connection to another server.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Maximum size of a message from another server, in bytes.
-const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 20);
+pub(super) const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 20);
 
 /// Maximum size of the notes in one answer and of the contents of their attachments, in bytes. A question asks for a
 /// few MiB, or for one note.
@@ -53,9 +56,12 @@ pub(super) struct Partner<'p> {
     pub(super) compression: bool,
 }
 
+/// The parts of a streaming request.
+pub(super) type Parts<T> = futures_util::stream::Iter<Upload<T>>;
+
 /// A connection to another server.
 pub(super) struct RemoteServer {
-    client: Client,
+    pub(super) client: Client,
     runtime: Handle,
     /// The other server as its certificate names it, with its groups.
     pub(super) identity: Arc<Identity>,
@@ -90,6 +96,11 @@ impl RemoteServer {
             .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} names no server")))?;
         let identity = find_identity(&name)?;
         Ok(Self { client, runtime: runtime.clone(), identity })
+    }
+
+    /// Uses the connection of a person who has logged in. Local replicas take everything that this server sends.
+    pub(super) fn of_person(runtime: &Handle, client: Client, server: Name) -> Self {
+        Self { client, runtime: runtime.clone(), identity: Arc::new(Identity::local_server(server)) }
     }
 
     /// Returns the name of the server, for people.
@@ -145,8 +156,35 @@ impl RemoteServer {
         let parts = std::iter::once(first).chain(pieces).map(|part| v1::DepositMailRequest { part: Some(part) });
         let parts: Vec<_> = parts.collect();
         let mut stub = self.client.mail();
-        let reply = self.runtime.block_on(within(stub.deposit_mail(futures_util::stream::iter(parts))))?;
+        let reply = self.upload(parts, |stream| async move { stub.deposit_mail(stream).await })?;
         Ok(reply.into_inner().id)
+    }
+
+    /// Sends the parts of a streaming request, and waits for the reply. It may take as long as parts are sent.
+    pub(super) fn upload<T, R, F>(
+        &self,
+        parts: Vec<T>,
+        call: impl FnOnce(Parts<T>) -> F,
+    ) -> Result<client::Response<R>, client::Status>
+    where
+        F: Future<Output = Result<client::Response<R>, client::Status>>,
+    {
+        let (upload, taken) = Upload::new(parts);
+        let mut reply = std::pin::pin!(call(futures_util::stream::iter(upload)));
+        let waited = async {
+            let mut seen = 0;
+            loop {
+                if let Ok(outcome) = tokio::time::timeout(SILENCE_TIME_MAX, &mut reply).await {
+                    return outcome;
+                }
+                let now = taken.load(Ordering::Relaxed);
+                if now == seen {
+                    return Err(silent());
+                }
+                seen = now;
+            }
+        };
+        self.runtime.block_on(waited)
     }
 
     /// Opens a database of the server.
@@ -175,7 +213,7 @@ impl RemoteServer {
     }
 
     /// Waits for the reply to a call.
-    fn call<R>(
+    pub(super) fn call<R>(
         &self,
         reply: impl Future<Output = Result<client::Response<R>, client::Status>>,
     ) -> Result<R, AdminError> {
@@ -187,15 +225,15 @@ impl RemoteServer {
         self.runtime.block_on(within(part)).map_err(|status| self.failed(&status))
     }
 
-    fn failed(&self, status: &client::Status) -> AdminError {
+    pub(super) fn failed(&self, status: &client::Status) -> AdminError {
         AdminError::Refused(format!("{}: {}", self.label(), status.message()))
     }
 }
 
 /// A database of another server.
 pub(super) struct RemoteDatabase<'s> {
-    server: &'s RemoteServer,
-    key: v1::DatabaseKey,
+    pub(super) server: &'s RemoteServer,
+    pub(super) key: v1::DatabaseKey,
     pub(super) replica_id: ReplicaId,
     pub(super) path: String,
     pub(super) title: String,
@@ -456,10 +494,12 @@ impl RemoteDatabase<'_> {
 /// Waits for a part of a call, but not longer than another server may be silent. It may answer pings and no calls.
 async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Result<R, client::Status> {
     let waited = tokio::time::timeout(SILENCE_TIME_MAX, part).await;
-    waited.unwrap_or_else(|_| {
-        let seconds = SILENCE_TIME_MAX.as_secs();
-        Err(client::Status::deadline_exceeded(format!("the server has sent nothing for {seconds} seconds")))
-    })
+    waited.unwrap_or_else(|_| Err(silent()))
+}
+
+fn silent() -> client::Status {
+    let seconds = SILENCE_TIME_MAX.as_secs();
+    client::Status::deadline_exceeded(format!("the server has sent nothing for {seconds} seconds"))
 }
 
 /// Returns the replica id in a text of the protocol.
@@ -469,7 +509,12 @@ fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
 }
 
 fn content_of_note(content: &MissingContent) -> v1::ContentOfNote {
-    v1::ContentOfNote { unid: content.unid.0.to_vec(), content_id: content.blob.0.to_vec() }
+    content_of(content.unid, &content.blob)
+}
+
+/// Returns the name of a content of a note.
+pub(super) fn content_of(unid: Unid, blob: &BlobId) -> v1::ContentOfNote {
+    v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec() }
 }
 
 /// Returns the size of the contents of a note's attachments, or an upper limit for the parts of a message.

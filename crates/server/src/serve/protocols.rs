@@ -161,7 +161,11 @@ fn imap_options(config: &Config) -> imap::session::SessionOptions {
     }
 }
 
-fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<SubmissionService>) -> Arc<rpc::Service> {
+pub(super) fn native_service(
+    server: &Server,
+    logins: &Arc<Logins>,
+    submissions: Arc<SubmissionService>,
+) -> Arc<rpc::Service> {
     let instance = &server.instance;
     let keys = &server.instance.config.native;
     let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
@@ -199,6 +203,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, submissions: Arc<Submis
         clock: Arc::clone(&instance.clock),
         random: Arc::clone(&instance.random),
         shutdown: server.shutdown.clone(),
+        local_person: server.local_person.clone(),
     };
     rpc::Service::new(services, options)
 }
