@@ -27,11 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("methods.rs"), methods)?;
     std::fs::write(out.join("shapes.rs"), field_tables(&set)?)?;
-    tonic_prost_build::configure().build_transport(false).compile_fds(set)?;
+    tonic_prost_build::configure()
+        .build_transport(false)
+        .codec_path("crate::codec::MeasuringCodec")
+        .compile_fds(set)?;
     Ok(())
 }
 
-/// Generates the tables for `src/shape.rs`: the fields of each message, and the request message of each call.
+/// Generates the tables for `src/shape.rs`: the fields of each message, the request message of each call, and which
+/// messages are replies.
 fn field_tables(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     let mut messages = Vec::new();
     for file in &set.file {
@@ -59,6 +63,17 @@ fn field_tables(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
         }
     }
     text.push_str("];\n");
+    let calls = || set.file.iter().flat_map(|file| &file.service).flat_map(|service| &service.method);
+    let replies: BTreeSet<&str> = calls().map(|method| method.output_type()).collect();
+    let requests: BTreeSet<&str> = calls().map(|method| method.input_type()).collect();
+    for name in replies.union(&requests) {
+        let shape = match replies.contains(name) {
+            true => format!("Some({})", index_of(name)?),
+            false => "None".to_owned(),
+        };
+        let path = name.replace(".doublet.v1.", "crate::v1::");
+        writeln!(text, "impl crate::codec::CallMessage for {path} {{ const REPLY_SHAPE: Option<usize> = {shape}; }}")?;
+    }
     Ok(text)
 }
 

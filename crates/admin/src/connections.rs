@@ -61,6 +61,8 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
         priorities: request.priorities.iter().map(|priority| to_priority(*priority)).collect(),
         databases: request.databases,
     };
+    let is_same = |other: &Arc<Connection>| other.source == connection.source && other.destination == connection.destination;
+    let has_replaced = all(instance)?.iter().any(is_same);
     instance.directory.connection_set(&connection)?;
     let source = connection.source.abbreviated();
     let other = connection.destination.abbreviated();
@@ -69,7 +71,11 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
         ReplicationType::Push => format!("{source} lets {other} take over its changes"),
         ReplicationType::PullPush | ReplicationType::PullPull => format!("{source} exchanges changes with {other}"),
     };
-    Ok(Answer::message(format!("{what} {}.", connection.schedule)))
+    let answer = Answer::message(format!("{what} {}.", connection.schedule));
+    if !has_replaced {
+        return Ok(answer);
+    }
+    Ok(answer.with_message("The earlier connection of these servers was replaced.".to_owned()))
 }
 
 /// Returns the name of the server that connects.

@@ -1,6 +1,6 @@
 //! `doublet replication`: what this server has received from others, by database.
 
-use base::Name;
+use base::{Name, Timestamp};
 use instance::Instance;
 use notes::instance::ReplicationHistory;
 use notes::{Access, level};
@@ -59,12 +59,14 @@ fn row(path: &str, server: &str, history: &ReplicationHistory) -> Value {
         (Some(_), None) => "complete",
         (None, None) => "compares everything next time",
     };
+    let completed = history.completed.filter(|time| time.0 > 0).map(Timestamp::to_rfc3339);
     let reached = history.progress.map(|progress| progress.position).or(history.position);
     record(vec![
         ("database", json!(path)),
         ("from", json!(server)),
         ("state", json!(state)),
         ("change", json!(reached.map(|position| position.modseq.0))),
+        ("completed", json!(completed)),
         ("missed", json!(history.missed.len())),
     ])
 }
@@ -72,11 +74,8 @@ fn row(path: &str, server: &str, history: &ReplicationHistory) -> Value {
 fn clear(instance: &Instance, path: &str, server: Option<&str>) -> AdminResult {
     let wanted = server.map(|server| server_name(instance, server).canonical().to_lowercase());
     let found = histories(instance, path)?;
-    let cleared: Vec<&String> = found
-        .iter()
-        .map(|(name, _)| name)
-        .filter(|name| wanted.as_ref().is_none_or(|wanted| *name == wanted))
-        .collect();
+    let cleared: Vec<&(String, ReplicationHistory)> =
+        found.iter().filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| name == wanted)).collect();
     if cleared.is_empty() {
         return Err(match server {
             Some(server) => AdminError::Refused(format!("{path} has received nothing from {server}")),
@@ -86,12 +85,12 @@ fn clear(instance: &Instance, path: &str, server: Option<&str>) -> AdminResult {
     let access = open(instance, path)?.downgrade();
     let accesses = [&access];
     let mut transaction = instance.databases.transaction(&accesses)?;
-    for name in &cleared {
-        transaction.writer(0).replication_history_set(name, &ReplicationHistory::default())?;
+    for (name, history) in &cleared {
+        transaction.writer(0).replication_history_set(name, &history.cleared())?;
     }
     let ticket = transaction.commit()?;
     instance.store.durable(ticket).wait()?;
-    let names: Vec<String> = cleared.iter().map(|name| Name::new(name).abbreviated()).collect();
+    let names: Vec<String> = cleared.iter().map(|(name, _)| Name::new(name).abbreviated()).collect();
     Ok(Answer::message(format!("{path} will compare everything with {} the next time.", names.join(" and "))))
 }
 

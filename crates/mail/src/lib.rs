@@ -14,6 +14,7 @@
 //! | [`limits`] | every limit of this crate |
 
 pub mod casemap;
+pub mod content_names;
 pub mod error;
 pub mod full_text;
 mod hourly_rate;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use base::{NoteId, Timestamp, Unid};
 use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Register, Revision, conflict_document_unid};
 
-use crate::acl::AclLevel;
+use crate::acl::{AclFlags, AclLevel};
 use crate::change_times::StateKey;
 use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ impl Writer<'_, '_> {
     /// The caller needs the right to create the document if it does not exist, and otherwise the right to change or
     /// delete the stored version, of which the caller must be a reader. Protected items must be as they are stored. The
     /// list of editors may name nobody but those who are stored, and the caller. Deletions of unknown documents are
-    /// ignored.
+    /// kept if the caller may delete all documents, and otherwise ignored.
     ///
     /// A conflict is resolved as between servers: nothing is merged unless the version says at which revisions its
     /// items changed. A version that descends from one that has lost a conflict takes the conflict document away.
@@ -162,8 +162,8 @@ impl Writer<'_, '_> {
     }
 
     fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
-        let Some(items) = &arriving.items else { return Ok(ReceiveOutcome::Known { state_changed: false }) };
         check_unid_of_class(arriving.unid, arriving.class)?;
+        let Some(items) = &arriving.items else { return self.create_brought_deletion(arriving) };
         if !self.part.grant.may_create() {
             self.require_level(AclLevel::Author)?;
             return Err(self.not_author(self.part.counters.next_note));
@@ -173,6 +173,18 @@ impl Writer<'_, '_> {
         if let Some(parent) = arriving.parent {
             self.check_depth(arriving.unid, parent)?;
         }
+        self.create_received(arriving)?;
+        Ok(ReceiveOutcome::Taken)
+    }
+
+    /// Keeps the deletion of a document that this replica has not received yet, so that the document does not come back
+    /// with a version from which the deletion descends. Only who may delete every document may say so in advance.
+    fn create_brought_deletion(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        let grant = &self.part.grant;
+        if grant.level() < AclLevel::Editor || grant.flags().contains(AclFlags::NO_DELETE) {
+            return Ok(ReceiveOutcome::Known { state_changed: false });
+        }
+        check_step(0, arriving.revision)?;
         self.create_received(arriving)?;
         Ok(ReceiveOutcome::Taken)
     }

@@ -410,6 +410,13 @@ impl<'d> DatabaseSnapshot<'d> {
         Ok(Some(hasher.finalize()))
     }
 
+    /// Returns the BLAKE3 hash of the content of a blob that a note uses. Servers whose attachments are encrypted with
+    /// different keys name contents by it.
+    pub fn content_hash(&self, note: NoteId, id: &BlobId) -> Result<[u8; 32]> {
+        self.blob_length(note, id)?;
+        Ok(self.database.store.blobs().content_hash(&self.snapshot, id)?)
+    }
+
     /// Returns the length of a blob that a note uses.
     pub fn blob_length(&self, note: NoteId, id: &BlobId) -> Result<u64> {
         let missing = || Error::not_found(format!("attachment {id} of note {note}"));

@@ -87,14 +87,25 @@ impl DatabaseSnapshot<'_> {
     /// Returns `true` if a formula selects a note. It selects no note for which it hits a limit, nor one that is absent
     /// or hidden from the reader.
     pub fn is_selected(&self, note: NoteId, selection: &Formula, context: &EvaluationContext) -> Result<bool> {
-        let Some(header) = self.header(note)? else { return Ok(false) };
-        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
+        Ok(self.try_select(note, selection, context)?.unwrap_or(false))
+    }
+
+    /// Returns `true` if a formula selects a note, or `None` if it hits a limit. It selects no note that is absent or
+    /// hidden from the reader.
+    pub fn try_select(
+        &self,
+        note: NoteId,
+        selection: &Formula,
+        context: &EvaluationContext,
+    ) -> Result<Option<bool>> {
+        let Some(header) = self.header(note)? else { return Ok(Some(false)) };
+        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(Some(false)) };
         let document = stored_document(&header, &bytes, self.database())?;
         let clock = self.database().clock.as_ref();
         let began = clock.monotonic();
         let host = TimedHost::new(context, clock);
         let outcome = selection.evaluate_within(&document, &host, DOCUMENT_LIMITS);
-        let is_selected = outcome.is_ok_and(|outcome| outcome.selected);
+        let is_selected = outcome.ok().map(|outcome| outcome.selected);
         // Steps of a pacer are microseconds, and many documents may be evaluated one after the other.
         let took = clock.monotonic().saturating_sub(began).as_micros();
         self.spend(STEPS_PER_RECORD.saturating_add(u64::try_from(took).unwrap_or(u64::MAX)))?;

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
-use base::{DbNumber, Modseq, Random, Unid};
+use base::{DbNumber, Modseq, Random, Timestamp, Unid};
 
 use crate::limits::{INSTANCES_MAX, MISSED_NOTES_MAX};
 
@@ -93,6 +93,9 @@ pub struct ReplicationHistory {
     pub rights: u32,
     /// Notes that could not be received, and are asked for again: at most [`MISSED_NOTES_MAX`].
     pub missed: BTreeSet<Unid>,
+    /// The end of the last complete replication, by the clock of this server. 0 if it was recorded without its time.
+    /// Without a position everything is compared, but this replica has had everything from the other server once.
+    pub completed: Option<Timestamp>,
 }
 
 /// How far a replication has come that has not ended.
@@ -110,11 +113,28 @@ pub struct ListProgress {
 }
 
 impl ReplicationHistory {
-    /// Returns the stored form (version 2).
+    /// Returns the history of a replica that compares everything the next time.
+    #[must_use]
+    pub fn cleared(&self) -> Self {
+        Self { rights: self.rights, completed: self.completed, ..Self::default() }
+    }
+
+    /// Returns `true` if everything is compared because the position was forgotten. What this replica lacks may then
+    /// have been deleted here.
+    #[must_use]
+    pub fn is_cleared(&self) -> bool {
+        self.position.is_none() && self.completed.is_some()
+    }
+
+    /// Returns the stored form (version 3).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(80 + 16 * self.missed.len());
-        out.u8(2).u32(self.rights);
+        let mut out = Encoder::with_capacity(90 + 16 * self.missed.len());
+        out.u8(3).u32(self.rights);
+        match self.completed {
+            Some(completed) => out.u8(1).i64(completed.0),
+            None => out.u8(0),
+        };
         match &self.position {
             Some(position) => out.u8(1).raw(&position.encode()),
             None => out.u8(0),
@@ -135,10 +155,12 @@ impl ReplicationHistory {
     /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidRecord> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != 2 {
+        let version = input.u8()?;
+        if !(2..=3).contains(&version) {
             return Err(InvalidRecord);
         }
         let rights = input.u32()?;
+        let completed = if version > 2 && input.u8()? != 0 { Some(Timestamp(input.i64()?)) } else { None };
         let decode = |input: &mut Decoder<'_>| Position::decode(&input.array::<POSITION_BYTES>()?);
         let received = if input.u8()? == 0 { None } else { Some(decode(&mut input)?) };
         let progress = match input.u8()? {
@@ -154,7 +176,8 @@ impl ReplicationHistory {
             return Err(InvalidRecord);
         }
         let missed = (0..count).map(|_| Ok(Unid(input.array()?))).collect::<Result<_, InvalidRecord>>()?;
-        Ok(Self { position: received, progress, rights, missed })
+        let completed = if version > 2 { completed } else { received.map(|_| Timestamp(0)) };
+        Ok(Self { position: received, progress, rights, missed, completed })
     }
 }
 

@@ -67,6 +67,14 @@ pub const UIDS_RELEASED_PER_TRANSACTION: usize = 1_000;
 /// The first UID that is not given out in a folder whose UIDs are shared. Greater ones of other servers are replaced.
 pub const SHARED_UID_MAX: u32 = 0xF000_0000;
 
+/// The first UID that is not taken from another server. What this server gives out itself may be greater, so no other
+/// server can use the UIDs of a folder up. By the clock it would be reached after 136 years.
+pub const RECEIVED_UID_MAX: u32 = 0x8000_0000;
+
+/// The greatest UIDVALIDITY that is taken from another server: the first second of 2100. It leaves enough greater ones
+/// for folders that are made here.
+pub const RECEIVED_UID_VALIDITY_MAX: u32 = 4_102_444_800;
+
 /// Maximum number of instances of a replica that are remembered. Each run of a server that changes the database adds
 /// one.
 pub const INSTANCES_MAX: usize = 256;

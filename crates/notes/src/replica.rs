@@ -15,7 +15,7 @@ use revision::{
     Arrival, DeletionRule, EditRule, LoserFate, Merged, NamedItem, Register, Revision, Rules, Side, Version,
     conflict_document_unid, receive,
 };
-use store::Table;
+use store::{Direction, Table};
 use store::blob::BlobId;
 
 use crate::acl::{ACL_ITEM, ACL_UNID, Acl};
@@ -32,7 +32,7 @@ use crate::instance::ReplicationHistory;
 use crate::item::{self, Item, ItemValue};
 use crate::keys;
 use crate::limits::{
-    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
+    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX,
     REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
 use crate::loser_records;
@@ -408,8 +408,11 @@ impl Writer<'_, '_> {
     pub fn replication_histories_clear(&mut self) -> Result<()> {
         records::require_server_itself(self.part.database, &self.part.grant)?;
         let range = keys::replication_histories(self.number());
-        let end = range.end.as_ref().expect("database numbers never reach the maximum");
-        self.batch.delete_range(Table::Meta, &range.start, end);
+        let mut cursor = self.store.scan(Table::Meta, &range, Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            let history = ReplicationHistory::decode(value).unwrap_or_default();
+            self.batch.put(Table::Meta, key, &history.cleared().encode());
+        }
         Ok(())
     }
 
@@ -630,6 +633,7 @@ impl Writer<'_, '_> {
         let is_restored = self.received_header(note)?.before.is_some();
         let uid_validity = new.state.iter().find(|(name, _)| *name == StateName::UidValidity);
         let uid_validity = uid_validity.map(|(_, register)| register.number).filter(|_| !is_restored);
+        let uid_validity = uid_validity.filter(|number| *number <= RECEIVED_UID_VALIDITY_MAX);
         let mut state = self.new_folder_state();
         if let Some(uid_validity) = uid_validity.filter(|_| state.shared.is_some()) {
             state.uid_validity = uid_validity;
@@ -792,7 +796,7 @@ impl Writer<'_, '_> {
         let header = &self.received_header(note)?.after;
         let time = header.register(key).time;
         let known = header.uid_in(folder).filter(|known| known.0 < register.number);
-        if known.is_none() || !register.is_set || time != register.time {
+        if known.is_none() || !register.is_set || time != register.time || register.number >= RECEIVED_UID_MAX {
             return Ok(false);
         }
         if self.part.folder(folder)?.state.shared.is_none() {

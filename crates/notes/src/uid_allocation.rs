@@ -16,7 +16,9 @@ use base::{NoteId, Uid, ViewId};
 
 use crate::error::{Error, Result};
 use crate::folder_reader::FolderReader;
-use crate::limits::{SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION};
+use crate::limits::{
+    RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION,
+};
 use crate::note::Membership;
 use crate::records;
 use crate::shared_uids::{SharedUids, first_uid_of_run};
@@ -77,7 +79,7 @@ impl Writer<'_, '_> {
     /// has none. A UID that clients of this server have passed, or that another note has, is replaced.
     pub(crate) fn receive_uid(&mut self, note: NoteId, folder: ViewId, uid: Uid) -> Result<Membership> {
         let open = self.part.folder(folder)?;
-        let is_usable = open.state.shared.is_some() && uid >= open.state.uid_next && uid.0 < SHARED_UID_MAX;
+        let is_usable = open.state.shared.is_some() && uid >= open.state.uid_next && uid.0 < RECEIVED_UID_MAX;
         if !is_usable {
             return self.allocate_held_uid(folder);
         }
@@ -160,7 +162,8 @@ impl Writer<'_, '_> {
     pub(crate) fn receive_uid_validity(&mut self, folder: NoteId, uid_validity: u32) -> Result<bool> {
         let view = ViewId(folder.0);
         let exists = self.part.folders.contains_key(&view) || self.all_folders()?.iter().any(|it| it.view == view);
-        if !exists || self.part.database.settings.uid_rank.is_none() {
+        let is_possible = uid_validity <= RECEIVED_UID_VALIDITY_MAX;
+        if !exists || !is_possible || self.part.database.settings.uid_rank.is_none() {
             return Ok(false);
         }
         let state = &mut self.part.folder(view)?.state;

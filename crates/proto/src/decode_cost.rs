@@ -59,6 +59,14 @@ pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize,
     Ok(bytes_max - walk.left)
 }
 
+/// Returns the number of bytes of memory that a reply takes when decoded. Fails if it exceeds `bytes_max`. `shape` is
+/// [`crate::codec::CallMessage::REPLY_SHAPE`] of its type.
+pub fn reply_heap_bytes(shape: usize, message: &[u8], bytes_max: usize) -> Result<usize, DecodeRefused> {
+    let mut walk = CostCounter { left: bytes_max };
+    walk.message(shape, message, DEPTH_MAX)?;
+    Ok(bytes_max - walk.left)
+}
+
 /// Traversal of a message with the remaining memory budget.
 struct CostCounter {
     left: usize,
@@ -132,6 +140,18 @@ mod tests {
 
     fn check(path: &str, message: &[u8], bytes_max: usize, expected: Result<usize, DecodeRefused>) {
         assert_eq!(heap_bytes(path, message, bytes_max), expected, "{path} {:?}", &message[..message.len().min(20)]);
+    }
+
+    #[test]
+    fn replies_are_measured_before_they_are_decoded() {
+        use crate::codec::CallMessage as _;
+        let shape = v1::ReplicaNotes::REPLY_SHAPE.expect("it is a reply");
+        let notes = vec![v1::ReplicaNote::default(); 1_000];
+        let message = v1::ReplicaNotes { notes }.encode_to_vec();
+        assert!(message.len() < 3_000, "an empty note has two bytes on the wire");
+        assert_eq!(reply_heap_bytes(shape, &message, 100_000), Err(DecodeRefused::TooLarge));
+        assert_eq!(reply_heap_bytes(shape, &message, 1_000_000), Ok(1_000 * MESSAGE_COST_BYTES));
+        assert_eq!(v1::ReadReplicaNotesRequest::REPLY_SHAPE, None, "the server measures requests itself");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The limits of this crate.
 
+use std::time::Duration;
+
 /// Number of changes of a page of the list. A page has more if its last transaction has.
 pub const CHANGES_PER_PAGE: usize = 2_000;
 
@@ -11,6 +13,9 @@ pub const NOTES_PER_QUESTION_MAX: usize = 250;
 
 /// Maximum number of pages of a list within one pull that do not end behind the ones before.
 pub const RESTARTS_MAX: usize = 16;
+
+/// Maximum number of pages of a list within one pull: those of 400 million changes.
+pub const PAGES_MAX: usize = 200_000;
 
 /// Size in bytes that a note counts for which earlier pulls have missed, and whose size is not known.
 pub const RETRIED_NOTE_BYTES: u64 = 1 << 20;
@@ -33,3 +38,6 @@ pub const BYTES_PER_PUSH: u64 = 2 << 20;
 
 /// Size in bytes at which the contents of attachments end that a local replica sends at a time.
 pub const CONTENT_BYTES_PER_PUSH: u64 = 16 << 20;
+
+/// Time within which the end of a replication that has changed nothing is not recorded again.
+pub const COMPLETED_PRECISION: Duration = Duration::from_secs(600);

@@ -75,7 +75,8 @@ impl Preview {
         }
         self.statistics.listed += page.notes.len() as u64;
         let mut counted = PullStatistics::default();
-        let compared = self.target.compare(page.notes, page.is_position_unknown, &mut counted)?;
+        let is_position_unknown = page.is_position_unknown || self.history.is_cleared();
+        let compared = self.target.compare(page.notes, is_position_unknown, &mut counted)?;
         self.statistics.wanted += compared.missing.len() as u64;
         self.statistics.bytes += compared.missing.iter().map(|note| note.size).sum::<u64>();
         self.statistics.refused += counted.refused;

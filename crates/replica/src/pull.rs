@@ -8,7 +8,7 @@ use notes::instance::{ListProgress, Position, ReplicationHistory};
 use notes::replica::ListedNote;
 use notes::{Error, Result};
 
-use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
+use crate::limits::{BYTES_PER_QUESTION, NOTES_PER_QUESTION_MAX, PAGES_MAX, RESTARTS_MAX, RETRIED_NOTE_BYTES};
 use crate::selection::Selection;
 use crate::source::{Answer, ListPage, Question, SourceNotes};
 use crate::target::Target;
@@ -63,6 +63,8 @@ pub struct Pull {
     must_compare: bool,
     /// Number of pages that did not end behind the ones before.
     restarts: usize,
+    /// Number of pages of the list so far.
+    pages: usize,
 }
 
 enum State {
@@ -117,6 +119,7 @@ impl Pull {
             statistics: PullStatistics::default(),
             must_compare: false,
             restarts: 0,
+            pages: 0,
         })
     }
 
@@ -190,9 +193,11 @@ impl Pull {
 
     /// Takes a page of the list over: finds out which notes are missing.
     fn take_list(&mut self, page: ListPage) -> Result<()> {
+        self.pages += 1;
         self.check_progress(&page)?;
         self.statistics.listed += page.notes.len() as u64;
         let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last } = page;
+        let is_position_unknown = is_position_unknown || self.history.is_cleared();
         let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
         let missing = compared.missing.iter().map(|note| WantedNote { unid: note.unid, size: note.size }).collect();
         let end = Some(PageEnd { position, seen, is_comparison, is_last });
@@ -202,6 +207,10 @@ impl Pull {
     /// Fails if pages repeatedly do not end behind the ones before, so that a source cannot keep this replica busy for
     /// ever. A source that was set back meanwhile begins again.
     fn check_progress(&mut self, page: &ListPage) -> Result<()> {
+        let is_endless = || Error::invalid("the answer of another replica", "its list of changes does not come to an end");
+        if self.pages > PAGES_MAX {
+            return Err(is_endless());
+        }
         let before = self.history.progress.map_or(self.history.position, |progress| Some(progress.position));
         let is_behind =
             |before: Position| before.instance != page.position.instance || before.modseq < page.position.modseq;
@@ -210,7 +219,7 @@ impl Pull {
         }
         self.restarts += 1;
         if self.restarts > RESTARTS_MAX {
-            return Err(Error::invalid("the answer of another replica", "its list of changes does not come to an end"));
+            return Err(is_endless());
         }
         Ok(())
     }
@@ -237,12 +246,12 @@ impl Pull {
         }
         if let Some(end) = page.end {
             self.history = end.added_to(&self.history);
-            self.must_compare |= end.is_last && self.target.has_new_settings()?;
+            if end.is_last {
+                self.history.completed = Some(self.target.now());
+                self.must_compare |= self.target.has_new_settings()?;
+            }
         }
-        let recorded = match self.must_compare {
-            true => ReplicationHistory { rights: self.history.rights, ..ReplicationHistory::default() },
-            false => self.history.clone(),
-        };
+        let recorded = if self.must_compare { self.history.cleared() } else { self.history.clone() };
         let skipped = self.target.finish_page(&page.known, &recorded, &mut self.statistics)?;
         self.history.missed.extend(skipped);
         self.state = State::Listing;

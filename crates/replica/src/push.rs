@@ -19,7 +19,7 @@ use crate::limits::{
 };
 use crate::pull::{PageEnd, changes_after};
 use crate::source::{Answer, ListPage, Question, answer};
-use crate::target::limited;
+use crate::target::{is_recorded, limited};
 
 /// What a push has done so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -139,6 +139,9 @@ impl Push {
             self.push_notes(&reading, notes, server)?;
             let end = PageEnd { position, seen, is_comparison, is_last };
             self.history = ReplicationHistory { missed: self.missed.clone(), ..end.added_to(&self.history) };
+            if is_last {
+                self.history.completed = Some(self.databases.clock().now());
+            }
             self.record()?;
             if is_last {
                 return Ok(());
@@ -249,7 +252,7 @@ impl Push {
     /// Records how far the push has come.
     fn record(&mut self) -> Result<(), Error> {
         let recorded = limited(self.history.clone());
-        if recorded == self.reader.read()?.replication_history(&self.target)? {
+        if is_recorded(&recorded, &self.reader.read()?.replication_history(&self.target)?) {
             return Ok(());
         }
         record_history(&self.databases, &self.reader, &self.target, &recorded)

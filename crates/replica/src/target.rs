@@ -14,7 +14,7 @@ use notes::{
 use revision::DeletionRule;
 use store::blob::BlobId;
 
-use crate::limits::PROVED_CONTENT_BYTES_MIN;
+use crate::limits::{COMPLETED_PRECISION, PROVED_CONTENT_BYTES_MIN};
 use crate::pull::PullStatistics;
 use crate::selection::Selection;
 use crate::source::SourceNotes;
@@ -100,8 +100,11 @@ impl Target {
     pub(crate) fn history(&self) -> Result<ReplicationHistory> {
         let history = self.reader.read()?.replication_history(self.source_name.canonical())?;
         let rights = rights_of(self.source.grant()?.as_ref(), &self.settings);
-        if history.rights != rights || self.held_back == HeldBackNotes::Taken {
+        if self.held_back == HeldBackNotes::Taken {
             return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
+        }
+        if history.rights != rights {
+            return Ok(ReplicationHistory { rights, ..history.cleared() });
         }
         Ok(history)
     }
@@ -116,8 +119,9 @@ impl Target {
     /// may not bring, those that the settings exclude, and those whose deletion is forgotten here are left out and
     /// counted.
     ///
-    /// If the source does not know the position of this replica, it cannot tell which notes are old. Then those are
-    /// held back that were saved last before the time whose deletions were purged here.
+    /// If the source does not know the position of this replica, or this replica has forgotten it, the source cannot
+    /// tell which notes are old. Then those are held back that were saved last before the time whose deletions were
+    /// purged here.
     pub(crate) fn compare(
         &self,
         listed: Vec<ListedNote>,
@@ -318,6 +322,11 @@ impl Target {
         Ok(())
     }
 
+    /// Returns the clock of this server.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.databases.clock().now()
+    }
+
     /// Joins marks, keywords and folders of notes whose contents are known, and records what was received. Returns the
     /// notes that are damaged here. They are to be asked for again.
     pub(crate) fn finish_page(
@@ -348,7 +357,7 @@ impl Target {
         }
         let missed = history.missed.iter().chain(&skipped).copied();
         let recorded = limited(ReplicationHistory { missed: missed.collect(), ..history.clone() });
-        if known.is_empty() && recorded == reading.replication_history(self.source_name.canonical())? {
+        if known.is_empty() && is_recorded(&recorded, &reading.replication_history(self.source_name.canonical())?) {
             return Ok(skipped);
         }
         writer.replication_history_set(self.source_name.canonical(), &recorded)?;
@@ -374,12 +383,22 @@ impl Target {
     }
 }
 
+/// Returns `true` if a history is stored already, apart from the time of the last replication, which is not written
+/// each time that nothing has changed.
+pub(crate) fn is_recorded(history: &ReplicationHistory, stored: &ReplicationHistory) -> bool {
+    let is_recent = match (history.completed, stored.completed) {
+        (Some(now), Some(before)) => now.since(before) < COMPLETED_PRECISION && before.since(now) < COMPLETED_PRECISION,
+        (now, before) => now == before,
+    };
+    is_recent && *history == ReplicationHistory { completed: history.completed, ..stored.clone() }
+}
+
 /// Returns the history to be recorded. If too many notes were missed, everything is compared the next time.
 pub(crate) fn limited(history: ReplicationHistory) -> ReplicationHistory {
     if history.missed.len() <= MISSED_NOTES_MAX {
         return history;
     }
-    ReplicationHistory { rights: history.rights, ..ReplicationHistory::default() }
+    history.cleared()
 }
 
 /// Returns the rights of a source and the settings for it as a number. With another number, everything is compared,

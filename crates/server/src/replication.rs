@@ -41,7 +41,7 @@ mod schedule;
 mod source;
 
 use database_pull::{
-    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, check_contents, clock_warning,
+    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning,
     counts_of, disabled_message, for_each_database, new_replica, pull_changes,
 };
 pub use join::join;
@@ -240,9 +240,13 @@ impl Replication {
     ) -> Result<(), AdminError> {
         let started = self.instance.clock.monotonic();
         let mut source = server.open(&pulled.path)?;
-        check_contents(&self.instance, &source)?;
         let _turn = self.wait_for_turn(&source, report)?;
         let found = self.instance.databases.database_open_replica(source.replica_id)?;
+        let found = found.filter(|database| {
+            // A server that requests a pull does not learn of databases to which it has no access.
+            !matches!(options.initiator, Initiator::Request)
+                || database.authorize::<level::Depositor>(&server.identity).is_ok()
+        });
         let settings = found.as_ref().map(|database| self.settings(database, server)).transpose()?;
         if source.is_disabled || settings.is_some_and(|settings| settings.is_disabled) {
             pulled.is_disabled = true;

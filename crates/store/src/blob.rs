@@ -154,11 +154,31 @@ impl Blobs {
     /// Computes the ID of a content.
     #[must_use]
     pub fn compute_id(&self, content: &[u8]) -> BlobId {
-        BlobId(*self.hasher().update(content).finalize().as_bytes())
+        self.id_of_hash(blake3::hash(content).as_bytes())
     }
 
-    fn hasher(&self) -> blake3::Hasher {
-        self.cipher.as_ref().map_or_else(blake3::Hasher::new, BlobCipher::id_hasher)
+    /// Returns the ID that the content with a BLAKE3 hash has in this store.
+    #[must_use]
+    pub fn id_of_hash(&self, hash: &[u8; 32]) -> BlobId {
+        self.cipher.as_ref().map_or(BlobId(*hash), |cipher| cipher.id_of_hash(hash))
+    }
+
+    /// Returns `true` if the ID of each content is its BLAKE3 hash.
+    #[must_use]
+    pub fn names_by_hash(&self) -> bool {
+        self.cipher.is_none()
+    }
+
+    /// Returns the BLAKE3 hash of an attachment. Reads the content if its head does not have the hash.
+    pub fn content_hash(&self, reader: &dyn TableReader, id: &BlobId) -> Result<[u8; 32]> {
+        let Some(cipher) = &self.cipher else { return Ok(id.0) };
+        let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
+        match &head.sealed_hash {
+            Some(sealed) => {
+                cipher.open_hash(id, sealed).ok_or_else(|| damaged(id, 0, "the hash of the content does not decrypt"))
+            }
+            None => Ok(*blake3::hash(&self.read(reader, id)?).as_bytes()),
+        }
     }
 
     /// Reads an attachment from the engine and compares it with its ID. This finds even damage that was stored with a
@@ -169,9 +189,15 @@ impl Blobs {
         for number in 0..head.chunks() {
             content.extend_from_slice(&self.stored_chunk(reader, id, &head, number)?);
         }
-        // Content that was written before encryption was enabled keeps its unkeyed ID.
-        let is_named = || self.compute_id(&content) == *id || BlobId(*blake3::hash(&content).as_bytes()) == *id;
-        if is_named() { Ok(()) } else { Err(damaged(id, 0, "the content does not match this hash")) }
+        // Content that was written before encryption was enabled keeps its unkeyed ID, and so does that of earlier
+        // versions.
+        let hash = *blake3::hash(&content).as_bytes();
+        let is_earlier = || self.cipher.as_ref().is_some_and(|cipher| cipher.earlier_id_of(&content) == *id);
+        if self.id_of_hash(&hash) == *id || BlobId(hash) == *id || is_earlier() {
+            Ok(())
+        } else {
+            Err(damaged(id, 0, "the content does not match this hash"))
+        }
     }
 
     fn head(&self, reader: &dyn TableReader, id: &BlobId) -> Result<Option<BlobHead>> {
@@ -231,10 +257,11 @@ impl Blobs {
     fn add_content<E: From<Error>>(
         &self,
         batch: &mut Batch,
-        id: &BlobId,
+        hash: &[u8; 32],
         content: &[u8],
         each: &mut dyn FnMut() -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        let id = &self.id_of_hash(hash);
         let mut stored_length = 0_u64;
         for (number, raw) in content.chunks(limits::BLOB_CHUNK_BYTES as usize).enumerate() {
             each()?;
@@ -246,7 +273,9 @@ impl Blobs {
                 self.content.insert(id, number, raw);
             }
         }
-        let head = BlobHead { length: content.len() as u64, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES };
+        let sealed_hash = self.cipher.as_ref().map(|cipher| cipher.seal_hash(id, hash)).transpose()?;
+        let length = content.len() as u64;
+        let head = BlobHead { length, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES, sealed_hash };
         batch.put(Table::BlobRef, &head::head_key(id), &head::encode_head(&head));
         Ok(())
     }

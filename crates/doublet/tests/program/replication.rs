@@ -426,3 +426,38 @@ fn mail_for_a_mailbox_of_another_server_is_forwarded() {
     joined.stop();
     running.stop();
 }
+
+/// Both servers encrypt attachments, each with a key of its own, so they name contents differently.
+#[test]
+fn servers_with_different_keys_exchange_attachments_and_messages() {
+    let mut pair = Pair::new();
+    for folder in [&mut pair.hub, &mut pair.spoke] {
+        folder.options.extend(["--set".to_owned(), "blobs.encryption=true".to_owned()]);
+    }
+    pair.create_database();
+    pair.hub.check(&["db", "acl", "mail/ann.nsf", "set", "*/Acme", "--kind", "server", "--level", "manager"], "");
+    let hub = pair.hub.serve();
+    pair.spoke.check(&["db", "delete", "mail/ann.nsf", "--force"], "");
+    let spoke = pair.spoke.serve();
+    let lines: String = (0..4_000).map(|number| format!("line {number} of the message\r\n")).collect();
+    crate::deliver(&hub, "ann@acme.test", &format!("Subject: long\r\n\r\n{lines}"));
+    let made = pair.hub.as_user("ann", &["note", "create", "talk.nsf", "Subject=Plan"]);
+    let unid = made["unid"].as_str().expect("it has one");
+    std::fs::write(pair.hub.path("plan.txt"), "the plan\n".repeat(50_000)).expect("writes a test file");
+    let file = pair.hub.path("plan.txt").display().to_string();
+    pair.hub.as_user("ann", &["note", "attach", "talk.nsf", unid, &file]);
+    let sent = crate::collect(&hub, "ann");
+    for database in ["talk.nsf", "mail/ann.nsf"] {
+        let address = hub.listeners.get("native").expect("it listens");
+        let words = ["replicate", address, database, "--server-name", "hub.acme.test", "--pull"];
+        let row = pair.spoke.json(&words)[0].clone();
+        assert_eq!((&row["skipped"], &row["refused"]), (&json!(0), &json!(0)), "{row}");
+    }
+    let out = pair.spoke.path("out.txt").display().to_string();
+    pair.spoke.as_user("ann", &["note", "fetch", "talk.nsf", unid, "plan.txt", "--to", &out]);
+    assert_eq!(std::fs::read(&out).expect("it was written").len(), 9 * 50_000);
+    let received = crate::collect(&spoke, "ann");
+    assert!(received.len() == 1 && received == sent, "the message is the same byte for byte");
+    drop(spoke);
+    pair.spoke.check(&["fixup"], "");
+}

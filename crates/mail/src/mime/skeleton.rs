@@ -317,6 +317,15 @@ impl StoredPart {
 }
 
 impl<'a> Skeleton<'a> {
+    /// Replaces the identifiers of the contents.
+    pub fn rename(&mut self, name: &dyn Fn(ContentId) -> ContentId) {
+        for piece in &mut self.pieces {
+            if let PieceBytes::Part(part) = &mut piece.bytes {
+                part.content = name(part.content);
+            }
+        }
+    }
+
     /// Returns the bytes that are stored with the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -370,3 +370,21 @@ fn marks_of_a_local_replica_count_from_the_owner() {
     assert!(matches!(unknown, Err(Error::NotFound { .. })));
     assert_sound(&world.database);
 }
+
+#[test]
+fn deletion_that_comes_before_its_document_is_kept() {
+    let path = [revision(2, 2), revision(1, 1)];
+    let world = World::new(AclLevel::Editor);
+    assert_eq!(world.bring(BOB, &deletion(&path)).expect("he may delete"), ReceiveOutcome::Taken);
+    let first = version(&path[1..], "one");
+    assert_eq!(world.bring(ANN, &first).expect("she may"), ReceiveOutcome::Known { state_changed: false });
+    assert_eq!(world.subject(UNID), None, "it does not come back");
+    assert_sound(&world.database);
+    let world = World::new(AclLevel::Author);
+    assert_eq!(
+        world.bring(BOB, &deletion(&path)).expect("it is ignored"),
+        ReceiveOutcome::Known { state_changed: false }
+    );
+    assert_eq!(world.bring(ANN, &first).expect("she may"), ReceiveOutcome::Taken);
+    assert_eq!(world.subject(UNID).as_deref(), Some("one"), "an author cannot delete documents of others in advance");
+}

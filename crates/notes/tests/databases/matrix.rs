@@ -595,6 +595,13 @@ const WRITING: &[Row] = &[
         let all = notes::replication_settings::compile_replication_formula("SELECT @All").expect("it is valid");
         c.read(|reading| reading.is_selected(c.note, &all, &reading.evaluation_context()))
     }),
+    ("DatabaseSnapshot::content_hash", Note(Reader), |c| {
+        c.read(|reading| Ok(reading.content_hash(c.note, &c.blob)? == c.blob.0))
+    }),
+    ("DatabaseSnapshot::try_select", Note(Reader), |c| {
+        let all = notes::replication_settings::compile_replication_formula("SELECT @All").expect("it is valid");
+        c.read(|reading| Ok(reading.try_select(c.note, &all, &reading.evaluation_context())? == Some(true)))
+    }),
     ("Writer::note_receive", Server, |c| {
         let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
         let reading = access.read().expect("a snapshot");

@@ -192,6 +192,12 @@ fn deletion_that_is_forgotten_is_not_undone_and_can_be_undone_by_request() {
     fixup_with_finding(&laptop);
     let pulled = hub.pull(&laptop);
     assert_eq!((pulled.received, pulled.held_back), (0, 1));
+    // With other rights of the laptop, everything is compared.
+    for level in [AclLevel::Designer, AclLevel::Manager] {
+        hub.set_list(level);
+        let pulled = hub.pull(&laptop);
+        assert!(pulled.listed > 10 && pulled.held_back == 1, "{pulled:?}");
+    }
     assert!(!hub.has(3));
     assert_eq!(hub.pull_with(&laptop, HeldBackNotes::Taken).received, 1);
     assert!(hub.has(3));

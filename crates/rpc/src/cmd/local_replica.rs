@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::Unid;
 use base::memory::{MemoryBudget, MemoryPermit};
+use mail::content_names::name_as_stored;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::{Access, Writer, level};
 use proto::v1;
@@ -57,7 +58,7 @@ pub(crate) fn offer(
             }
         }
         for (index, (unid, blob)) in (0_u32..).zip(&contents) {
-            if find_content(&reading, *unid, blob)?.is_none() {
+            if find_content(context, &reading, *unid, blob)?.is_none() {
                 reply.missing_contents.push(index);
             }
         }
@@ -152,7 +153,7 @@ impl ReplicaWrite {
         let until = began.saturating_add(context.services.pool.job_time_max() / 2);
         let mut ticket: Option<Ticket> = None;
         while let Some(note) = write.notes.pop_front() {
-            let outcome = note_from_proto(note).and_then(|note| write.write_note(context, &access, &note));
+            let outcome = note_from_proto(note).and_then(|note| write.write_note(context, &access, note));
             write.written.push(match outcome {
                 Ok(CallOutcome { reply, ticket: latest }) => {
                     ticket = latest.max(ticket);
@@ -175,12 +176,13 @@ impl ReplicaWrite {
         &self,
         context: &CallContext,
         access: &Access<level::Reader>,
-        note: &ReplicaNote,
+        note: ReplicaNote,
     ) -> Result<CallOutcome<Outcome>> {
         // The size that counts, and the time of receipt, are facts of this server.
         let now = context.services.databases.clock().now();
         let received = note.received.min(now);
-        let note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note.clone() };
+        let mut note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note };
+        name_as_stored(context.services.databases.store().blobs(), &mut note, &mut HashMap::new());
         let rule = deletion_rule(access.database().record().kind);
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
         context.write(access, |writer| {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use base::{Name, NoteId, Unid};
-use notes::replica::StateName;
+use mail::content_names::{find_by_hash, name_by_hash};
+use notes::replica::{ReplicaNote, StateName};
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use proto::v1;
 use replica::{Answer, Question, Selection, answer_with, log_unsent};
@@ -36,16 +37,9 @@ pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) ->
         purge_interval_days: u32::from(record.options.purge_interval_days),
         keep_deleted_hours: record.options.keep_deleted_hours.map_or(0, u32::from),
         clock_us: context.services.databases.clock().now().0,
-        content_key: content_key(context),
         disabled: settings_of(context, &access)?.is_disabled,
     };
     Ok(CallOutcome::immediate(reply))
-}
-
-/// Returns the fingerprint of the key with which this server names contents, or nothing if it uses no key.
-fn content_key(context: &CallContext) -> Vec<u8> {
-    let fingerprint = context.services.databases.store().blobs().key_fingerprint();
-    fingerprint.map(|fingerprint| fingerprint.to_vec()).unwrap_or_default()
 }
 
 /// Opens a database for a server, or for a local replica of a person. Fails if the settings exclude it from replication
@@ -198,7 +192,7 @@ impl ReplicaNoteStream {
             if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
                 break;
             }
-            if let Some((note, size)) = read_note(&reading, *unid, shows_marks)? {
+            if let Some((note, size)) = read_note(context, &reading, *unid, shows_marks)? {
                 bytes += size;
                 notes.push(note);
             }
@@ -210,9 +204,14 @@ impl ReplicaNoteStream {
 }
 
 /// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
-fn read_note(reading: &DatabaseSnapshot<'_>, unid: Unid, shows_marks: bool) -> Result<Option<(v1::ReplicaNote, u64)>> {
+fn read_note(context: &CallContext, reading: &DatabaseSnapshot<'_>, unid: Unid, shows_marks: bool) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
-    let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX) {
+    let blobs = context.services.databases.store().blobs();
+    let with_hashes = |read: Option<ReplicaNote>| {
+        let named = read.map(|mut replica| name_by_hash(blobs, reading, note, &mut replica).map(|()| replica));
+        named.transpose()
+    };
+    let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX).and_then(with_hashes) {
         Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
             log_unsent(reading, unid, &error);
             let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() };
@@ -237,13 +236,15 @@ pub(crate) struct ReplicaContentStream {
     done: usize,
     /// The bytes of the next content that were sent.
     offset: u64,
+    /// The next content, if a part of it was sent.
+    found: Option<FoundContent>,
 }
 
 impl ReplicaContentStream {
     /// Begins a stream.
     pub(crate) fn begin(request: &v1::ReadContentsRequest) -> Result<Self> {
         let contents = contents_from_proto(&request.contents)?;
-        Ok(Self { database: request.database.clone(), contents, done: 0, offset: 0 })
+        Ok(Self { database: request.database.clone(), contents, done: 0, offset: 0, found: None })
     }
 
     /// Reads the next piece. Returns it with the stream at its new place, or `None` at the end. A content that the note
@@ -252,9 +253,10 @@ impl ReplicaContentStream {
         let mut stream = stream.clone();
         let access = open(context, stream.database.clone())?;
         let reading = access.read()?;
-        while let Some((unid, blob)) = stream.contents.get(stream.done).copied() {
+        while let Some(content) = stream.contents.get(stream.done).copied() {
             let index = u32::try_from(stream.done).unwrap_or(u32::MAX);
-            let Some((note, length)) = find_content(&reading, unid, &blob)? else {
+            stream.found = find_again(context, &reading, content, stream.found)?;
+            let Some(FoundContent { note, blob, length }) = stream.found else {
                 (stream.done, stream.offset) = (stream.done + 1, 0);
                 continue;
             };
@@ -262,6 +264,7 @@ impl ReplicaContentStream {
             let content = if end == 0 { Vec::new() } else { reading.blob_range(note, &blob, stream.offset..end)? };
             let last = end == length;
             (stream.done, stream.offset) = if last { (stream.done + 1, 0) } else { (stream.done, end) };
+            stream.found = stream.found.filter(|_| !last);
             let piece = v1::ContentPiece { index, content, last };
             return Ok(CallOutcome::when_durable(Some((piece, stream)), reading.ticket()));
         }
@@ -277,13 +280,42 @@ pub(crate) fn contents_from_proto(contents: &[v1::ContentOfNote]) -> Result<Vec<
     contents.iter().map(content).collect()
 }
 
-/// Returns the note that refers to a content and the length of the content, or `None` if the note no longer has it.
-pub(crate) fn find_content(reading: &DatabaseSnapshot<'_>, unid: Unid, blob: &BlobId) -> Result<Option<(NoteId, u64)>> {
+/// A content of a note.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundContent {
+    note: NoteId,
+    /// The name of the content in this store.
+    blob: BlobId,
+    length: u64,
+}
+
+/// Returns the content with a hash of a note, or `None` if the note no longer has it.
+pub(crate) fn find_content(
+    context: &CallContext,
+    reading: &DatabaseSnapshot<'_>,
+    unid: Unid,
+    hash: &BlobId,
+) -> Result<Option<FoundContent>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
-    match reading.blob_length(note, blob) {
-        Ok(length) => Ok(Some((note, length))),
-        Err(notes::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+    let blobs = context.services.databases.store().blobs();
+    let found = find_by_hash(blobs, reading, note, hash)?;
+    Ok(found.map(|(blob, length)| FoundContent { note, blob, length }))
+}
+
+/// Returns a content that an earlier step has found, if the note still has it, and otherwise finds it.
+fn find_again(
+    context: &CallContext,
+    reading: &DatabaseSnapshot<'_>,
+    (unid, hash): (Unid, BlobId),
+    earlier: Option<FoundContent>,
+) -> Result<Option<FoundContent>> {
+    let is_there = |content: &FoundContent| {
+        Ok::<_, Error>(reading.find(unid)? == Some(content.note)
+            && reading.blob_length(content.note, &content.blob).is_ok_and(|length| length == content.length))
+    };
+    match earlier {
+        Some(content) if is_there(&content)? => Ok(Some(content)),
+        _ => find_content(context, reading, unid, &hash),
     }
 }
 
@@ -300,6 +332,8 @@ pub(crate) struct ContentProofStream {
     done: usize,
     /// The bytes of the next content that were hashed.
     offset: u64,
+    /// The next content, if a part of it was hashed.
+    found: Option<FoundContent>,
 }
 
 impl ContentProofStream {
@@ -313,6 +347,7 @@ impl ContentProofStream {
             empty,
             done: 0,
             offset: 0,
+            found: None,
         })
     }
 
@@ -327,11 +362,11 @@ impl ContentProofStream {
         let mut stream = stream.clone();
         let access = open(context, stream.database.clone())?;
         let reading = access.read()?;
-        let Some((unid, blob)) = stream.contents.get(stream.done).copied() else {
+        let Some(content) = stream.contents.get(stream.done).copied() else {
             return Ok(CallOutcome::immediate((None, stream)));
         };
-        let found = find_content(&reading, unid, &blob)?;
-        let Some((note, length)) = found else {
+        stream.found = find_again(context, &reading, content, stream.found)?;
+        let Some(FoundContent { note, blob, length }) = stream.found else {
             stream.begin_next();
             return Ok(CallOutcome::immediate((None, stream)));
         };
@@ -352,6 +387,7 @@ impl ContentProofStream {
     fn begin_next(&mut self) {
         self.done += 1;
         self.offset = 0;
+        self.found = None;
         self.hasher = self.empty.clone();
     }
 }

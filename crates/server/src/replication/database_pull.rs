@@ -7,7 +7,6 @@ use std::time::Duration;
 use admin::answer::record;
 use admin::{AdminError, Progress, ProgressCallback, Unit};
 use base::Name;
-use instance::Instance;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase};
 use replica::{HeldBackNotes, Pull, PullStatistics, Target, Transfer, deletion_rule};
 use serde_json::{Value, json};
@@ -21,19 +20,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Difference of the clocks of two servers above which a replication warns. Nothing is lost by a greater difference,
 /// but times of documents mislead people, and the later of two concurrent changes of a mark may be the wrong one.
 pub(super) const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(600);
-
-/// Fails if the contents of attachments have other names on the other server.
-pub(super) fn check_contents(instance: &Instance, source: &RemoteDatabase<'_>) -> Result<(), AdminError> {
-    let own = instance.store.blobs().key_fingerprint().map(|key| key.to_vec()).unwrap_or_default();
-    if own == source.content_key {
-        return Ok(());
-    }
-    Err(AdminError::Refused(
-        "one of the servers encrypts attachments with a key that the other does not have (`blobs.encryption`); \
-         replication between them is not supported yet. Servers with the same key file replicate"
-            .to_owned(),
-    ))
-}
 
 /// Executes `work` for databases. A failure in one database does not stop the others. Returns the results, and the
 /// failures as a text. The failure of a single database is returned as it is.

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::database_pull::{
-    PullOptions, PulledDatabase, TargetDatabase, check_contents, disabled_message, for_each_database, new_replica,
+    PullOptions, PulledDatabase, TargetDatabase, disabled_message, for_each_database, new_replica,
     pull_changes,
 };
 use super::offer::PushedDatabase;
@@ -229,6 +229,10 @@ struct LocalSession<'l> {
 
 impl LocalSession<'_> {
     fn replicate(&self, request: &ReplicateRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, AdminError> {
+        if !self.instance.store.blobs().names_by_hash() {
+            let text = "local replicas cannot be encrypted; replicate into a folder without `blobs.encryption`";
+            return Err(AdminError::refused(text));
+        }
         let paths = self.databases(&request.databases)?;
         if paths.is_empty() {
             let server = self.server.label();
@@ -267,7 +271,6 @@ impl LocalSession<'_> {
         report: &mut ProgressCallback<'_>,
     ) -> Result<Vec<Value>, AdminError> {
         let mut source = self.server.open(path)?;
-        check_contents(self.instance, &source)?;
         if source.is_disabled {
             messages.push(disabled_message(path, &self.server));
             return Ok(Vec::new());

@@ -55,6 +55,10 @@ fn failure(status: &client::Status, label: &str) -> TransferOutcome {
     let text = status.message();
     match status.code() {
         Code::InvalidArgument => TransferOutcome::Permanent { reply: format!("554 5.6.0 {text} ({label})") },
+        // The message has too many recipients or is too large for that server.
+        Code::ResourceExhausted if client::reason(status) == "limit" => {
+            TransferOutcome::Permanent { reply: format!("552 5.3.4 {text} ({label})") }
+        }
         _ => TransferOutcome::Temporary { reply: format!("451 4.3.0 {text} ({label})") },
     }
 }

@@ -139,16 +139,24 @@ impl RequestedPull {
 }
 
 /// Marks a requested pull as done when it is dropped, however it ended.
-struct MarksDone<'p>(&'p RequestedPull);
+struct MarksDone<'p> {
+    pull: &'p RequestedPull,
+    /// `true` if the result is known.
+    has_result: bool,
+}
 
 impl Drop for MarksDone<'_> {
     fn drop(&mut self) {
-        self.0.description.lock().done = true;
+        let mut description = self.pull.description.lock();
+        if !self.has_result {
+            "the pull ended unexpectedly; the log of that server says more".clone_into(&mut description.failure);
+        }
+        description.done = true;
     }
 }
 
 fn run(replication: &Replication, request: &v1::RequestPullRequest, pull: &RequestedPull) {
-    let _done = MarksDone(pull);
+    let mut done = MarksDone { pull, has_result: false };
     let clock = &replication.instance.clock;
     let mut report = |progress: Progress| {
         let mut description = pull.description.lock();
@@ -184,6 +192,7 @@ fn run(replication: &Replication, request: &v1::RequestPullRequest, pull: &Reque
         tracing::warn!(target: "replica", server, failure, "a pull that another server has requested failed");
     }
     pull.description.lock().failure = failure.unwrap_or_default();
+    done.has_result = true;
 }
 
 /// Connects to the server that has requested a pull.
@@ -370,8 +379,10 @@ mod tests {
         let seen = |number: usize| requests.progress(&server(number), numbers[0]).map(|pull| pull.done);
         assert_eq!((seen(0), seen(1)), (Some(false), None));
         let pull = requests.pulls.lock().get(&numbers[0]).map(Arc::clone).expect("it is there");
-        drop(MarksDone(&pull));
+        drop(MarksDone { pull: &pull, has_result: false });
         assert_eq!(seen(0), Some(true));
+        let failure = requests.progress(&server(0), numbers[0]).map(|pull| pull.failure).unwrap_or_default();
+        assert!(failure.contains("unexpectedly"), "a pull without a result is no success: {failure:?}");
         assert!(add(0).is_ok(), "one of its pulls is done");
     }
 }

@@ -1,6 +1,6 @@
 //! The other server of a replication: its databases, and its answers to the questions of a pull.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use admin::servers::with_port;
 use base::{Name, ReplicaId, Timestamp, Unid, Unpaced};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
+use mail::content_names::name_as_stored;
 use notes::instance::ListProgress;
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity, Item, ItemValue};
@@ -204,9 +205,9 @@ impl RemoteServer {
             owner: Name::new(&replica.owner),
             purge_interval_days: u16::try_from(replica.purge_interval_days).unwrap_or(u16::MAX),
             keep_deleted_hours: u16::try_from(replica.keep_deleted_hours).ok().filter(|hours| *hours > 0),
-            content_key: replica.content_key,
             is_disabled: replica.disabled,
             clock: Timestamp(replica.clock_us),
+            hashes: HashMap::new(),
             bytes: 0,
             ahead: None,
         })
@@ -241,11 +242,12 @@ pub(super) struct RemoteDatabase<'s> {
     pub(super) owner: Name,
     pub(super) purge_interval_days: u16,
     pub(super) keep_deleted_hours: Option<u16>,
-    pub(super) content_key: Vec<u8>,
     /// `true` if the settings of the other server exclude the database from replication with this one.
     pub(super) is_disabled: bool,
     /// The clock of the other server when the database was opened.
     pub(super) clock: Timestamp,
+    /// The hashes of the contents of the notes in the answer that is being completed, by their names in this store.
+    hashes: HashMap<BlobId, BlobId>,
     /// Number of bytes of lists, notes and attachments that were received.
     bytes: u64,
     /// A question that was asked before its turn.
@@ -342,12 +344,16 @@ impl RemoteDatabase<'_> {
     /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are named
     /// instead.
     fn complete(&mut self, target: &Target, sent: Vec<v1::ReplicaNote>) -> Result<Answer, AdminError> {
+        self.hashes.clear();
         let mut notes: Vec<ReplicaNote> = Vec::with_capacity(sent.len());
         let mut unsent = Vec::new();
         for note in sent {
             let unid = <[u8; 16]>::try_from(note.unid.as_slice()).map(Unid);
             match note_from_proto(note) {
-                Ok(note) => notes.push(note),
+                Ok(mut note) => {
+                    name_as_stored(target.databases().store().blobs(), &mut note, &mut self.hashes);
+                    notes.push(note);
+                }
                 Err(error) => {
                     let server = self.server.label();
                     tracing::warn!(target: "replica", database = self.path, server, %error, "a note cannot be read and was skipped");
@@ -406,7 +412,7 @@ impl RemoteDatabase<'_> {
             target.databases().random().fill(&mut key);
             let request = v1::ProveContentsRequest {
                 database: Some(self.key.clone()),
-                contents: batch.iter().map(|content| content_of_note(content)).collect(),
+                contents: batch.iter().map(|content| self.content_of_note(content)).collect(),
                 key: key.to_vec(),
             };
             let mut stub = self.server.client.replication();
@@ -434,7 +440,7 @@ impl RemoteDatabase<'_> {
     ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
         let request = v1::ReadContentsRequest {
             database: Some(self.key.clone()),
-            contents: contents.iter().map(|content| content_of_note(content)).collect(),
+            contents: contents.iter().map(|content| self.content_of_note(content)).collect(),
         };
         let mut stub = self.server.client.replication();
         let mut prepared = Vec::new();
@@ -463,6 +469,11 @@ impl RemoteDatabase<'_> {
             }
         }
         Ok(prepared)
+    }
+
+    /// Returns the name of a missing content for the other server.
+    fn content_of_note(&self, content: &MissingContent) -> v1::ContentOfNote {
+        content_of(content.unid, self.hashes.get(&content.blob).unwrap_or(&content.blob))
     }
 
     /// Lists all notes that this server may read, and marks those that the selection excludes. `each` gets them page by
@@ -508,9 +519,6 @@ fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
         .ok_or_else(|| AdminError::Refused("the other server has sent no valid replica id".to_owned()))
 }
 
-fn content_of_note(content: &MissingContent) -> v1::ContentOfNote {
-    content_of(content.unid, &content.blob)
-}
 
 /// Returns the name of a content of a note.
 pub(super) fn content_of(unid: Unid, blob: &BlobId) -> v1::ContentOfNote {

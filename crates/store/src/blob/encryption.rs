@@ -18,6 +18,12 @@ use crate::error::{Error, Result};
 /// Key of the fingerprint in [`Table::Store`].
 const FINGERPRINT_KEY: &[u8] = b"blob-key";
 
+/// Size of the encrypted hash of a content in bytes, with its tag.
+pub(super) const SEALED_HASH_BYTES: usize = 48;
+
+/// The number under which the hash of a content is encrypted. No chunk has it.
+const HASH_NUMBER: u32 = u32::MAX;
+
 /// A cipher that encrypts and decrypts chunks and computes IDs that reveal nothing about the content.
 pub struct BlobCipher {
     content: Aes256GcmSiv,
@@ -39,15 +45,26 @@ impl BlobCipher {
         }
     }
 
-    /// Computes the ID of a content.
-    #[cfg(test)]
-    pub(super) fn id_of(&self, content: &[u8]) -> BlobId {
-        BlobId(*self.id_hasher().update(content).finalize().as_bytes())
+    /// Returns the ID of the content with a BLAKE3 hash. It reveals nothing about the content, and who has the key can
+    /// compute it from the hash, by which other servers name the content.
+    pub(super) fn id_of_hash(&self, hash: &[u8; 32]) -> BlobId {
+        BlobId(*blake3::keyed_hash(&self.names, hash).as_bytes())
     }
 
-    /// Creates a hasher that computes the ID of a content.
-    pub(super) fn id_hasher(&self) -> blake3::Hasher {
-        blake3::Hasher::new_keyed(&self.names)
+    /// Returns the ID that earlier versions gave a content: a keyed hash of the content itself.
+    pub(super) fn earlier_id_of(&self, content: &[u8]) -> BlobId {
+        BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
+    }
+
+    /// Encrypts the hash of a content, for its head.
+    pub(super) fn seal_hash(&self, id: &BlobId, hash: &[u8; 32]) -> Result<[u8; SEALED_HASH_BYTES]> {
+        let sealed = self.encrypt(id, HASH_NUMBER, hash)?;
+        Ok(sealed.try_into().expect("the mode adds a tag of 16 bytes"))
+    }
+
+    /// Decrypts the hash of a content, or returns `None` if it is damaged.
+    pub(super) fn open_hash(&self, id: &BlobId, sealed: &[u8; SEALED_HASH_BYTES]) -> Option<[u8; 32]> {
+        self.decrypt(id, HASH_NUMBER, sealed)?.try_into().ok()
     }
 
     /// Returns the fingerprint of the key, by which a store and its backups recognize it.

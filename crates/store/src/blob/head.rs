@@ -10,11 +10,15 @@ use std::fmt;
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::{DbNumber, NoteId};
 
+use super::encryption::SEALED_HASH_BYTES;
 use super::id::{BlobId, BlobOwner};
 use crate::limits;
 
-/// Version written into new heads.
+/// Version written into new heads of contents that are not encrypted.
 const VERSION: u8 = 1;
+
+/// Version of a head with the encrypted hash of its content.
+const VERSION_WITH_HASH: u8 = 2;
 
 /// The head of a blob: the properties known without reading its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +29,9 @@ pub struct BlobHead {
     pub stored_length: u64,
     /// Raw length of each chunk except the last, in bytes. Never zero.
     pub chunk_length: u32,
+    /// The BLAKE3 hash of the content, encrypted. `None` if the content is not encrypted, or was written by an earlier
+    /// version.
+    pub sealed_hash: Option<[u8; SEALED_HASH_BYTES]>,
 }
 
 impl BlobHead {
@@ -87,10 +94,14 @@ impl From<InvalidRecord> for HeadError {
 pub fn decode_head(record: &[u8]) -> Result<BlobHead, HeadError> {
     let mut decoder = Decoder::new(record);
     let version = decoder.u8()?;
-    if version != VERSION {
+    if !(1..=VERSION_WITH_HASH).contains(&version) {
         return Err(HeadError::Version(version));
     }
-    let head = BlobHead { length: decoder.u64()?, stored_length: decoder.u64()?, chunk_length: decoder.u32()? };
+    let length = decoder.u64()?;
+    let stored_length = decoder.u64()?;
+    let chunk_length = decoder.u32()?;
+    let sealed_hash = if version == VERSION_WITH_HASH { Some(decoder.array()?) } else { None };
+    let head = BlobHead { length, stored_length, chunk_length, sealed_hash };
     if !decoder.is_empty() {
         return Err(HeadError::Length);
     }
@@ -104,8 +115,12 @@ pub(super) fn encode_head(head: &BlobHead) -> Vec<u8> {
         head.length <= limits::BLOB_BYTES_MAX && head.chunk_length > 0,
         "the lengths are within the limits of `decode_head`"
     );
-    let mut encoder = Encoder::with_capacity(21);
-    encoder.u8(VERSION).u64(head.length).u64(head.stored_length).u32(head.chunk_length);
+    let mut encoder = Encoder::with_capacity(21 + SEALED_HASH_BYTES);
+    let version = if head.sealed_hash.is_some() { VERSION_WITH_HASH } else { VERSION };
+    encoder.u8(version).u64(head.length).u64(head.stored_length).u32(head.chunk_length);
+    if let Some(sealed) = &head.sealed_hash {
+        encoder.raw(sealed);
+    }
     encoder.finish()
 }
 

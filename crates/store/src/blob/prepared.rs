@@ -14,6 +14,8 @@ use crate::limits;
 /// A content that [`super::BlobWriter::put_prepared`] adds to a batch.
 pub struct PreparedBlob<'c> {
     pub(super) id: BlobId,
+    /// The BLAKE3 hash of the content.
+    pub(super) hash: [u8; 32],
     pub(super) form: PreparedForm<'c>,
 }
 
@@ -39,7 +41,7 @@ impl PreparedBlob<'_> {
             PreparedForm::Stored(stored) => PreparedForm::Stored(stored),
             PreparedForm::Content(content) => PreparedForm::Content(Cow::Owned(content.into_owned())),
         };
-        PreparedBlob { id: self.id, form }
+        PreparedBlob { id: self.id, hash: self.hash, form }
     }
 }
 
@@ -55,19 +57,20 @@ impl Blobs {
     ) -> Result<PreparedBlob<'c>, E> {
         let content = content.into();
         check_length(&content)?;
-        let mut hasher = self.hasher();
+        let mut hasher = blake3::Hasher::new();
         for piece in content.chunks(limits::BLOB_CHUNK_BYTES as usize) {
             each()?;
             hasher.update(piece);
         }
-        let id = BlobId(*hasher.finalize().as_bytes());
+        let hash = *hasher.finalize().as_bytes();
+        let id = self.id_of_hash(&hash);
         // The answer may change until the content is put, so it only saves work.
         if self.engine.get(Table::BlobRef, &head::head_key(&id))?.is_some() {
-            return Ok(PreparedBlob { id, form: PreparedForm::Content(content) });
+            return Ok(PreparedBlob { id, hash, form: PreparedForm::Content(content) });
         }
         let mut stored = Batch::new();
-        self.add_content(&mut stored, &id, &content, each)?;
-        Ok(PreparedBlob { id, form: PreparedForm::Stored(stored) })
+        self.add_content(&mut stored, &hash, &content, each)?;
+        Ok(PreparedBlob { id, hash, form: PreparedForm::Stored(stored) })
     }
 
     /// Computes the ID of a content that is to be put. It is compressed when it is put, unless the store has it or the
@@ -77,6 +80,7 @@ impl Blobs {
     pub fn identify<'c>(&self, content: impl Into<Cow<'c, [u8]>>) -> Result<PreparedBlob<'c>, Error> {
         let content = content.into();
         check_length(&content)?;
-        Ok(PreparedBlob { id: self.compute_id(&content), form: PreparedForm::Content(content) })
+        let hash = *blake3::hash(&content).as_bytes();
+        Ok(PreparedBlob { id: self.id_of_hash(&hash), hash, form: PreparedForm::Content(content) })
     }
 }

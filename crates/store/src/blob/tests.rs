@@ -467,7 +467,7 @@ fn from_hex(text: &str) -> Vec<u8> {
 fn chunks_of_older_versions_can_be_read() {
     let cipher = BlobCipher::new(&[7; 32]);
     let content = text(1, 200);
-    let id = cipher.id_of(&content);
+    let id = cipher.id_of_hash(blake3::hash(&content).as_bytes());
     let compressed = from_hex(COMPRESSED_CHUNK);
     let encrypted = from_hex(ENCRYPTED_CHUNK);
     assert_eq!(decode_chunk(&id, 3, 200, None, &compressed).as_ref(), Ok(&content));
@@ -519,7 +519,7 @@ fn replaced_content_is_detected_by_its_hash() {
 
 #[test]
 fn malformed_heads_and_keys_are_refused() {
-    let head = BlobHead { length: 5, stored_length: 7, chunk_length: 2 };
+    let head = BlobHead { length: 5, stored_length: 7, chunk_length: 2, sealed_hash: None };
     let record = encode_head(&head);
     assert_eq!(decode_head(&record), Ok(head));
     assert_eq!((head.chunks(), head.chunk_of(4), head.chunk_length(1), head.chunk_length(2)), (3, 2, 2, 1));

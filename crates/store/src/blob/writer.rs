@@ -63,7 +63,7 @@ impl<'blobs> BlobWriter<'blobs> {
             match &prepared.form {
                 PreparedForm::Stored(stored) => batch.append(stored),
                 PreparedForm::Content(content) => {
-                    self.blobs.add_content::<Error>(batch, &id, content, &mut || Ok(()))?;
+                    self.blobs.add_content::<Error>(batch, &prepared.hash, content, &mut || Ok(()))?;
                 }
             }
             self.added.borrow_mut().insert(id);
