@@ -3,8 +3,9 @@
 //!
 //! Little here is written by hand: [`details`], the small envelope for error details that gRPC uses everywhere,
 //! [`decode_cost`], which determines from the bytes of a message how much memory it takes, [`codec`], which measures
-//! replies so before it decodes them, and, with the feature `notes`, `view_design`, which converts view designs. The server (`rpc`) and the client (`client`) share only this
-//! crate. The client does not use the feature, so it builds without databases.
+//! replies in this way before it decodes them, and, with the feature `notes`, `view_design`, which converts view
+//! designs. The server (`rpc`) and the client (`client`) share only this crate. The client does not use the feature, so
+//! it builds without databases.
 
 pub mod codec;
 pub mod decode_cost;
