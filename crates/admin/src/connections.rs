@@ -61,7 +61,8 @@ fn add(instance: &Instance, request: NewConnectionRequest) -> AdminResult {
         priorities: request.priorities.iter().map(|priority| to_priority(*priority)).collect(),
         databases: request.databases,
     };
-    let is_same = |other: &Arc<Connection>| other.source == connection.source && other.destination == connection.destination;
+    let is_same =
+        |other: &Arc<Connection>| other.source == connection.source && other.destination == connection.destination;
     let has_replaced = all(instance)?.iter().any(is_same);
     instance.directory.connection_set(&connection)?;
     let source = connection.source.abbreviated();

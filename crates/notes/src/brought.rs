@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use base::{NoteId, Timestamp, Unid};
+use base::{NoteId, Unid};
 use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Register, Revision, conflict_document_unid};
 
 use crate::acl::{AclFlags, AclLevel};
@@ -35,9 +35,9 @@ impl Writer<'_, '_> {
     /// A conflict is resolved as between servers: nothing is merged unless the version says at which revisions its
     /// items changed. A version that descends from one that has lost a conflict takes the conflict document away.
     ///
-    /// Of a document that does not exist here, or was deleted, only editors may state from which revisions a version
-    /// descends: other servers believe it, and replace their versions by one that descends from them. Of what others
-    /// state, the revisions count that this replica knows, so that a meeting with other versions is a conflict.
+    /// Only editors may state from which revisions a version descends: other servers believe it, and replace their
+    /// versions by one that descends from them. Of what others state, the revisions count that this replica knows, so
+    /// that a meeting with other versions is a conflict.
     ///
     /// A transaction receives each document once ([`ReceiveOutcome::Later`]).
     pub fn note_receive_from_person(
@@ -70,11 +70,7 @@ impl Writer<'_, '_> {
         }
         let taken = self.check_may_bring(note, arriving).and_then(|()| {
             let stored = self.current_version(note)?;
-            let is_deleted = stored.items.is_none();
-            let confirmed = match is_deleted {
-                true => self.with_confirmed_ancestors(arriving, Some(&stored)),
-                false => Cow::Borrowed(arriving),
-            };
+            let confirmed = self.with_confirmed_ancestors(arriving, Some(&stored));
             self.run_atomically(|writer| {
                 let outcome = writer.receive_version(note, &confirmed, deletions)?;
                 let has_deleted = writer.delete_superseded(arriving)?;
@@ -94,8 +90,7 @@ impl Writer<'_, '_> {
     /// the rights of the caller. Returns `true` if one changed.
     ///
     /// Marks and keywords are those of the owner of the database, so those of others are left out; so are folders in
-    /// which the caller may not put documents. No change counts as later than now: a clock that is ahead would
-    /// otherwise decide for as long. Fails if the document does not exist, or the caller may not read it.
+    /// which the caller may not put documents. Fails if the document does not exist, or the caller may not read it.
     pub fn state_receive_from_person(&mut self, unid: Unid, state: &[(StateName, Register)]) -> Result<bool> {
         self.require_level(AclLevel::Reader)?;
         let missing = || Error::not_found(format!("note {unid}"));
@@ -120,11 +115,18 @@ impl Writer<'_, '_> {
                 StateName::UidValidity => false,
             };
             if is_permitted {
-                let time = Timestamp(register.time.0.min(self.part.now.0));
-                permitted.push((name.clone(), Register { time, number: 0, ..*register }));
+                permitted.push((name.clone(), Register { number: 0, ..*register }));
             }
         }
         let changed = self.join_state(note, &permitted)?;
+        if changed {
+            // The person sees the document in its new folders at once, as after a change on this server.
+            for (name, _) in &permitted {
+                if let KnownState::Key(StateKey::Folder(folder)) = self.state_key(name)? {
+                    self.release_held(folder)?;
+                }
+            }
+        }
         self.drop_unchanged(note);
         Ok(changed)
     }

@@ -502,7 +502,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// note is authoritative.
     fn uses_blob(&self, note: NoteId, id: &BlobId) -> Result<bool> {
         let owner = BlobOwner { database: self.database.number, note };
-        if self.grant.is_server_itself() || self.database.store.blobs().has_user(&self.snapshot, id, owner)? {
+        if self.database.store.blobs().has_user(&self.snapshot, id, owner)? {
             return Ok(true);
         }
         Ok(records::load_summary(&self.snapshot, self.database, note)?

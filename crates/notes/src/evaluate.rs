@@ -92,12 +92,7 @@ impl DatabaseSnapshot<'_> {
 
     /// Returns `true` if a formula selects a note, or `None` if it hits a limit. It selects no note that is absent or
     /// hidden from the reader.
-    pub fn try_select(
-        &self,
-        note: NoteId,
-        selection: &Formula,
-        context: &EvaluationContext,
-    ) -> Result<Option<bool>> {
+    pub fn try_select(&self, note: NoteId, selection: &Formula, context: &EvaluationContext) -> Result<Option<bool>> {
         let Some(header) = self.header(note)? else { return Ok(Some(false)) };
         let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(Some(false)) };
         let document = stored_document(&header, &bytes, self.database())?;

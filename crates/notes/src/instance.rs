@@ -307,7 +307,8 @@ mod tests {
     fn a_history_reads_back() {
         let position = Position { instance: InstanceId(3), modseq: Modseq(77), names: [3; 16] };
         let missed = BTreeSet::from([Unid([1; 16]), Unid([2; 16])]);
-        let history = ReplicationHistory { position: Some(position), progress: None, rights: 9, missed };
+        let completed = Some(Timestamp(5));
+        let history = ReplicationHistory { position: Some(position), progress: None, rights: 9, missed, completed };
         for is_comparison in [false, true] {
             let progress = Some(ListProgress { position, seen: position, is_comparison });
             let history = ReplicationHistory { position: None, progress, ..history.clone() };
@@ -318,6 +319,29 @@ mod tests {
             assert_eq!(ReplicationHistory::decode(&bytes), Ok(history));
             assert!((0..bytes.len()).all(|length| ReplicationHistory::decode(&bytes[..length]).is_err()));
         }
+    }
+
+    #[test]
+    fn a_history_of_version_2_counts_as_complete_at_an_unknown_time() {
+        let position = Position { instance: InstanceId(3), modseq: Modseq(77), names: [3; 16] };
+        let missed = BTreeSet::from([Unid([1; 16])]);
+        let history = ReplicationHistory { position: Some(position), rights: 9, missed, ..Default::default() };
+        let mut bytes = history.encode();
+        assert_eq!((bytes[0], bytes.remove(5)), (3, 0), "there is no time");
+        bytes[0] = 2;
+        assert_eq!(
+            ReplicationHistory::decode(&bytes),
+            Ok(ReplicationHistory { completed: Some(Timestamp(0)), ..history })
+        );
+    }
+
+    #[test]
+    fn a_cleared_history_remembers_that_there_was_one() {
+        let position = Position { instance: InstanceId(3), modseq: Modseq(77), names: [3; 16] };
+        let history =
+            ReplicationHistory { position: Some(position), completed: Some(Timestamp(5)), ..Default::default() };
+        assert!(!history.is_cleared() && history.cleared().is_cleared());
+        assert!(!ReplicationHistory::default().cleared().is_cleared(), "nothing was received before");
     }
 
     #[test]

@@ -15,8 +15,8 @@ use revision::{
     Arrival, DeletionRule, EditRule, LoserFate, Merged, NamedItem, Register, Revision, Rules, Side, Version,
     conflict_document_unid, receive,
 };
-use store::{Direction, Table};
 use store::blob::BlobId;
+use store::{Direction, Table, TableReader as _};
 
 use crate::acl::{ACL_ITEM, ACL_UNID, Acl};
 use crate::acl_history::{self, AclHistoryEntry};
@@ -32,8 +32,8 @@ use crate::instance::ReplicationHistory;
 use crate::item::{self, Item, ItemValue};
 use crate::keys;
 use crate::limits::{
-    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX,
-    REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
+    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
+    RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
 };
 use crate::loser_records;
 use crate::losers;

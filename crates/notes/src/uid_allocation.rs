@@ -16,9 +16,7 @@ use base::{NoteId, Uid, ViewId};
 
 use crate::error::{Error, Result};
 use crate::folder_reader::FolderReader;
-use crate::limits::{
-    RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION,
-};
+use crate::limits::{RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, SHARED_UID_MAX, UIDS_RELEASED_PER_TRANSACTION};
 use crate::note::Membership;
 use crate::records;
 use crate::shared_uids::{SharedUids, first_uid_of_run};
@@ -116,7 +114,7 @@ impl Writer<'_, '_> {
     }
 
     /// Shows the entries that a folder holds to clients. Returns `false` if some are left for another transaction.
-    fn release_held(&mut self, folder: ViewId) -> Result<bool> {
+    pub(crate) fn release_held(&mut self, folder: ViewId) -> Result<bool> {
         let state = self.part.folder(folder)?.state;
         if !state.may_hold_entries() {
             return Ok(true);
