@@ -1,8 +1,8 @@
 //! The names of contents in notes as replicas exchange them.
 //!
-//! A store that encrypts attachments names contents by a keyed hash, which means nothing elsewhere. On the wire they are
-//! named by their BLAKE3 hashes. The names are in the list of the note, in items with attachments, and in the skeletons
-//! of messages, whose other bytes stay as they are.
+//! A store that encrypts attachments names contents by a keyed hash, which means nothing elsewhere. On the wire they
+//! are named by their BLAKE3 hashes. The names are in the list of the note, in items with attachments, and in the
+//! skeletons of messages, whose other bytes stay as they are.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ use store::blob::{BlobId, Blobs};
 use crate::message::{BODY_ITEMS, SKELETON_ORDINAL};
 use crate::mime::skeleton::{ContentId, Skeleton};
 
-/// Names the contents of a note of this store by their hashes, as replicas exchange it. Fails if a content is damaged.
+/// Replaces the names of contents in a note of this store by their hashes, as replicas exchange it. Fails if a content
+/// is damaged.
 pub fn name_by_hash(
     blobs: &Blobs,
     reading: &DatabaseSnapshot<'_>,
@@ -32,7 +33,8 @@ pub fn name_by_hash(
     Ok(())
 }
 
-/// Names the contents of a note that has arrived as this store does. Adds the hashes by the new names.
+/// Replaces the hashes of contents in a note that has arrived by their names in this store. Adds the hashes by the new
+/// names.
 pub fn name_as_stored(blobs: &Blobs, note: &mut ReplicaNote, hashes: &mut HashMap<BlobId, BlobId>) {
     if blobs.names_by_hash() {
         return;
