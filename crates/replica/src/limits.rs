@@ -39,5 +39,8 @@ pub const BYTES_PER_PUSH: u64 = 2 << 20;
 /// Size in bytes at which the contents of attachments end that a local replica sends at a time.
 pub const CONTENT_BYTES_PER_PUSH: u64 = 16 << 20;
 
+/// Maximum number of contents of attachments that a local replica sends at a time, unless one document has more.
+pub const CONTENTS_PER_PUSH_MAX: usize = 500;
+
 /// Time within which the end of a replication that has changed nothing is not recorded again.
 pub const COMPLETED_PRECISION: Duration = Duration::from_secs(600);

@@ -207,7 +207,8 @@ impl Pull {
     /// Fails if pages repeatedly do not end behind the ones before, so that a source cannot keep this replica busy for
     /// ever. A source that was set back meanwhile begins again.
     fn check_progress(&mut self, page: &ListPage) -> Result<()> {
-        let is_endless = || Error::invalid("the answer of another replica", "its list of changes does not come to an end");
+        let is_endless =
+            || Error::invalid("the answer of another replica", "its list of changes does not come to an end");
         if self.pages > PAGES_MAX {
             return Err(is_endless());
         }

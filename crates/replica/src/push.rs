@@ -15,10 +15,11 @@ use notes::{Access, Database, DatabaseSnapshot, Databases, Error, Identity, leve
 use store::blob::BlobId;
 
 use crate::limits::{
-    BYTES_PER_PUSH, CONTENT_BYTES_PER_PUSH, NOTES_PER_OFFER_MAX, NOTES_PER_QUESTION_MAX, STATES_PER_OFFER,
+    BYTES_PER_PUSH, CONTENT_BYTES_PER_PUSH, CONTENTS_PER_PUSH_MAX, NOTES_PER_OFFER_MAX, NOTES_PER_QUESTION_MAX,
+    STATES_PER_OFFER,
 };
 use crate::pull::{PageEnd, changes_after};
-use crate::source::{Answer, ListPage, Question, answer};
+use crate::source::{Answer, ListPage, Question, answer, log_unsent};
 use crate::target::{is_recorded, limited};
 
 /// What a push has done so far.
@@ -79,7 +80,8 @@ pub trait PushTarget {
     fn missing_contents(&mut self, contents: &[(Unid, BlobId)]) -> Result<Vec<usize>, Self::Error>;
 
     /// Sends documents with contents. Returns what became of each.
-    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<Vec<u8>>) -> Result<Vec<Written>, Self::Error>;
+    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<(BlobId, Vec<u8>)>)
+    -> Result<Vec<Written>, Self::Error>;
 
     /// Reports what has been done so far. An error ends the push.
     fn report(&mut self, statistics: &PushStatistics) -> Result<(), Self::Error>;
@@ -113,14 +115,37 @@ impl Push {
         Ok(Self { databases, reader, target, history, statistics: PushStatistics::default(), missed: BTreeSet::new() })
     }
 
-    /// Brings all changes to the server. `statistics` is what was done, also if it fails.
-    pub fn run<T: PushTarget>(mut self, server: &mut T, statistics: &mut PushStatistics) -> Result<(), T::Error> {
-        let outcome = self.run_to_end(server);
-        *statistics = self.statistics;
-        outcome
+    /// Returns `true` if documents have changed here since the last push, or in the pull after it.
+    pub fn has_changes(&self) -> Result<bool, Error> {
+        let reading = self.reader.read()?;
+        let Answer::Changes(page) = answer(&reading, &changes_after(&self.history, None))? else { return Ok(false) };
+        Ok(!page.is_last || page.notes.iter().any(|note| note.class.is_document()))
     }
 
-    fn run_to_end<T: PushTarget>(&mut self, server: &mut T) -> Result<(), T::Error> {
+    /// Returns what was done so far, also if it has failed.
+    #[must_use]
+    pub fn statistics(&self) -> &PushStatistics {
+        &self.statistics
+    }
+
+    /// Counts everything in the local replica as brought. Must be called only directly after a pull that has merged
+    /// nothing and found no conflict, into a replica that was new, or after this push has run.
+    ///
+    /// Nothing is counted if the history is not what this push has recorded: too many documents were refused, or a
+    /// folder exists again.
+    pub fn skip_received(&self) -> Result<(), Error> {
+        let reading = self.reader.read()?;
+        let stored = reading.replication_history(&self.target)?;
+        let position = reading.position(reading.modseq())?;
+        let skipped = ReplicationHistory { position, progress: None, ..stored.clone() };
+        if position.is_none() || skipped == stored || !is_recorded(&self.history, &stored) {
+            return Ok(());
+        }
+        record_history(&self.databases, &self.reader, &self.target, &skipped)
+    }
+
+    /// Brings all changes to the server. Must be called once.
+    pub fn run<T: PushTarget>(&mut self, server: &mut T) -> Result<(), T::Error> {
         let reader = Arc::clone(&self.reader);
         let earlier = std::mem::take(&mut self.history.missed);
         {
@@ -192,22 +217,30 @@ impl Push {
             missing.extend(indexes.into_iter().filter_map(|index| batch.get(index).copied()));
         }
         let mut written = HashSet::new();
-        let mut notes: Vec<ReplicaNote> = Vec::new();
-        let mut contents = Contents::default();
+        let mut batch = Batch::default();
         for note in found.notes {
             let of_note = note.blobs.iter().filter(|blob| missing.contains(&(note.unid, **blob)));
             let of_note: Vec<BlobId> = of_note.copied().collect();
-            if !of_note.is_empty() && contents.bytes > 0 {
-                let bytes = contents_bytes(reading, note.unid, &of_note)?;
-                if contents.bytes + bytes > CONTENT_BYTES_PER_PUSH {
-                    let sent = std::mem::take(&mut contents).sent;
-                    self.send(std::mem::take(&mut notes), sent, server, &mut written)?;
+            let bytes = match contents_bytes(reading, note.unid, &of_note) {
+                Err(error) if is_of_content(&error) => {
+                    self.skip(reading, note.unid, &error);
+                    continue;
                 }
+                bytes => bytes?,
+            };
+            if !batch.has_space(of_note.len(), bytes) {
+                self.send(std::mem::take(&mut batch), server, &mut written)?;
             }
-            contents.add(reading, note.unid, &of_note)?;
-            notes.push(ReplicaNote { state: Vec::new(), ..note });
+            match batch.add(reading, note.unid, &of_note) {
+                Err(error) if is_of_content(&error) => {
+                    self.skip(reading, note.unid, &error);
+                    continue;
+                }
+                added => added?,
+            }
+            batch.notes.push(ReplicaNote { state: Vec::new(), ..note });
         }
-        self.send(notes, contents.sent, server, &mut written)?;
+        self.send(batch, server, &mut written)?;
         let with_state = |note: &&&ListedNote| written.contains(&note.unid) && !note.state.is_empty();
         let with_state: Vec<ListedNote> = group.iter().filter(with_state).map(|note| (**note).clone()).collect();
         if !with_state.is_empty() {
@@ -216,18 +249,24 @@ impl Push {
         Ok(())
     }
 
+    /// Counts a document whose attachments cannot be read.
+    fn skip(&mut self, reading: &DatabaseSnapshot<'_>, unid: Unid, error: &Error) {
+        log_unsent(reading, unid, error);
+        self.statistics.skipped += 1;
+        self.missed.insert(unid);
+    }
+
     fn send<T: PushTarget>(
         &mut self,
-        notes: Vec<ReplicaNote>,
-        contents: Vec<Vec<u8>>,
+        batch: Batch,
         server: &mut T,
         written: &mut HashSet<Unid>,
     ) -> Result<(), T::Error> {
-        if notes.is_empty() {
+        if batch.notes.is_empty() {
             return Ok(());
         }
-        let unids: Vec<Unid> = notes.iter().map(|note| note.unid).collect();
-        let outcomes = server.write(notes, contents)?;
+        let unids: Vec<Unid> = batch.notes.iter().map(|note| note.unid).collect();
+        let outcomes = server.write(batch.notes, batch.contents)?;
         if outcomes.len() != unids.len() {
             let reason = "it does not tell what became of each note";
             return Err(Error::invalid("the answer of the server", reason).into());
@@ -259,28 +298,6 @@ impl Push {
     }
 }
 
-/// Counts everything in a local replica as brought to a server. Must be called only directly after a pull that has
-/// merged nothing and found no conflict, into a replica that was new, or after a complete push.
-pub fn skip_received(
-    databases: &Arc<Databases>,
-    database: &Arc<Database>,
-    itself: &Arc<Identity>,
-    server: &Name,
-) -> Result<(), Error> {
-    let reader: Access<level::Reader> = database.authorize(itself)?;
-    let target = history_name(server);
-    let history = reader.read()?.replication_history(&target)?;
-    let position = {
-        let reading = reader.read()?;
-        reading.position(reading.modseq())?
-    };
-    let skipped = ReplicationHistory { position, progress: None, ..history.clone() };
-    if position.is_none() || skipped == history {
-        return Ok(());
-    }
-    record_history(databases, &reader, &target, &skipped)
-}
-
 fn record_history(
     databases: &Databases,
     reader: &Access<level::Reader>,
@@ -300,27 +317,46 @@ fn history_name(server: &Name) -> String {
     format!("to {}", server.canonical())
 }
 
-/// The contents of attachments that are sent with notes.
+/// Notes that are sent with contents of their attachments.
 #[derive(Default)]
-struct Contents {
-    sent: Vec<Vec<u8>>,
+struct Batch {
+    notes: Vec<ReplicaNote>,
+    contents: Vec<(BlobId, Vec<u8>)>,
     ids: HashSet<BlobId>,
     bytes: u64,
 }
 
-impl Contents {
+impl Batch {
+    /// Returns `true` if a note with contents may be sent with the others. Large contents are sent with their note
+    /// alone, so that a server which cannot hold them refuses nothing else.
+    fn has_space(&self, count: usize, bytes: u64) -> bool {
+        let is_alone = self.bytes > CONTENT_BYTES_PER_PUSH || bytes > CONTENT_BYTES_PER_PUSH;
+        let fits = !is_alone
+            && self.bytes.saturating_add(bytes) <= CONTENT_BYTES_PER_PUSH
+            && self.contents.len() + count <= CONTENTS_PER_PUSH_MAX;
+        self.notes.is_empty() || fits
+    }
+
+    /// Adds contents of a note.
     fn add(&mut self, reading: &DatabaseSnapshot<'_>, unid: Unid, blobs: &[BlobId]) -> Result<(), Error> {
-        for blob in blobs {
-            if !self.ids.insert(*blob) {
-                continue;
-            }
+        let mut added = Vec::new();
+        for blob in blobs.iter().filter(|blob| !self.ids.contains(*blob)) {
             let note = reading.find(unid)?.ok_or_else(|| Error::not_found(format!("note {unid}")))?;
-            let content = reading.blob(note, blob)?;
-            self.bytes += content.len() as u64;
-            self.sent.push(content);
+            added.push((*blob, reading.blob(note, blob)?));
+        }
+        for (blob, content) in added {
+            if self.ids.insert(blob) {
+                self.bytes += content.len() as u64;
+                self.contents.push((blob, content));
+            }
         }
         Ok(())
     }
+}
+
+/// Returns `true` if a content cannot be read, which concerns its note alone.
+fn is_of_content(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::NotFound { .. })
 }
 
 fn contents_bytes(reading: &DatabaseSnapshot<'_>, unid: Unid, blobs: &[BlobId]) -> Result<u64, Error> {

@@ -96,6 +96,13 @@ pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 /// Maximum size in bytes of a note's items outside the summary in an exchange of replicas. Larger notes are skipped.
 pub const REPLICA_NOTE_BYTES_MAX: u64 = 48 << 20;
 
+/// Maximum size of a note's items outside the summary that a person gets for a local replica, in bytes. A larger one
+/// could not be sent back.
+pub const PERSON_NOTE_BYTES_MAX: u64 = 7 << 20;
+
+/// Maximum time by which a document or a mark of a local replica may be later than the clock of the server.
+pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(600);
+
 /// Maximum size of one message with notes of replicas, in bytes.
 pub const REPLICA_MESSAGE_BYTES_MAX: usize = 64 << 20;
 

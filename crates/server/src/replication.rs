@@ -41,8 +41,8 @@ mod schedule;
 mod source;
 
 use database_pull::{
-    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning,
-    counts_of, disabled_message, for_each_database, new_replica, pull_changes,
+    CLOCK_DIFFERENCE_MAX, Initiator, PullOptions, PulledDatabase, TargetDatabase, clock_warning, counts_of,
+    disabled_message, for_each_database, new_replica, pull_changes,
 };
 pub use join::join;
 pub use local::{LocalReplication, LocalStore, replicate as replicate_local};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use base::{Name, Unid};
+use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
-use notes::{Access, Error, Identity, Item, Result, level};
-use replica::{Push, PushStatistics, PushTarget, Written, skip_received};
+use notes::{Access, Error, Identity, Item, NewNote, Result, level};
+use replica::{Push, PushStatistics, PushTarget, Written};
 use revision::DeletionRule;
 use store::blob::BlobId;
 
@@ -18,11 +19,12 @@ struct Hub<'h> {
     calls_left: usize,
     /// A document that is refused.
     refused: Option<Unid>,
+    refuses_all: bool,
 }
 
 impl<'h> Hub<'h> {
     fn new(server: &'h Server) -> Self {
-        Self { server, calls_left: usize::MAX, refused: None }
+        Self { server, calls_left: usize::MAX, refused: None, refuses_all: false }
     }
 
     fn call(&mut self) -> Result<()> {
@@ -52,11 +54,11 @@ impl PushTarget for Hub<'_> {
         Ok((0..contents.len()).collect())
     }
 
-    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<Vec<u8>>) -> Result<Vec<Written>> {
+    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<(BlobId, Vec<u8>)>) -> Result<Vec<Written>> {
         self.call()?;
         assert!(contents.is_empty(), "the documents have no attachments");
         let outcomes = notes.into_iter().map(|note| {
-            if Some(note.unid) == self.refused {
+            if self.refuses_all || Some(note.unid) == self.refused {
                 return Written::Refused("the test says so".to_owned());
             }
             let write =
@@ -84,11 +86,14 @@ fn name(hub: &Server) -> Name {
     Name::new(&hub.name)
 }
 
+fn begin(local: &Server, hub: &Server) -> Push {
+    Push::begin(&local.databases, &local.database, &itself(), &name(hub)).expect("a sound store")
+}
+
 fn push(local: &Server, hub: &mut Hub<'_>) -> (Result<()>, PushStatistics) {
-    let push = Push::begin(&local.databases, &local.database, &itself(), &name(hub.server)).expect("a sound store");
-    let mut statistics = PushStatistics::default();
-    let outcome = push.run(hub, &mut statistics);
-    (outcome, statistics)
+    let mut push = begin(local, hub.server);
+    let outcome = push.run(hub);
+    (outcome, push.statistics().clone())
 }
 
 #[test]
@@ -136,9 +141,31 @@ fn what_has_come_is_not_offered_back() {
     let hub = Server::new(1);
     let local = Server::new(2);
     local.create(1);
-    skip_received(&local.databases, &local.database, &itself(), &name(&hub)).expect("a sound store");
+    assert!(begin(&local, &hub).has_changes().expect("a sound store"));
+    begin(&local, &hub).skip_received().expect("a sound store");
+    assert!(!begin(&local, &hub).has_changes().expect("a sound store"));
     local.create(2);
     let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
     outcome.expect("the server answers");
     assert_eq!((statistics.offered, statistics.taken), (1, 1));
+}
+
+#[test]
+fn nothing_is_skipped_if_too_many_documents_were_refused() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    let count = MISSED_NOTES_MAX + 1;
+    local.write(|writer| {
+        for number in 0..count {
+            writer.note_create(NewNote::document(vec![Item::text("Subject", number.to_string())]))?;
+        }
+        Ok(())
+    });
+    let mut first = begin(&local, &hub);
+    first.run(&mut Hub { refuses_all: true, ..Hub::new(&hub) }).expect("the server answers");
+    assert_eq!(first.statistics().refused.len(), count);
+    first.skip_received().expect("a sound store");
+    let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
+    outcome.expect("the server answers");
+    assert_eq!(statistics.taken, count as u64, "they are offered again");
 }

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use base::Unid;
 use base::memory::{MemoryBudget, MemoryPermit};
+use base::{Timestamp, Unid};
 use mail::content_names::name_as_stored;
+use mail::message::BODY_ITEMS;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
-use notes::{Access, Writer, level};
+use notes::{Access, DatabaseSnapshot, Item, Writer, level};
 use proto::v1;
 use proto::v1::written_note::Outcome;
 use replica::deletion_rule;
@@ -21,11 +22,8 @@ use super::{CallContext, check_count};
 use crate::convert::replication::{note_from_proto, revision_from_proto, state_from_proto};
 use crate::convert::unid_from_proto;
 use crate::error::{Error, Result};
-use crate::limits::{NOTES_PER_CALL_MAX, STATES_PER_OFFER_MAX};
+use crate::limits::{CLOCK_AHEAD_MAX, NOTES_PER_CALL_MAX, STATES_PER_OFFER_MAX};
 use crate::service::CallOutcome;
-
-/// Memory that a note takes besides the bytes of its message, while it waits, as a multiple of them.
-const NOTE_MEMORY_FACTOR: usize = 3;
 
 /// Opens a database for changes from a local replica of the caller.
 fn open_for_change(context: &CallContext, database: Option<v1::DatabaseKey>) -> Result<Access<level::Reader>> {
@@ -46,14 +44,20 @@ pub(crate) fn offer(
     let access = open_for_change(context, request.database)?;
     let mut reply = v1::OfferReplicaNotesReply::default();
     let mut known = Vec::new();
+    let latest = context.services.databases.clock().now().after(CLOCK_AHEAD_MAX);
     {
         let reading = access.read()?;
         for (index, note) in (0_u32..).zip(request.notes) {
             let unid = unid_from_proto(&note.unid)?;
-            if !reading.knows_revision(unid, revision_from_proto(note.revision)?)? {
+            let revision = revision_from_proto(note.revision)?;
+            let is_loser = || Ok::<_, Error>(reading.losers(unid)?.iter().any(|loser| loser.revision == revision));
+            let is_known = reading.knows_revision(unid, revision)? || is_loser()?;
+            if !is_known {
                 reply.missing_notes.push(index);
             } else if !note.states.is_empty() {
-                let states = note.states.into_iter().map(state_from_proto).collect::<Result<Vec<_>>>()?;
+                let mut states = note.states.into_iter().map(state_from_proto).collect::<Result<Vec<_>>>()?;
+                // A change by a clock that is far ahead would decide until then.
+                states.retain(|(_, register)| register.time <= latest);
                 known.push((unid, states));
             }
         }
@@ -109,10 +113,10 @@ impl ReplicaWrite {
         }
     }
 
-    /// Adds a note.
-    pub(crate) fn add_note(&mut self, note: v1::ReplicaNote, encoded_bytes: usize) -> Result<()> {
+    /// Adds a note that takes a number of bytes of memory.
+    pub(crate) fn add_note(&mut self, note: v1::ReplicaNote, heap_bytes: usize) -> Result<()> {
         check_count(self.notes.len() + 1, "notes of a call", NOTES_PER_CALL_MAX)?;
-        self.memory.grow(encoded_bytes.saturating_mul(NOTE_MEMORY_FACTOR))?;
+        self.memory.grow(heap_bytes)?;
         self.notes.push_back(note);
         Ok(())
     }
@@ -183,6 +187,7 @@ impl ReplicaWrite {
         let received = note.received.min(now);
         let mut note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note };
         name_as_stored(context.services.databases.store().blobs(), &mut note, &mut HashMap::new());
+        check_version(&access.read()?, &note, now.after(CLOCK_AHEAD_MAX))?;
         let rule = deletion_rule(access.database().record().kind);
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
         context.write(access, |writer| {
@@ -209,6 +214,28 @@ pub(crate) fn prepare_content(
 ) -> Result<CallOutcome<PreparedBlob<'static>>> {
     let prepared = context.services.databases.blob_prepare(content, context.pacer().as_ref())?;
     Ok(CallOutcome::immediate(prepared.into_owned()))
+}
+
+/// Checks what the person's program states about a version: its times, and that it changes no message.
+fn check_version(reading: &DatabaseSnapshot<'_>, note: &ReplicaNote, latest: Timestamp) -> Result<()> {
+    let stored = reading.find(note.unid)?;
+    let header = stored.map(|stored| reading.header(stored)).transpose()?.flatten();
+    let latest = header.as_ref().map_or(latest, |header| latest.max(header.sequence_time.after(CLOCK_AHEAD_MAX)));
+    if note.sequence_time > latest || (header.is_none() && note.created > latest) {
+        return Err(Error::invalid("it was saved in the future; correct the clock of the computer, and save it again"));
+    }
+    let is_body = |item: &Item| BODY_ITEMS.iter().any(|name| item.is_named(name));
+    let bodies_of = |items: &[Item]| items.iter().filter(|item| is_body(item)).cloned().collect::<Vec<_>>();
+    let Some(items) = &note.items else { return Ok(()) };
+    let new = bodies_of(items);
+    let before = match stored.filter(|_| header.is_some_and(|header| !header.is_stub())) {
+        Some(stored) => reading.note(stored)?.map(|note| bodies_of(&note.items)).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    match new == before {
+        true => Ok(()),
+        false => Err(Error::invalid("the content of a mail message cannot be changed or brought")),
+    }
 }
 
 /// Returns the reason of a refusal, for people.

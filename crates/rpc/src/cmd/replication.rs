@@ -1,6 +1,7 @@
 //! What other servers, and local replicas of people, need: descriptions of databases, lists of changes, notes and
 //! contents.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{Name, NoteId, Unid};
@@ -18,7 +19,9 @@ use crate::convert::replication::{
 };
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES};
+use crate::limits::{
+    CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, PERSON_NOTE_BYTES_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES,
+};
 use crate::service::CallOutcome;
 
 /// Approximate size of a note without its body items, in bytes.
@@ -129,23 +132,47 @@ pub(crate) fn list(
     let question = Question::Changes { after, progress, selection: Some(Arc::new(selection)) };
     match answer_with(&reading, &question, &settings_of(context, &access)?)? {
         Answer::Changes(mut page) => {
-            let shows_marks = shows_marks(&access)?;
-            page.notes.iter_mut().for_each(|note| retain_shown(&mut note.state, shows_marks));
+            let shown = ShownStates::new(&access, &reading)?;
+            page.notes.iter_mut().for_each(|note| shown.retain(&mut note.state));
             Ok(CallOutcome::when_durable(page_to_proto(page), reading.ticket()))
         }
         Answer::Notes { .. } => Err(Error::Unavailable),
     }
 }
 
-/// Returns `true` if the caller gets the marks and keywords of documents: they are those of the owner of the database.
-fn shows_marks(access: &Access<level::Reader>) -> Result<bool> {
-    let grant = access.grant()?;
-    Ok(grant.is_server() || grant.is_own(&access.database().record().owner))
+/// What a caller gets of notes.
+struct ShownStates {
+    /// The folders of which the caller may know; `None` for a server, which gets everything.
+    folders: Option<HashSet<Unid>>,
+    /// `true` if the caller gets marks and keywords: they are those of the owner of the database.
+    marks: bool,
+    /// Maximum size of the body items of a note, in bytes.
+    note_bytes_max: u64,
 }
 
-/// Removes what the caller does not get of the marks, keywords and folders of a note.
-fn retain_shown(state: &mut Vec<(StateName, Register)>, shows_marks: bool) {
-    state.retain(|(name, _)| shows_marks || !matches!(name, StateName::Mark(_) | StateName::Keyword(_)));
+impl ShownStates {
+    fn new(access: &Access<level::Reader>, reading: &DatabaseSnapshot<'_>) -> Result<Self> {
+        let grant = access.grant()?;
+        if grant.is_server() {
+            return Ok(Self { folders: None, marks: true, note_bytes_max: REPLICA_NOTE_BYTES_MAX });
+        }
+        let mut folders = HashSet::new();
+        for folder in reading.folders()?.iter() {
+            folders.extend(reading.header(NoteId(folder.view.0))?.map(|header| header.unid));
+        }
+        let marks = grant.is_own(&access.database().record().owner);
+        Ok(Self { folders: Some(folders), marks, note_bytes_max: PERSON_NOTE_BYTES_MAX })
+    }
+
+    /// Removes what the caller does not get of the marks, keywords and folders of a note.
+    fn retain(&self, state: &mut Vec<(StateName, Register)>) {
+        let Some(folders) = &self.folders else { return };
+        state.retain(|(name, _)| match name {
+            StateName::Mark(_) | StateName::Keyword(_) => self.marks,
+            StateName::Folder(unid) => folders.contains(unid),
+            StateName::UidValidity => true,
+        });
+    }
 }
 
 /// Returns the selection of the caller's replica as its settings are here. A new replica does not have them yet.
@@ -168,7 +195,10 @@ impl ReplicaNoteStream {
     /// Begins a stream.
     pub(crate) fn begin(request: &v1::ReadReplicaNotesRequest) -> Result<Self> {
         check_count(request.unids.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
-        let unids = request.unids.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?;
+        let unids: Vec<Unid> = request.unids.iter().map(|unid| unid_from_proto(unid)).collect::<Result<_>>()?;
+        if unids.iter().collect::<HashSet<_>>().len() < unids.len() {
+            return Err(Error::invalid("a note is named twice"));
+        }
         Ok(Self { database: request.database.clone(), unids, done: 0 })
     }
 
@@ -181,8 +211,8 @@ impl ReplicaNoteStream {
     pub(crate) fn step(context: &CallContext, stream: &Self) -> Result<CallOutcome<(v1::ReplicaNotes, Self)>> {
         let mut stream = stream.clone();
         let access = open(context, stream.database.clone())?;
-        let shows_marks = shows_marks(&access)?;
         let reading = access.read()?;
+        let shown = ShownStates::new(&access, &reading)?;
         let began = context.services.clock.monotonic();
         let until = began.saturating_add(context.services.pool.job_time_max() / 2);
         let mut bytes = 0;
@@ -192,7 +222,7 @@ impl ReplicaNoteStream {
             if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
                 break;
             }
-            if let Some((note, size)) = read_note(context, &reading, *unid, shows_marks)? {
+            if let Some((note, size)) = read_note(context, &reading, *unid, &shown)? {
                 bytes += size;
                 notes.push(note);
             }
@@ -204,14 +234,19 @@ impl ReplicaNoteStream {
 }
 
 /// Reads a note, or marks it as one that cannot be sent. Returns it with its approximate size in bytes.
-fn read_note(context: &CallContext, reading: &DatabaseSnapshot<'_>, unid: Unid, shows_marks: bool) -> Result<Option<(v1::ReplicaNote, u64)>> {
+fn read_note(
+    context: &CallContext,
+    reading: &DatabaseSnapshot<'_>,
+    unid: Unid,
+    shown: &ShownStates,
+) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
     let blobs = context.services.databases.store().blobs();
     let with_hashes = |read: Option<ReplicaNote>| {
         let named = read.map(|mut replica| name_by_hash(blobs, reading, note, &mut replica).map(|()| replica));
         named.transpose()
     };
-    let read = match reading.replica_note_within(note, REPLICA_NOTE_BYTES_MAX).and_then(with_hashes) {
+    let read = match reading.replica_note_within(note, shown.note_bytes_max).and_then(with_hashes) {
         Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
             log_unsent(reading, unid, &error);
             let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() };
@@ -220,7 +255,7 @@ fn read_note(context: &CallContext, reading: &DatabaseSnapshot<'_>, unid: Unid, 
         read => read?,
     };
     Ok(read.map(|mut note| {
-        retain_shown(&mut note.state, shows_marks);
+        shown.retain(&mut note.state);
         let body = note.items.iter().flatten().filter(|item| !item.is_summary());
         let bytes = body.map(|item| item.encoded_len() as u64).sum::<u64>();
         (note_to_proto(note), NOTE_OVERHEAD_BYTES + bytes)
@@ -310,8 +345,10 @@ fn find_again(
     earlier: Option<FoundContent>,
 ) -> Result<Option<FoundContent>> {
     let is_there = |content: &FoundContent| {
-        Ok::<_, Error>(reading.find(unid)? == Some(content.note)
-            && reading.blob_length(content.note, &content.blob).is_ok_and(|length| length == content.length))
+        Ok::<_, Error>(
+            reading.find(unid)? == Some(content.note)
+                && reading.blob_length(content.note, &content.blob).is_ok_and(|length| length == content.length),
+        )
     };
     match earlier {
         Some(content) if is_there(&content)? => Ok(Some(content)),

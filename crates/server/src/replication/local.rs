@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use admin::answer::record;
 use admin::request::ReplicateRequest;
@@ -18,16 +19,16 @@ use instance::Instance;
 use instance::data_folder::{DataFolder, read_limited, write_private};
 use instance::system::SystemRandom;
 use notes::{AuthenticationMethod, Database, DatabaseKind, Identity};
-use replica::{HeldBackNotes, PullStatistics, Push, PushStatistics, RefusedNote, skip_received};
+use replica::{HeldBackNotes, PullStatistics, Push, PushStatistics, RefusedNote};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::database_pull::{
-    PullOptions, PulledDatabase, TargetDatabase, disabled_message, for_each_database, new_replica,
-    pull_changes,
+    CLOCK_DIFFERENCE_MAX, PullOptions, PulledDatabase, TargetDatabase, clock_warning, disabled_message,
+    for_each_database, new_replica, pull_changes,
 };
 use super::offer::PushedDatabase;
-use super::source::{MESSAGE_BYTES_MAX, RemoteDatabase, RemoteServer};
+use super::source::{CONNECT_TIME_MAX, MESSAGE_BYTES_MAX, RemoteDatabase, RemoteServer};
 
 /// The name of the file that makes a data folder a local store.
 const FILE_NAME: &str = "local.json";
@@ -37,6 +38,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The version of the file.
 const FILE_VERSION: u64 = 1;
+
+/// Maximum time for the connection and the login.
+const LOGIN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Maximum number of refused documents that are listed for one database.
 const REFUSED_SHOWN: usize = 100;
@@ -143,10 +147,17 @@ pub fn replicate(
     let data = DataFolder::new(&config.server.data);
     let known = LocalStore::read(&data)?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(AdminError::refused)?;
-    let login = runtime.block_on(log_in(&parameters)).map_err(AdminError::refused)?;
+    let connecting = runtime.block_on(async { tokio::time::timeout(LOGIN_TIME_MAX, log_in(&parameters)).await });
+    let login = connecting
+        .map_err(|_| {
+            let address = &parameters.options.address;
+            AdminError::refused(format!("{address} does not answer within {} s", LOGIN_TIME_MAX.as_secs()))
+        })?
+        .map_err(login_error)?;
     let store = login.store(known)?;
-    store.write(&data)?;
+    // The folder is created, or closed to others, before anything is in it.
     let instance = store.open(config)?;
+    store.write(&data)?;
     let server = RemoteServer::of_person(runtime.handle(), login.client.clone(), Name::new(&store.server));
     let session =
         LocalSession { instance: &instance, itself: Arc::new(Identity::local_server(store.name.as_str())), server };
@@ -187,9 +198,20 @@ async fn log_in(parameters: &LocalReplication) -> Result<Login, client::Error> {
     Ok(Login { client, session, server })
 }
 
+/// Adds advice if the certificate of the server is not trusted.
+fn login_error(error: client::Error) -> AdminError {
+    match error {
+        client::Error::Tls { .. } => AdminError::refused(format!(
+            "{error}; if the server's certificate is not signed by a trusted authority, give a copy of it \
+             (tls/certificate.pem in the server's data folder) with --certificate"
+        )),
+        error => AdminError::refused(error),
+    }
+}
+
 fn end(runtime: &Runtime, client: &Client) {
     // Without a logout the session would end later, by its timeout.
-    let _ = runtime.block_on(client.logout());
+    let _ = runtime.block_on(async { tokio::time::timeout(CONNECT_TIME_MAX, client.logout()).await });
 }
 
 impl Login {
@@ -241,8 +263,18 @@ impl LocalSession<'_> {
             )));
         }
         let mut messages = Vec::new();
+        if request.databases.is_empty() {
+            messages.extend(self.lost_databases(&paths)?);
+        }
         let mut each = |path: &str| self.replicate_database(path, request, &mut messages, report);
-        let (rows, failure) = for_each_database(&paths, &mut each)?;
+        let done = for_each_database(&paths, &mut each);
+        // What the server has refused is said even if the pull fails afterwards.
+        let (rows, failure) = match done {
+            Err(AdminError::Refused(text)) if !messages.is_empty() => {
+                return Err(AdminError::Refused(format!("{text}\n{}", messages.join("\n"))));
+            }
+            done => done?,
+        };
         let mut answer = Answer { failure, ..Answer::list(rows.into_iter().flatten().collect()) };
         answer.messages.extend(messages);
         Ok(answer)
@@ -262,6 +294,25 @@ impl LocalSession<'_> {
         Ok(common)
     }
 
+    /// Returns a text for each local replica that is not among the databases which the server offers.
+    fn lost_databases(&self, offered: &[String]) -> Result<Vec<String>, AdminError> {
+        let mut known = Vec::new();
+        for (path, replica_id) in self.server.databases()? {
+            if offered.contains(&path) {
+                known.push(replica_id);
+            }
+        }
+        let all = self.instance.databases.database_list()?.into_iter();
+        let is_replica = |kind| matches!(kind, DatabaseKind::Standard | DatabaseKind::Mail);
+        let lost = all.filter(|record| is_replica(record.kind) && !known.contains(&record.replica_id));
+        let server = self.server.label();
+        Ok(lost
+            .map(|record| {
+                format!("{}: {server} has no such database any more, or you have no access to it.", record.path)
+            })
+            .collect())
+    }
+
     /// Exchanges changes of a database. Returns a row for each direction.
     fn replicate_database(
         &self,
@@ -277,26 +328,35 @@ impl LocalSession<'_> {
         }
         let found = self.instance.databases.database_open_replica(source.replica_id)?;
         let mut rows = Vec::new();
-        let mut is_even = found.is_none();
+        let is_new = found.is_none();
         let database = match found {
-            Some(database) => {
-                if !request.pull {
-                    rows.push(self.push(&database, &mut source, messages, report)?);
-                    is_even = true;
-                }
-                database
-            }
+            Some(database) => database,
             None if request.push => {
                 return Err(AdminError::refused(format!("there is no local replica of {path}")));
             }
             None => self.create(&source)?,
         };
+        let mut push = Push::begin(&self.instance.databases, &database, &self.itself, &self.server.identity.name)?;
+        if request.pull && !is_new && push.has_changes()? {
+            return Err(AdminError::refused(format!(
+                "{path} has changes that are not on the server yet, and only the server resolves conflicts; replicate \
+                 without --pull"
+            )));
+        }
+        if !request.pull && !is_new {
+            rows.push(self.push(&mut push, &database, (&mut source, messages), report)?);
+        }
         if !request.push {
             let held_back = if request.take_held_back { HeldBackNotes::Taken } else { HeldBackNotes::Left };
             let pulled = self.pull(&database, &mut source, held_back, report)?;
             let is_unchanged = pulled.statistics.merged == 0 && pulled.statistics.conflicts == 0;
-            if is_even && is_unchanged {
-                skip_received(&self.instance.databases, &database, &self.itself, &self.server.identity.name)?;
+            if is_unchanged {
+                push.skip_received()?;
+            }
+            let clock = self.instance.clock.now();
+            let difference = clock.since(source.clock).max(source.clock.since(clock));
+            if difference > CLOCK_DIFFERENCE_MAX {
+                messages.push(clock_warning(&self.server, difference));
             }
             rows.push(pulled.to_row());
         }
@@ -339,9 +399,9 @@ impl LocalSession<'_> {
     /// Brings the changes of the person to the server.
     fn push(
         &self,
+        push: &mut Push,
         database: &Arc<Database>,
-        source: &mut RemoteDatabase<'_>,
-        messages: &mut Vec<String>,
+        (source, messages): (&mut RemoteDatabase<'_>, &mut Vec<String>),
         report: &mut ProgressCallback<'_>,
     ) -> Result<Value, AdminError> {
         let clock = &self.instance.clock;
@@ -354,9 +414,8 @@ impl LocalSession<'_> {
                 ControlFlow::Continue(()) => Ok(()),
             }
         };
-        let push = Push::begin(&self.instance.databases, database, &self.itself, &self.server.identity.name)?;
-        let mut statistics = PushStatistics::default();
-        push.run(&mut PushedDatabase { database: source, report: &mut report }, &mut statistics)?;
+        let outcome = push.run(&mut PushedDatabase { database: source, report: &mut report });
+        let statistics = push.statistics();
         let elapsed = clock.monotonic().saturating_sub(began);
         if !statistics.refused.is_empty() {
             messages.push(format!(
@@ -367,6 +426,7 @@ impl LocalSession<'_> {
         for RefusedNote { unid, reason } in statistics.refused.iter().take(REFUSED_SHOWN) {
             messages.push(format!("{}: document {unid} was refused: {reason}", database.path()));
         }
+        outcome?;
         // The columns are those of a pull, seen from the server.
         Ok(record(vec![
             ("database", json!(database.path())),

@@ -42,33 +42,17 @@ impl PushTarget for PushedDatabase<'_, '_> {
         Ok(indexes(self.call_offer(request)?.missing_contents))
     }
 
-    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<Vec<u8>>) -> Result<Vec<Written>, AdminError> {
+    fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<(BlobId, Vec<u8>)>) -> Result<Vec<Written>, AdminError> {
         let notes: Vec<v1::ReplicaNote> = notes.into_iter().map(note_to_proto).collect();
         let is_too_large = |note: &v1::ReplicaNote| note.encoded_len() + MESSAGE_OVERHEAD_BYTES > MESSAGE_BYTES_MAX;
-        let mut outcomes: Vec<Option<Written>> = notes
-            .iter()
-            .map(|note| {
-                is_too_large(note).then(|| {
-                    Written::Refused(format!(
-                        "it is larger than {} MiB without its attachments",
-                        MESSAGE_BYTES_MAX >> 20
-                    ))
-                })
-            })
-            .collect();
+        let outcome = |note: &v1::ReplicaNote| {
+            let reason = || format!("it is larger than {} MiB without its attachments", MESSAGE_BYTES_MAX >> 20);
+            is_too_large(note).then(|| Written::Refused(reason()))
+        };
+        let mut outcomes: Vec<Option<Written>> = notes.iter().map(outcome).collect();
         let sent: Vec<v1::ReplicaNote> = notes.into_iter().filter(|note| !is_too_large(note)).collect();
-        let count = sent.len();
-        if count > 0 {
-            let written = match self.call_write(sent, contents) {
-                // What the server cannot hold with the contents of one document is refused for that document.
-                Err(status) if status.code() == Code::ResourceExhausted && count == 1 => {
-                    vec![Written::Refused(status.message().to_owned())]
-                }
-                written => written.map_err(|status| self.database.server.failed(&status))?,
-            };
-            let mut written = written.into_iter();
-            outcomes.iter_mut().filter(|outcome| outcome.is_none()).for_each(|outcome| *outcome = written.next());
-        }
+        let mut written = self.write_or_divide(sent, contents)?.into_iter();
+        outcomes.iter_mut().filter(|outcome| outcome.is_none()).for_each(|outcome| *outcome = written.next());
         Ok(outcomes.into_iter().flatten().collect())
     }
 
@@ -84,13 +68,43 @@ impl PushedDatabase<'_, '_> {
         server.call(server.client.replication().offer_replica_notes(request))
     }
 
-    fn call_write(&self, notes: Vec<v1::ReplicaNote>, contents: Vec<Vec<u8>>) -> Result<Vec<Written>, client::Status> {
+    /// Sends documents. If the server cannot hold them together, sends each alone, and counts those as refused that the
+    /// server cannot hold.
+    fn write_or_divide(
+        &self,
+        notes: Vec<v1::ReplicaNote>,
+        contents: Vec<(BlobId, Vec<u8>)>,
+    ) -> Result<Vec<Written>, AdminError> {
+        if notes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let status = match self.call_write(&notes, &contents) {
+            Err(status) if status.code() == Code::ResourceExhausted => status,
+            written => return written.map_err(|status| self.database.server.failed(&status)),
+        };
+        if notes.len() == 1 {
+            return Ok(vec![Written::Refused(status.message().to_owned())]);
+        }
+        let mut written = Vec::with_capacity(notes.len());
+        for note in notes {
+            let is_of_note = |content: &&(BlobId, Vec<u8>)| note.content_ids.iter().any(|id| *id == content.0.0);
+            let contents = contents.iter().filter(is_of_note).cloned().collect();
+            written.extend(self.write_or_divide(vec![note], contents)?);
+        }
+        Ok(written)
+    }
+
+    fn call_write(
+        &self,
+        notes: &[v1::ReplicaNote],
+        contents: &[(BlobId, Vec<u8>)],
+    ) -> Result<Vec<Written>, client::Status> {
         let server = self.database.server;
         let database = Part::Database(self.database.key.clone());
-        let pieces = (0_u32..).zip(contents).flat_map(|(index, content)| pieces_of(index, &content));
+        let pieces = (0_u32..).zip(contents).flat_map(|(index, (_, content))| pieces_of(index, content));
         let parts = std::iter::once(database)
             .chain(pieces.map(Part::Content))
-            .chain(notes.into_iter().map(Part::Note))
+            .chain(notes.iter().cloned().map(Part::Note))
             .map(|part| v1::WriteReplicaNotesRequest { part: Some(part) });
         let parts: Vec<_> = parts.collect();
         let mut stub = server.client.replication();

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use super::offer::Upload;
 
 /// Maximum time for a connection to another server.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
+pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Maximum size of a message from another server, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 20);
@@ -43,6 +43,9 @@ const CONTENTS_PER_ANSWER_BYTES: u64 = 64 << 20;
 
 /// Maximum time in which another server sends nothing, after which it counts as gone.
 const SILENCE_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// Maximum time in which another server takes no further part of an upload. The largest part is a note of 8 MiB.
+const UPLOAD_PART_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum number of databases of another server.
 const DATABASES_MAX: usize = 1_000_000;
@@ -175,12 +178,12 @@ impl RemoteServer {
         let waited = async {
             let mut seen = 0;
             loop {
-                if let Ok(outcome) = tokio::time::timeout(SILENCE_TIME_MAX, &mut reply).await {
+                if let Ok(outcome) = tokio::time::timeout(UPLOAD_PART_TIME_MAX, &mut reply).await {
                     return outcome;
                 }
                 let now = taken.load(Ordering::Relaxed);
                 if now == seen {
-                    return Err(silent());
+                    return Err(silent(UPLOAD_PART_TIME_MAX));
                 }
                 seen = now;
             }
@@ -505,11 +508,11 @@ impl RemoteDatabase<'_> {
 /// Waits for a part of a call, but not longer than another server may be silent. It may answer pings and no calls.
 async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Result<R, client::Status> {
     let waited = tokio::time::timeout(SILENCE_TIME_MAX, part).await;
-    waited.unwrap_or_else(|_| Err(silent()))
+    waited.unwrap_or_else(|_| Err(silent(SILENCE_TIME_MAX)))
 }
 
-fn silent() -> client::Status {
-    let seconds = SILENCE_TIME_MAX.as_secs();
+fn silent(time: Duration) -> client::Status {
+    let seconds = time.as_secs();
     client::Status::deadline_exceeded(format!("the server has sent nothing for {seconds} seconds"))
 }
 
@@ -518,7 +521,6 @@ fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
     ReplicaId::from_text(text)
         .ok_or_else(|| AdminError::Refused("the other server has sent no valid replica id".to_owned()))
 }
-
 
 /// Returns the name of a content of a note.
 pub(super) fn content_of(unid: Unid, blob: &BlobId) -> v1::ContentOfNote {
