@@ -367,6 +367,8 @@ impl Target<'_> {
             _ => record_of_client(&path, &items),
         };
         let created = header.map_or(time, |header| header.created);
+        let id = || items.iter().find(|item| item.is_named(ID_ITEM))?.value.text().map(str::to_owned);
+        let client_id = document.is_deletion.then(id).flatten();
         let note = ReplicaNote {
             unid: document.unid,
             class: header.map_or(NoteClass::DOCUMENT, |header| header.class),
@@ -382,6 +384,7 @@ impl Target<'_> {
             blobs: blobs_of(&items),
             items: (!document.is_deletion).then_some(items),
             state: Vec::new(),
+            client_id,
         };
         let is_known = leaves.is_some_and(|leaves| leaves.knows(revision));
         Ok(ReadyDocument { note, contents, sources, expected, is_known })

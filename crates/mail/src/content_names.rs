@@ -146,6 +146,7 @@ mod tests {
             items: Some(items),
             blobs: names.clone(),
             state: Vec::new(),
+            client_id: None,
         };
         let mut renamed = note.clone();
         rename_contents(&mut renamed, &flipped);

@@ -67,6 +67,9 @@ pub const UIDS_RELEASED_PER_TRANSACTION: usize = 1_000;
 /// The first UID that is not given out in a folder whose UIDs are shared. Greater ones of other servers are replaced.
 pub const SHARED_UID_MAX: u32 = 0xF000_0000;
 
+/// Maximum length of the name that a CouchDB client has given a document, in bytes.
+pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
+
 /// The first UID that is not taken from another server. What this server gives out itself may be greater, so no other
 /// server can use the UIDs of a folder up. By the clock it would be reached after 136 years.
 pub const RECEIVED_UID_MAX: u32 = 0x8000_0000;

@@ -30,11 +30,13 @@ use crate::folder_index_writer::FolderIndexWriter;
 use crate::folder_reader::FolderReader;
 use crate::instance::ReplicationHistory;
 use crate::item::{self, Item, ItemValue};
-use crate::keys;
+use crate::keys::{self, SummaryRecord};
 use crate::limits::{
-    BLOBS_PER_NOTE_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX, RECEIVED_TIME_MAX,
-    RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, REVISION_RECORD_BYTES_MAX, UNFILED_PER_TRANSACTION_MAX,
+    BLOBS_PER_NOTE_MAX, CLIENT_ID_BYTES_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX,
+    RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, REVISION_RECORD_BYTES_MAX,
+    UNFILED_PER_TRANSACTION_MAX,
 };
+use crate::local_document::ID_ITEM;
 use crate::loser_records;
 use crate::losers;
 use crate::note::{Marks, NewContents, NoteClass, NoteFlags, NoteHeader, Summary};
@@ -95,6 +97,9 @@ pub struct ReplicaNote {
     pub blobs: Vec<BlobId>,
     /// Marks, keywords and folders that are set, or that changed since the creation.
     pub state: Vec<(StateName, Register)>,
+    /// The name that a CouchDB client has given a deleted document, from which the UNID is derived. A document has it
+    /// among its items.
+    pub client_id: Option<String>,
 }
 
 impl ReplicaNote {
@@ -166,6 +171,10 @@ impl DatabaseSnapshot<'_> {
         let record = RevisionRecord::load(&self.snapshot, self.database(), &header)?;
         let contents = if header.is_stub() { None } else { self.note_within(note, bytes_max)? };
         let state = self.state_of(&header)?;
+        let client_id = match header.is_stub() {
+            true => records::load_summary(&self.snapshot, self.database(), note)?.as_ref().and_then(client_id_in),
+            false => None,
+        };
         Ok(Some(ReplicaNote {
             unid: header.unid,
             class: header.class,
@@ -181,6 +190,7 @@ impl DatabaseSnapshot<'_> {
             blobs: contents.as_ref().map_or_else(Vec::new, |note| note.blobs.clone()),
             items: contents.map(|note| note.items),
             state,
+            client_id,
         }))
     }
 
@@ -423,6 +433,7 @@ impl Writer<'_, '_> {
         let record = RevisionRecord::load(self.store, self.part.database, &header)?;
         let mut items = None;
         let mut blobs = Vec::new();
+        let client_id = summary.as_deref().filter(|_| header.is_stub()).and_then(client_id_in);
         if let Some(summary) = summary.filter(|_| !header.is_stub()) {
             let mut all = summary.items.clone();
             for body in &summary.body {
@@ -446,6 +457,7 @@ impl Writer<'_, '_> {
             items,
             blobs,
             state: Vec::new(),
+            client_id,
         })
     }
 
@@ -487,6 +499,11 @@ impl Writer<'_, '_> {
         self.part.add(header);
         self.part.counters.stubs += 1;
         self.replace_received(note, arriving)?;
+        if let Some(id) = arriving.client_id.as_ref().filter(|_| arriving.items.is_none()) {
+            let summary = Summary { items: vec![Item::text(ID_ITEM, id.as_str())], ..Summary::default() };
+            let key = keys::summary(self.number(), note, SummaryRecord::Summary);
+            self.batch.put(Table::Summary, &key, &summary.encode());
+        }
         self.join_state(note, &arriving.state)?;
         Ok(note)
     }
@@ -899,6 +916,9 @@ pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
     if [note.sequence_time, note.created, note.received].iter().any(|time| time.0 > RECEIVED_TIME_MAX) {
         return refuse("its times are not possible");
     }
+    if note.client_id.as_ref().is_some_and(|id| id.len() > CLIENT_ID_BYTES_MAX) {
+        return refuse("its name is too long");
+    }
     if note.parent == Some(note.unid) {
         return refuse("it is a response to itself");
     }
@@ -906,6 +926,11 @@ pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
         return refuse("its size is not possible");
     }
     check_storable(note)
+}
+
+/// Returns the name that a CouchDB client has given a deleted document.
+fn client_id_in(summary: &Summary) -> Option<String> {
+    item::find_item(&summary.items, ID_ITEM)?.value.text().map(str::to_owned)
 }
 
 /// Checks the limits of what a note consists of.
@@ -961,6 +986,7 @@ fn merged_note(merged: Merged<Item>, one: &ReplicaNote, other: &ReplicaNote) -> 
         items: Some(merged.items),
         blobs,
         state: Vec::new(),
+        client_id: None,
         ..greater.clone()
     }
 }

@@ -82,6 +82,7 @@ fn version(path: &[Revision], subject: &str) -> ReplicaNote {
         items: Some(vec![Item::text("Subject", subject)]),
         blobs: Vec::new(),
         state: Vec::new(),
+        client_id: None,
     }
 }
 
@@ -372,7 +373,13 @@ fn marks_of_a_local_replica_count_from_the_owner() {
 fn deletion_that_comes_before_its_document_is_kept() {
     let path = [revision(2, 2), revision(1, 1)];
     let world = World::new(AclLevel::Editor);
-    assert_eq!(world.bring(BOB, &deletion(&path)).expect("he may delete"), ReceiveOutcome::Taken);
+    let named = ReplicaNote { client_id: Some("of a client".to_owned()), ..deletion(&path) };
+    assert_eq!(world.bring(BOB, &named).expect("he may delete"), ReceiveOutcome::Taken);
+    let stub = world.read(|reading| {
+        let note = reading.find(UNID)?.expect("there is a stub");
+        reading.replica_note(note)
+    });
+    assert_eq!(stub.and_then(|stub| stub.client_id).as_deref(), Some("of a client"), "its clients find it");
     let first = version(&path[1..], "one");
     assert_eq!(world.bring(ANN, &first).expect("she may"), ReceiveOutcome::Known { state_changed: false });
     assert_eq!(world.subject(UNID), None, "it does not come back");

@@ -633,3 +633,18 @@ fn deferred_notes_arrive_with_the_next_questions() {
     assert_eq!((pull.statistics().received, pull.statistics().skipped), (10, 0), "with the access control list");
     assert!((1..=9).all(|number| other.has(number)));
 }
+
+#[test]
+fn deletion_of_a_document_that_was_never_here_keeps_the_name_of_its_client() {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    let named = Item::text(notes::local_document::ID_ITEM, "of a client");
+    let new = NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(vec![named]) };
+    let note = hub.write(|writer| writer.note_create(new));
+    hub.write(|writer| writer.note_delete(note));
+    assert!(other.pull(&hub).deleted > 0);
+    let access: Access<level::Reader> = other.database.authorize(&other.ann()).expect("Ann may");
+    let reading = access.read().expect("a snapshot");
+    let stub = reading.find(Unid([3; 16])).expect("a sound store").expect("there is a stub");
+    let stub = reading.replica_note(stub).expect("a sound store").expect("it is visible");
+    assert_eq!((stub.client_id.as_deref(), stub.items), (Some("of a client"), None));
+}

@@ -149,6 +149,7 @@ pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
         content_ids: note.blobs.iter().map(|blob| blob.0.to_vec()).collect(),
         states: note.state.into_iter().map(state_to_proto).collect(),
         unsent: false,
+        client_id: note.client_id.unwrap_or_default(),
     }
 }
 
@@ -181,6 +182,7 @@ pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
         items,
         blobs: note.content_ids.iter().map(blob).collect::<Result<_>>()?,
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
+        client_id: Some(note.client_id).filter(|id| note.deleted && !id.is_empty()),
     })
 }
 
@@ -252,12 +254,14 @@ mod tests {
                 (StateName::Folder(Unid([3; 16])), Register { number: 7, ..Register::new(true, Timestamp(6)) }),
                 (StateName::UidValidity, Register { number: 8, ..Register::new(true, Timestamp(9)) }),
             ],
+            client_id: None,
         }
     }
 
     #[test]
     fn notes_and_lists_read_back() {
-        let stub = ReplicaNote { items: None, parent: None, size: None, ..note() };
+        let client_id = Some("of a client".to_owned());
+        let stub = ReplicaNote { items: None, parent: None, size: None, client_id, ..note() };
         for note in [note(), stub] {
             assert_eq!(note_from_proto(note_to_proto(note.clone())).expect("a written note is valid"), note);
         }
