@@ -1,12 +1,15 @@
 """Three servers of one domain that share a discussion and a mail file, and replicate while things fail.
 
-Ann changes documents over the native protocol and her mailbox over IMAP on all three servers. Meanwhile links are cut
-within a transfer, servers are killed within a replication, stopped for a time, started with a wrong clock, and set back
-to an old copy of their data. When the faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal,
-every acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no
-document that was deleted may be back. The servers share UIDs, so Ann's messages have the same UIDs on all of them. The seed determines what is done, but not the moments at which servers die.
+Ann changes documents over the native protocol and her mailbox over IMAP on all three servers, and documents in a local
+replica on her laptop. Meanwhile links are cut within a transfer, servers are killed within a replication, stopped for a
+time, started with a wrong clock, and set back to an old copy of their data, and the disk of one gets full. When the
+faults have ended, the servers replicate until nothing changes any more. Then all replicas must be equal, every
+acknowledged edit must be in a document or a conflict document, every acknowledged message must be there, and no document
+that was deleted may be back. The servers share UIDs, so Ann's messages have the same UIDs on all of them. The seed
+determines what is done, but not the moments at which servers die.
 """
 
+import contextlib
 import imaplib
 import json
 import os
@@ -16,6 +19,7 @@ import signal
 import subprocess
 import time
 
+from faults.resources import MB, Filler, Unavailable, file_system
 from harness.doublet import CHEAP_PASSWORDS, Doublet
 from harness.gate import Gate
 
@@ -32,6 +36,11 @@ HEALTHY = "No damage was found."
 USER = ("--user", "ann")
 CLOCK_ERROR_MAX_S = 3 * 86_400
 FLAGS = (r"\Seen", r"\Answered", r"\Flagged", "Work", "Later")
+
+
+# Settings of the server whose file system gets full, and its size.
+SMALL_DISK = {"store.disk_reserve": "16MiB", "store.write_buffer": "12MiB", "store.log_size_max": "16MiB"}
+DISK_BYTES = 512 * MB
 
 
 class Wrong(Exception):
@@ -51,13 +60,17 @@ class Member:
     """A server, the way to it, and what was acknowledged by it."""
 
     def __init__(self, program, folder, name):
-        os.makedirs(folder)
+        os.makedirs(folder, exist_ok=True)
         self.host = f"{name}.{DOMAIN}"
         settings = CHEAP_PASSWORDS | {"server.name": self.host, "server.organization": "Acme", "server.shutdown_time": "1s", "listen.couchdb": "127.0.0.1:0"}
+        if os.path.ismount(folder):
+            settings |= SMALL_DISK
         settings["imap.uid_rank"] = str(NAMES.index(name) + 1)
         self.server = Doublet(program, folder, settings)
         self.gate = Gate(lambda: self.server.address("native"))
         self.copy = f"{folder}/copy"
+        # Takes the space of the file system, if the folder has one of its own.
+        self.filler = Filler(f"{folder}/filler") if os.path.ismount(folder) else None
         # What was acknowledged since the copy of the data was made: edits, messages, deletions.
         self.since_copy = []
 
@@ -109,6 +122,44 @@ class Phone:
         self.process.wait(10)
 
 
+class Laptop:
+    """A folder of Ann's with a local replica of the discussion, which she replicates with one server."""
+
+    def __init__(self, member, folder):
+        self.member = member
+        self.program = member.server.program
+        self.folder = f"{folder}/laptop"
+
+    def offline(self, *words):
+        """Runs a command on the local replica and returns its result, or None if it failed."""
+        words = [self.program, "--local", self.folder, *words, "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=REPLICATE_TIME_MAX_S)
+        return None if done.returncode else json.loads(done.stdout)
+
+    def replicate(self):
+        """Starts to replicate. Returns the process."""
+        certificate = f"{self.member.server.data}/tls/certificate.pem"
+        words = [self.program, "--local", self.folder, "replicate", self.member.gate.address, TALK, *USER, "--certificate", certificate, "--json"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def replicated(self):
+        """Replicates and returns the rows. Raises `Wrong` if that fails."""
+        process = self.replicate()
+        out, error = process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        if process.returncode:
+            raise Wrong(f"the laptop cannot replicate with {self.member.host}: {error.strip()}")
+        return json.loads(out)
+
+    def text(self):
+        """Returns all documents as text."""
+        file = f"{self.folder}.jsonl"
+        if os.path.exists(file):
+            os.remove(file)
+        subprocess.run([self.program, "--data", self.folder, "db", "export", TALK, file], capture_output=True, check=True)
+        with open(file, encoding="utf-8") as lines:
+            return lines.read()
+
+
 def door(member):
     """Returns the URL of the discussion for CouchDB clients."""
     host, port = member.server.address("couchdb")
@@ -124,10 +175,11 @@ class Cluster:
         self.password = password
         self.clock = build_clock(folder)
         self.members = [Member(program, f"{folder}/{name}", name) for name in NAMES]
+        self.laptop = Laptop(self.members[0], folder)
         self.edits, self.messages, self.deleted = set(), set(), set()
         self.documents, self.doomed = [], []
         self.next_number = 0
-        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores", "phone", "syncs"), 0)
+        self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores", "phone", "syncs", "laptop", "full disks"), 0)
 
     def run(self, steps):
         """Runs the test. Raises `Wrong` if a guarantee is violated."""
@@ -169,6 +221,7 @@ class Cluster:
             other.replicated(first, *DATABASES)
         for member in self.members:
             member.server.command("db", "set", TALK, "--couchdb", "on")
+        self.laptop.replicated()
         if self.phone:
             self.sync(first)
 
@@ -181,6 +234,7 @@ class Cluster:
         """Lets one thing happen."""
         member = self.random.choice(self.members)
         actions = [self.edit, self.edit, self.create, self.append, self.mark, self.delete, self.exchange, self.exchange, self.fail]
+        actions += [self.edit_laptop, self.edit_laptop, self.exchange_laptop]
         if self.phone:
             actions += [self.edit_offline, self.edit_offline, self.sync]
         self.random.choice(actions)(member)
@@ -214,6 +268,37 @@ class Cluster:
         if self.phone.ask(op=what, number=number, choice=self.random.random())["done"]:
             self.edits.add(number)
             self.counts["phone"] += 1
+
+    def edit_laptop(self, _member):
+        """Changes or creates a document on the laptop, which never loses anything."""
+        number = self.number()
+        item = f"V{number}:number={number}"
+        if self.random.random() < 0.6:
+            made = self.laptop.offline("note", "set", TALK, self.random.choice(self.documents), item)
+        else:
+            made = self.laptop.offline("note", "create", TALK, "Subject=from the laptop", item)
+        if made:
+            self.edits.add(number)
+            self.counts["laptop"] += 1
+
+    def exchange_laptop(self, _member):
+        """Replicates the laptop with its server. Something may fail meanwhile."""
+        member = self.laptop.member
+        fault = self.random.choice((None, "cut", "kill", "kill server"))
+        if fault == "cut":
+            member.gate.bytes_left = self.random.randrange(1, 30_000)
+            self.counts["cuts"] += 1
+        process = self.laptop.replicate()
+        if fault in ("kill", "kill server"):
+            time.sleep(self.random.uniform(0, 0.15))
+            if fault == "kill":
+                process.kill()
+                self.counts["kills"] += 1
+            else:
+                self.restart(member)
+        process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        member.gate.bytes_left = None
+        self.counts["replications"] += 1
 
     def sync(self, member):
         """Lets the phone replicate with a server. Returns the number of documents that moved, or None if it failed."""
@@ -289,8 +374,11 @@ class Cluster:
 
     def fail(self, member):
         """Lets a server fail between two replications."""
-        what = self.random.choice(("stop", "copy", "restore", "close", "open", "clock"))
-        if what == "stop":
+        faults = ("stop", "copy", "restore", "close", "open", "clock")
+        what = self.random.choice(faults + ("full", "full") if member.filler else faults)
+        if what == "full":
+            self.fill(member)
+        elif what == "stop":
             member.server.signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
             member.server.signal(signal.SIGCONT)
@@ -321,6 +409,19 @@ class Cluster:
             member.server.start()
             self.counts["restores"] += 1
 
+    def fill(self, member):
+        """Takes all space of a server's disk while it replicates and is changed, and gives it back."""
+        try:
+            member.filler.take_space(0)
+            process = member.replicate(self.random.choice(self.members[:2]), *DATABASES, "--pull")
+            self.edit(member)
+            process.communicate(timeout=REPLICATE_TIME_MAX_S)
+        finally:
+            member.filler.release()
+        # A server that could not write its log refuses changes until it is started again.
+        self.restart(member)
+        self.counts["full disks"] += 1
+
     def settle(self):
         """Ends all faults and replicates until nothing changes."""
         for member in self.members:
@@ -335,6 +436,9 @@ class Cluster:
                     if other is not member:
                         rows = member.replicated(other, *DATABASES)
                         changed += sum(row["received"] + row["states"] + row["refused"] + row["skipped"] for row in rows)
+                if member is self.laptop.member:
+                    rows = self.laptop.replicated()
+                    changed += sum(row["received"] + row["states"] + row["refused"] + row["skipped"] for row in rows)
                 if self.phone:
                     moved = self.sync(member)
                     if moved is None:
@@ -353,6 +457,7 @@ class Cluster:
                         if row["different"]:
                             raise Wrong(f"{row['database']} of {member.host} and {other.host} differ: {row['differences'][:5]}")
             self.check_contents(member)
+        self.check_laptop()
         if self.phone:
             self.check_leaves()
         inboxes = [self.uids(member) for member in self.members]
@@ -363,6 +468,19 @@ class Cluster:
             said = member.server.command("fixup")
             if HEALTHY not in said:
                 raise Wrong(f"fixup of {member.host} finds: {said}")
+
+    def check_laptop(self):
+        """Checks that the laptop has the documents of its server, and everything that was acknowledged."""
+        lost = {number for number in self.edits if f'"V{number}"' not in self.laptop.text()}
+        if lost:
+            raise Wrong(f"the laptop has lost the edits {sorted(lost)}")
+        listed = ("note", "list", TALK, "--limit", "0")
+        here, there = ({row["unid"] for row in rows} for rows in (self.laptop.offline(*listed), self.laptop.member.as_ann(*listed)))
+        if here != there:
+            raise Wrong(f"the laptop and its server have different documents: {sorted(here ^ there)[:5]}")
+        back = [unid for unid in self.deleted if self.laptop.offline("note", "get", TALK, unid)]
+        if back:
+            raise Wrong(f"the laptop has the deleted documents {back}")
 
     def check_leaves(self):
         """Checks that the phone and the servers have the same winners and the same conflicts."""
@@ -401,13 +519,18 @@ def run(program, folder, password, modules=None):
     is_long = bool(os.environ.get("DOUBLET_SOAK"))
     seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
     print(f"replication: DOUBLET_SEED={seed}", flush=True)
-    cluster = Cluster(program, folder, password, seed, modules)
-    begin = time.monotonic()
-    try:
-        cluster.run(STEPS[is_long])
-    except Wrong as wrong:
-        print(f"replication: {str(wrong)[:4_000]}")
-        return 0, 1
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(file_system(f"{folder}/{NAMES[-1]}", DISK_BYTES))
+        except Unavailable as reason:
+            print(f"replication: no disk gets full: {reason}")
+        cluster = Cluster(program, folder, password, seed, modules)
+        begin = time.monotonic()
+        try:
+            cluster.run(STEPS[is_long])
+        except Wrong as wrong:
+            print(f"replication: {str(wrong)[:4_000]}")
+            return 0, 1
     counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
     print(f"replication: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
     return 1, 0

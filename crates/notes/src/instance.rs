@@ -96,6 +96,9 @@ pub struct ReplicationHistory {
     /// The end of the last complete replication, by the clock of this server. 0 if it was recorded without its time.
     /// Without a position everything is compared, but this replica has had everything from the other server once.
     pub completed: Option<Timestamp>,
+    /// Of the changes that a local replica has brought to a server: the state of the server that has them. A server that
+    /// was set back to an earlier state gets everything again.
+    pub reached: Option<Position>,
 }
 
 /// How far a replication has come that has not ended.
@@ -135,6 +138,10 @@ impl ReplicationHistory {
             Some(completed) => out.u8(1).i64(completed.0),
             None => out.u8(0),
         };
+        match &self.reached {
+            Some(reached) => out.u8(1).raw(&reached.encode()),
+            None => out.u8(0),
+        };
         match &self.position {
             Some(position) => out.u8(1).raw(&position.encode()),
             None => out.u8(0),
@@ -162,6 +169,7 @@ impl ReplicationHistory {
         let rights = input.u32()?;
         let completed = if version > 2 && input.u8()? != 0 { Some(Timestamp(input.i64()?)) } else { None };
         let decode = |input: &mut Decoder<'_>| Position::decode(&input.array::<POSITION_BYTES>()?);
+        let reached = if version > 2 && input.u8()? != 0 { Some(decode(&mut input)?) } else { None };
         let received = if input.u8()? == 0 { None } else { Some(decode(&mut input)?) };
         let progress = match input.u8()? {
             0 => None,
@@ -177,7 +185,7 @@ impl ReplicationHistory {
         }
         let missed = (0..count).map(|_| Ok(Unid(input.array()?))).collect::<Result<_, InvalidRecord>>()?;
         let completed = if version > 2 { completed } else { received.map(|_| Timestamp(0)) };
-        Ok(Self { position: received, progress, rights, missed, completed })
+        Ok(Self { position: received, progress, rights, missed, completed, reached })
     }
 }
 
@@ -308,7 +316,9 @@ mod tests {
         let position = Position { instance: InstanceId(3), modseq: Modseq(77), names: [3; 16] };
         let missed = BTreeSet::from([Unid([1; 16]), Unid([2; 16])]);
         let completed = Some(Timestamp(5));
-        let history = ReplicationHistory { position: Some(position), progress: None, rights: 9, missed, completed };
+        let reached = Some(Position { modseq: Modseq(78), ..position });
+        let history =
+            ReplicationHistory { position: Some(position), progress: None, rights: 9, missed, completed, reached };
         for is_comparison in [false, true] {
             let progress = Some(ListProgress { position, seen: position, is_comparison });
             let history = ReplicationHistory { position: None, progress, ..history.clone() };
@@ -327,7 +337,7 @@ mod tests {
         let missed = BTreeSet::from([Unid([1; 16])]);
         let history = ReplicationHistory { position: Some(position), rights: 9, missed, ..Default::default() };
         let mut bytes = history.encode();
-        assert_eq!((bytes[0], bytes.remove(5)), (3, 0), "there is no time");
+        assert_eq!((bytes[0], bytes.remove(5), bytes.remove(5)), (3, 0, 0), "there is no time");
         bytes[0] = 2;
         assert_eq!(
             ReplicationHistory::decode(&bytes),

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use base::{Name, Unid};
-use notes::instance::ReplicationHistory;
+use notes::instance::{Position, ReplicationHistory};
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{Access, Database, DatabaseSnapshot, Databases, Error, Identity, level};
 use store::blob::BlobId;
@@ -83,6 +83,12 @@ pub trait PushTarget {
     fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<(BlobId, Vec<u8>)>)
     -> Result<Vec<Written>, Self::Error>;
 
+    /// Returns `true` if the server still has everything up to a state. It may have been set back to a copy of its data.
+    fn has(&mut self, state: Position) -> Result<bool, Self::Error>;
+
+    /// Returns the present state of the server, or `None` if it is not known.
+    fn state(&mut self) -> Result<Option<Position>, Self::Error>;
+
     /// Reports what has been done so far. An error ends the push.
     fn report(&mut self, statistics: &PushStatistics) -> Result<(), Self::Error>;
 }
@@ -146,6 +152,11 @@ impl Push {
 
     /// Brings all changes to the server. Must be called once.
     pub fn run<T: PushTarget>(&mut self, server: &mut T) -> Result<(), T::Error> {
+        if let Some(reached) = self.history.reached
+            && !server.has(reached)?
+        {
+            self.history = self.history.cleared();
+        }
         let reader = Arc::clone(&self.reader);
         let earlier = std::mem::take(&mut self.history.missed);
         {
@@ -166,6 +177,7 @@ impl Push {
             self.history = ReplicationHistory { missed: self.missed.clone(), ..end.added_to(&self.history) };
             if is_last {
                 self.history.completed = Some(self.databases.clock().now());
+                self.history.reached = server.state()?;
             }
             self.record()?;
             if is_last {

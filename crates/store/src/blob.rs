@@ -177,8 +177,24 @@ impl Blobs {
             Some(sealed) => {
                 cipher.open_hash(id, sealed).ok_or_else(|| damaged(id, 0, "the hash of the content does not decrypt"))
             }
-            None => Ok(*blake3::hash(&self.read(reader, id)?).as_bytes()),
+            // Content from before encryption is named by its hash. That of earlier versions is not, and other servers
+            // cannot name it.
+            None => match self.hash_in_pieces(reader, id, head.length)? {
+                hash if hash == id.0 => Ok(hash),
+                _ => Err(damaged(id, 0, "an earlier version has encrypted it, without its hash; save it again")),
+            },
         }
+    }
+
+    fn hash_in_pieces(&self, reader: &dyn TableReader, id: &BlobId, length: u64) -> Result<[u8; 32]> {
+        let mut hasher = blake3::Hasher::new();
+        let mut start = 0;
+        while start < length {
+            let end = length.min(start + u64::from(limits::BLOB_CHUNK_BYTES));
+            hasher.update(&self.read_range(reader, id, start..end)?);
+            start = end;
+        }
+        Ok(*hasher.finalize().as_bytes())
     }
 
     /// Reads an attachment from the engine and compares it with its ID. This finds even damage that was stored with a
@@ -192,6 +208,11 @@ impl Blobs {
         // Content that was written before encryption was enabled keeps its unkeyed ID, and so does that of earlier
         // versions.
         let hash = *blake3::hash(&content).as_bytes();
+        if let (Some(cipher), Some(sealed)) = (&self.cipher, &head.sealed_hash)
+            && cipher.open_hash(id, sealed) != Some(hash)
+        {
+            return Err(damaged(id, 0, "its head has the hash of another content"));
+        }
         let is_earlier = || self.cipher.as_ref().is_some_and(|cipher| cipher.earlier_id_of(&content) == *id);
         if self.id_of_hash(&hash) == *id || BlobId(hash) == *id || is_earlier() {
             Ok(())

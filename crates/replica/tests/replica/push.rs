@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base::{Name, Unid};
 use notes::limits::MISSED_NOTES_MAX;
+use notes::instance::Position;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{Access, Error, Identity, Item, NewNote, Result, level};
 use replica::{Push, PushStatistics, PushTarget, Written};
@@ -71,6 +72,19 @@ impl PushTarget for Hub<'_> {
             }
         });
         Ok(outcomes.collect())
+    }
+
+    fn has(&mut self, state: Position) -> Result<bool> {
+        self.call()?;
+        let access: Access<level::Reader> = self.server.database.authorize(&self.server.ann())?;
+        Ok(access.read()?.last_common(state)? == Some(state.modseq))
+    }
+
+    fn state(&mut self) -> Result<Option<Position>> {
+        self.call()?;
+        let access: Access<level::Reader> = self.server.database.authorize(&self.server.ann())?;
+        let reading = access.read()?;
+        reading.position(reading.modseq())
     }
 
     fn report(&mut self, _statistics: &PushStatistics) -> Result<()> {
@@ -168,4 +182,21 @@ fn nothing_is_skipped_if_too_many_documents_were_refused() {
     let (outcome, statistics) = push(&local, &mut Hub::new(&hub));
     outcome.expect("the server answers");
     assert_eq!(statistics.taken, count as u64, "they are offered again");
+}
+
+#[test]
+fn a_server_that_was_set_back_gets_everything_again() {
+    let hub = Server::new(1);
+    let local = Server::new(2);
+    local.create(1);
+    push(&local, &mut Hub::new(&hub)).0.expect("the server answers");
+    let (_, again) = push(&local, &mut Hub::new(&hub));
+    assert_eq!(again.offered, 0);
+    // A copy of the data from before the push, which has other changes since.
+    let copy = Server { name: hub.name.clone(), ..Server::new(3) };
+    copy.create(5);
+    assert!(!copy.has(1));
+    let (outcome, statistics) = push(&local, &mut Hub::new(&copy));
+    outcome.expect("the server answers");
+    assert_eq!((statistics.taken, copy.has(1)), (1, true));
 }

@@ -15,7 +15,7 @@ use store::blob::BlobId;
 
 use super::{CallContext, check_count};
 use crate::convert::replication::{
-    note_to_proto, page_to_proto, position_from_proto, progress_from_proto, selection_from_proto,
+    note_to_proto, page_to_proto, position_from_proto, position_to_proto, progress_from_proto, selection_from_proto,
 };
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
@@ -31,6 +31,9 @@ const NOTE_OVERHEAD_BYTES: u64 = 1_024;
 pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) -> Result<CallOutcome<v1::Replica>> {
     let access = open_replica(context, request.database)?;
     let record = access.database().record();
+    let reading = access.read()?;
+    let known = request.known.as_ref().map(position_from_proto).transpose()?;
+    let has_known = known.map(|known| Ok::<_, Error>(reading.last_common(known)? == Some(known.modseq))).transpose()?;
     let reply = v1::Replica {
         replica_id: record.replica_id.to_text(),
         path: record.path.clone(),
@@ -41,8 +44,10 @@ pub(crate) fn describe(context: &CallContext, request: v1::GetReplicaRequest) ->
         keep_deleted_hours: record.options.keep_deleted_hours.map_or(0, u32::from),
         clock_us: context.services.databases.clock().now().0,
         disabled: settings_of(context, &access)?.is_disabled,
+        position: reading.position(reading.modseq())?.map(position_to_proto),
+        has_known: has_known.unwrap_or(false),
     };
-    Ok(CallOutcome::immediate(reply))
+    Ok(CallOutcome::when_durable(reply, reading.ticket()))
 }
 
 /// Opens a database for a server, or for a local replica of a person. Fails if the settings exclude it from replication

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use admin::AdminError;
 use base::Unid;
 use client::{Code, v1};
+use notes::instance::Position;
 use notes::replica::{ListedNote, ReplicaNote};
 use prost::Message as _;
 use proto::v1::write_replica_notes_request::Part;
 use proto::v1::written_note::Outcome;
 use replica::{PushStatistics, PushTarget, Written};
-use rpc::convert::replication::{note_to_proto, offered_to_proto};
+use rpc::convert::replication::{note_to_proto, offered_to_proto, position_from_proto};
 use rpc::limits::{CHUNK_BYTES, MESSAGE_BYTES_MAX};
 use store::blob::BlobId;
 
@@ -54,6 +55,15 @@ impl PushTarget for PushedDatabase<'_, '_> {
         let mut written = self.write_or_divide(sent, contents)?.into_iter();
         outcomes.iter_mut().filter(|outcome| outcome.is_none()).for_each(|outcome| *outcome = written.next());
         Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    fn has(&mut self, state: Position) -> Result<bool, AdminError> {
+        Ok(self.database.describe(Some(state))?.has_known)
+    }
+
+    fn state(&mut self) -> Result<Option<Position>, AdminError> {
+        let position = self.database.describe(None)?.position;
+        position.as_ref().map(position_from_proto).transpose().map_err(AdminError::refused)
     }
 
     fn report(&mut self, statistics: &PushStatistics) -> Result<(), AdminError> {

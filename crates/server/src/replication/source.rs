@@ -12,7 +12,7 @@ use base::{Name, ReplicaId, Timestamp, Unid, Unpaced};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
-use notes::instance::ListProgress;
+use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote};
 use notes::{DatabaseKind, Identity, Item, ItemValue};
 use prost::Message as _;
@@ -194,7 +194,7 @@ impl RemoteServer {
     /// Opens a database of the server.
     pub(super) fn open(&self, path: &str) -> Result<RemoteDatabase<'_>, AdminError> {
         let key = v1::DatabaseKey { key: Some(Key::Path(path.to_owned())) };
-        let request = v1::GetReplicaRequest { database: Some(key.clone()) };
+        let request = v1::GetReplicaRequest { database: Some(key.clone()), known: None };
         let replica = self.call(self.client.replication().get_replica(request))?;
         let kind = DatabaseKind::ALL.into_iter().find(|kind| kind.name() == replica.kind);
         let kind = kind.ok_or_else(|| AdminError::Refused(format!("{path} is a database of an unknown kind")))?;
@@ -273,6 +273,12 @@ impl Reply {
 }
 
 impl RemoteDatabase<'_> {
+    /// Describes the database as it is now. Tells whether the server still has everything up to a state.
+    pub(super) fn describe(&self, known: Option<Position>) -> Result<v1::Replica, AdminError> {
+        let request = v1::GetReplicaRequest { database: Some(self.key.clone()), known: known.map(position_to_proto) };
+        self.server.call(self.server.client.replication().get_replica(request))
+    }
+
     /// Waits for a time without a question.
     pub(super) fn pause(&self, time: Duration) {
         self.server.runtime.block_on(tokio::time::sleep(time));

@@ -28,6 +28,7 @@ const HASH_NUMBER: u32 = u32::MAX;
 pub struct BlobCipher {
     content: Aes256GcmSiv,
     names: [u8; 32],
+    earlier_names: [u8; 32],
     nonces: [u8; 32],
     fingerprint: [u8; 32],
 }
@@ -39,7 +40,8 @@ impl BlobCipher {
         let derive = |context| blake3::derive_key(context, key);
         Self {
             content: Aes256GcmSiv::new(&derive("doublet store: attachment content, version 1").into()),
-            names: derive("doublet store: attachment names, version 1"),
+            names: derive("doublet store: attachment names, version 2"),
+            earlier_names: derive("doublet store: attachment names, version 1"),
             nonces: derive("doublet store: attachment nonces, version 1"),
             fingerprint: derive("doublet store: attachment key fingerprint, version 1"),
         }
@@ -53,7 +55,7 @@ impl BlobCipher {
 
     /// Returns the ID that earlier versions gave a content: a keyed hash of the content itself.
     pub(super) fn earlier_id_of(&self, content: &[u8]) -> BlobId {
-        BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
+        BlobId(*blake3::keyed_hash(&self.earlier_names, content).as_bytes())
     }
 
     /// Encrypts the hash of a content, for its head.
