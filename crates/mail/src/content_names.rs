@@ -57,18 +57,11 @@ pub fn find_by_hash(
         Err(notes::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     };
-    let found = length_of(blobs.id_of_hash(&hash.0))?;
-    if found.is_some() || blobs.names_by_hash() {
-        return Ok(found);
+    match length_of(blobs.id_of_hash(&hash.0))? {
+        // Content from before encryption is named by its hash.
+        None if !blobs.names_by_hash() => length_of(*hash),
+        found => Ok(found),
     }
-    // Contents of earlier versions have other names.
-    let Some(summary) = reading.summary(note)? else { return Ok(None) };
-    for name in summary.blobs {
-        if reading.content_hash(note, &name)? == hash.0 {
-            return length_of(name);
-        }
-    }
-    Ok(None)
 }
 
 /// Replaces the names of contents in a note.

@@ -8,13 +8,15 @@
 use std::borrow::Cow;
 
 use base::{NoteId, Unid};
-use revision::{Ancestors, Cut, DeletionRule, ItemChanges, Register, Revision, conflict_document_unid};
+use revision::{
+    Ancestors, Cut, DeletionRule, ItemChanges, Register, Revision, conflict_document_unid, is_conflict_document_unid,
+};
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::change_times::StateKey;
 use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
-use crate::item::{Item, find_item};
+use crate::item::{self, Item, find_item};
 use crate::limits::BROUGHT_SEQUENCE_STEP_MAX;
 use crate::loser_records;
 use crate::losers;
@@ -51,6 +53,10 @@ impl Writer<'_, '_> {
             return Err(Error::invalid(format!("database {database}"), "its structure is too old for replication"));
         }
         check_received(arriving)?;
+        let named = item::blobs_of(arriving.items.as_deref().unwrap_or_default());
+        if !named.iter().all(|blob| arriving.blobs.contains(blob)) {
+            return Err(Error::invalid(name(), "an attachment is not among its contents"));
+        }
         if !arriving.class.is_document() || !arriving.state.is_empty() {
             return Err(Error::invalid(name(), "people can bring documents only, without marks and folders"));
         }
@@ -164,6 +170,10 @@ impl Writer<'_, '_> {
     }
 
     fn create_brought(&mut self, arriving: &ReplicaNote) -> Result<ReceiveOutcome> {
+        if arriving.items.is_none() && is_conflict_document_unid(arriving.unid) {
+            // It was made elsewhere, and is gone there.
+            return Ok(ReceiveOutcome::Known { state_changed: false });
+        }
         check_unid_of_class(arriving.unid, arriving.class)?;
         let Some(items) = &arriving.items else { return self.create_brought_deletion(arriving) };
         if !self.part.grant.may_create() {

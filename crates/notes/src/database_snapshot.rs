@@ -413,7 +413,9 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns the BLAKE3 hash of the content of a blob that a note uses. Servers whose attachments are encrypted with
     /// different keys name contents by it.
     pub fn content_hash(&self, note: NoteId, id: &BlobId) -> Result<[u8; 32]> {
-        self.blob_length(note, id)?;
+        if !self.is_contents_visible(note)? || !self.uses_blob(note, id)? {
+            return Err(Error::not_found(format!("attachment {id} of note {note}")));
+        }
         Ok(self.database.store.blobs().content_hash(&self.snapshot, id)?)
     }
 

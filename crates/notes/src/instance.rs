@@ -96,8 +96,8 @@ pub struct ReplicationHistory {
     /// The end of the last complete replication, by the clock of this server. 0 if it was recorded without its time.
     /// Without a position everything is compared, but this replica has had everything from the other server once.
     pub completed: Option<Timestamp>,
-    /// Of the changes that a local replica has brought to a server: the state of the server that has them. A server that
-    /// was set back to an earlier state gets everything again.
+    /// Of the changes that a local replica has brought to a server: the state of the server that has them. A server
+    /// that was set back to an earlier state gets everything again.
     pub reached: Option<Position>,
 }
 

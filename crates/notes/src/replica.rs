@@ -171,7 +171,8 @@ impl DatabaseSnapshot<'_> {
         let record = RevisionRecord::load(&self.snapshot, self.database(), &header)?;
         let contents = if header.is_stub() { None } else { self.note_within(note, bytes_max)? };
         let state = self.state_of(&header)?;
-        let client_id = match header.is_stub() {
+        // The name of a document that not everybody may read is no concern of those who have not received it.
+        let client_id = match header.is_stub() && !header.flags.contains(NoteFlags::HAS_READERS) {
             true => records::load_summary(&self.snapshot, self.database(), note)?.as_ref().and_then(client_id_in),
             false => None,
         };
@@ -499,7 +500,8 @@ impl Writer<'_, '_> {
         self.part.add(header);
         self.part.counters.stubs += 1;
         self.replace_received(note, arriving)?;
-        if let Some(id) = arriving.client_id.as_ref().filter(|_| arriving.items.is_none()) {
+        let client_id = arriving.client_id.as_ref().filter(|id| id.len() <= CLIENT_ID_BYTES_MAX);
+        if let Some(id) = client_id.filter(|_| arriving.items.is_none()) {
             let summary = Summary { items: vec![Item::text(ID_ITEM, id.as_str())], ..Summary::default() };
             let key = keys::summary(self.number(), note, SummaryRecord::Summary);
             self.batch.put(Table::Summary, &key, &summary.encode());
@@ -916,9 +918,6 @@ pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
     if [note.sequence_time, note.created, note.received].iter().any(|time| time.0 > RECEIVED_TIME_MAX) {
         return refuse("its times are not possible");
     }
-    if note.client_id.as_ref().is_some_and(|id| id.len() > CLIENT_ID_BYTES_MAX) {
-        return refuse("its name is too long");
-    }
     if note.parent == Some(note.unid) {
         return refuse("it is a response to itself");
     }
@@ -930,7 +929,8 @@ pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
 
 /// Returns the name that a CouchDB client has given a deleted document.
 fn client_id_in(summary: &Summary) -> Option<String> {
-    item::find_item(&summary.items, ID_ITEM)?.value.text().map(str::to_owned)
+    let id = item::find_item(&summary.items, ID_ITEM)?.value.text()?;
+    (id.len() <= CLIENT_ID_BYTES_MAX).then(|| id.to_owned())
 }
 
 /// Checks the limits of what a note consists of.

@@ -39,7 +39,8 @@ pub struct PushStatistics {
     pub refused: Vec<RefusedNote>,
     /// Number of documents that cannot be sent, because they are damaged or too large.
     pub skipped: u64,
-    /// Number of changed design notes, profiles and access control lists, which people do not bring.
+    /// Number of changed design notes, profiles and access control lists, which people do not bring, and of conflict
+    /// documents that were made here.
     pub left_out: u64,
 }
 
@@ -83,7 +84,8 @@ pub trait PushTarget {
     fn write(&mut self, notes: Vec<ReplicaNote>, contents: Vec<(BlobId, Vec<u8>)>)
     -> Result<Vec<Written>, Self::Error>;
 
-    /// Returns `true` if the server still has everything up to a state. It may have been set back to a copy of its data.
+    /// Returns `true` if the server still has everything up to a state. It may have been set back to a copy of its
+    /// data.
     fn has(&mut self, state: Position) -> Result<bool, Self::Error>;
 
     /// Returns the present state of the server, or `None` if it is not known.
@@ -202,6 +204,9 @@ impl Push {
             self.statistics.offered += batch.len() as u64;
             self.statistics.state_only += states_changed;
             let missing: Vec<&ListedNote> = missing.into_iter().filter_map(|index| batch.get(index)).collect();
+            let count = missing.len();
+            let missing: Vec<&ListedNote> = missing.into_iter().filter(|note| !is_own_conflict(note)).collect();
+            self.statistics.left_out += (count - missing.len()) as u64;
             for group in batches(&missing, NOTES_PER_QUESTION_MAX, BYTES_PER_PUSH, |note| note.size) {
                 server.report(&self.statistics)?;
                 self.push_group(reading, group, server)?;
@@ -364,6 +369,12 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Returns `true` for a conflict document that was made here, not on the server: a refused edit met a later one. It
+/// must not take the place of the one that servers would make.
+fn is_own_conflict(note: &ListedNote) -> bool {
+    revision::is_conflict_document_unid(note.unid) && note.revision.sequence == 1
 }
 
 /// Returns `true` if a content cannot be read, which concerns its note alone.

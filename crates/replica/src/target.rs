@@ -104,7 +104,11 @@ impl Target {
             return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
         }
         if history.rights != rights {
-            return Ok(ReplicationHistory { rights, ..history.cleared() });
+            // What was refused or not wanted before has not been deleted here. Documents were neither if all of them
+            // were wanted, now and then, and the source might bring them.
+            let had_documents = has_documents(history.rights) && has_documents(rights);
+            let history = if had_documents { history.cleared() } else { ReplicationHistory::default() };
+            return Ok(ReplicationHistory { rights, ..history });
         }
         Ok(history)
     }
@@ -132,8 +136,8 @@ impl Target {
         let reading = self.reader.read()?;
         let has_purged = reading.counters().purged_modseq > Modseq(0);
         let purged_until = self.reader.database().purged_until();
-        let was_deleted =
-            |note: &ListedNote| note.is_old || (is_position_unknown && has_purged && note.saved < purged_until);
+        let is_before_purge = |note: &ListedNote| has_purged && note.class.is_document() && note.saved < purged_until;
+        let was_deleted = |note: &ListedNote| note.is_old || (is_position_unknown && is_before_purge(note));
         let mut compared = Compared::default();
         for note in listed {
             if !may_bring(&grant, note.class) {
@@ -398,7 +402,8 @@ pub(crate) fn limited(history: ReplicationHistory) -> ReplicationHistory {
     if history.missed.len() <= MISSED_NOTES_MAX {
         return history;
     }
-    history.cleared()
+    // The missed notes must not be taken for deleted ones.
+    ReplicationHistory { rights: history.rights, ..ReplicationHistory::default() }
 }
 
 /// Returns the rights of a source and the settings for it as a number. With another number, everything is compared,
@@ -411,6 +416,12 @@ fn rights_of(grant: &Grant, settings: &ReplicationSettings) -> u32 {
     let ReplicationSettings { formula, folders, cut_off_days, without, .. } = settings;
     let digest = blake3::hash(format!("{rights} {formula:?} {folders:?} {cut_off_days:?} {}", without.0).as_bytes());
     u32::from_be_bytes(digest.as_bytes()[..4].try_into().expect("four bytes"))
+}
+
+/// Returns `true` if a source with rights as [`rights_of`] returns them may bring documents, and all are wanted.
+fn has_documents(rights: u32) -> bool {
+    let levels = (AclLevel::Editor as u32)..=(AclLevel::Manager as u32);
+    levels.contains(&(rights >> 16))
 }
 
 /// A content that this replica lacks.

@@ -52,7 +52,10 @@ pub(crate) fn read(note: &OpenNote<'_>, readers: &[Box<dyn ContentReader>]) -> R
     let body = body.unwrap_or_else(|| read_body(note, &mut text));
     match body {
         Ok(()) => Ok(ReadText { text, damaged: false }),
-        Err(error) if error.is_damage() => Ok(ReadText { text, damaged: true }),
+        // An item may name a content that the note does not have.
+        Err(error) if error.is_damage() || matches!(error, Error::Notes(notes::Error::NotFound { .. })) => {
+            Ok(ReadText { text, damaged: true })
+        }
         Err(error) => Err(error),
     }
 }

@@ -636,7 +636,8 @@ fn deferred_notes_arrive_with_the_next_questions() {
 
 #[test]
 fn deletion_of_a_document_that_was_never_here_keeps_the_name_of_its_client() {
-    let (hub, other) = (Server::new(1), Server::new(2));
+    let hub = Server::new(1);
+    let other = Server::new(2);
     let named = Item::text(notes::local_document::ID_ITEM, "of a client");
     let new = NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(vec![named]) };
     let note = hub.write(|writer| writer.note_create(new));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use base::{Name, Unid};
-use notes::limits::MISSED_NOTES_MAX;
 use notes::instance::Position;
+use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{Access, Error, Identity, Item, NewNote, Result, level};
 use replica::{Push, PushStatistics, PushTarget, Written};

@@ -8,6 +8,7 @@ use base::{Name, NoteId, Unid};
 use mail::content_names::{find_by_hash, name_by_hash};
 use notes::replica::{ReplicaNote, StateName};
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
+use prost::Message as _;
 use proto::v1;
 use replica::{Answer, Question, Selection, answer_with, log_unsent};
 use revision::Register;
@@ -23,6 +24,10 @@ use crate::limits::{
     CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, PERSON_NOTE_BYTES_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES,
 };
 use crate::service::CallOutcome;
+
+/// Size of the body items of a note in bytes above which its memory is measured before it is sent. A smaller one cannot
+/// take too much.
+const MEASURED_NOTE_BYTES_MIN: u64 = 1 << 20;
 
 /// Approximate size of a note without its body items, in bytes.
 const NOTE_OVERHEAD_BYTES: u64 = 1_024;
@@ -254,17 +259,35 @@ fn read_note(
     let read = match reading.replica_note_within(note, shown.note_bytes_max).and_then(with_hashes) {
         Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
             log_unsent(reading, unid, &error);
-            let placeholder = v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() };
-            return Ok(Some((placeholder, NOTE_OVERHEAD_BYTES)));
+            return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
         }
         read => read?,
     };
-    Ok(read.map(|mut note| {
-        shown.retain(&mut note.state);
-        let body = note.items.iter().flatten().filter(|item| !item.is_summary());
-        let bytes = body.map(|item| item.encoded_len() as u64).sum::<u64>();
-        (note_to_proto(note), NOTE_OVERHEAD_BYTES + bytes)
-    }))
+    let Some(mut note) = read else { return Ok(None) };
+    shown.retain(&mut note.state);
+    let body = note.items.iter().flatten().filter(|item| !item.is_summary());
+    let bytes = NOTE_OVERHEAD_BYTES + body.map(|item| item.encoded_len() as u64).sum::<u64>();
+    let note = note_to_proto(note);
+    if bytes > MEASURED_NOTE_BYTES_MIN && !can_be_decoded(&note) {
+        let reason = notes::Error::Limit { what: "bytes of memory of a note", max: proto::codec::REPLY_BYTES_MAX };
+        log_unsent(reading, unid, &reason);
+        return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
+    }
+    Ok(Some((note, bytes)))
+}
+
+/// Returns the place of a note that cannot be sent.
+fn unsent(unid: Unid) -> v1::ReplicaNote {
+    v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() }
+}
+
+/// Returns `true` if the other server decodes a note: it refuses a reply that takes too much memory.
+fn can_be_decoded(note: &v1::ReplicaNote) -> bool {
+    let reply = v1::ReplicaNotes { notes: vec![note.clone()] }.encode_to_vec();
+    let shape = <v1::ReplicaNotes as proto::codec::CallMessage>::REPLY_SHAPE;
+    // Other notes come in the same reply.
+    let bytes_max = proto::codec::REPLY_BYTES_MAX / 2;
+    shape.is_none_or(|shape| proto::decode_cost::reply_heap_bytes(shape, &reply, bytes_max).is_ok())
 }
 
 /// Contents of attachments that are being streamed to another server.

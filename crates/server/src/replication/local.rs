@@ -156,8 +156,9 @@ pub fn replicate(
         .map_err(login_error)?;
     let store = login.store(known)?;
     // The folder is created, or closed to others, before anything is in it.
-    let instance = store.open(config)?;
+    data.create().map_err(AdminError::refused)?;
     store.write(&data)?;
+    let instance = store.open(config)?;
     let server = RemoteServer::of_person(runtime.handle(), login.client.clone(), Name::new(&store.server));
     let session =
         LocalSession { instance: &instance, itself: Arc::new(Identity::local_server(store.name.as_str())), server };
@@ -256,6 +257,10 @@ impl LocalSession<'_> {
             return Err(AdminError::refused(text));
         }
         let paths = self.databases(&request.databases)?;
+        let lost = if request.databases.is_empty() { self.lost_databases(&paths)? } else { Vec::new() };
+        if paths.is_empty() && !lost.is_empty() {
+            return Err(AdminError::refused(lost.join("\n")));
+        }
         if paths.is_empty() {
             let server = self.server.label();
             return Err(AdminError::refused(format!(
@@ -263,9 +268,6 @@ impl LocalSession<'_> {
             )));
         }
         let mut messages = Vec::new();
-        if request.databases.is_empty() {
-            messages.extend(self.lost_databases(&paths)?);
-        }
         let mut each = |path: &str| self.replicate_database(path, request, &mut messages, report);
         let done = for_each_database(&paths, &mut each);
         // What the server has refused is said even if the pull fails afterwards.
@@ -275,7 +277,12 @@ impl LocalSession<'_> {
             }
             done => done?,
         };
-        let mut answer = Answer { failure, ..Answer::list(rows.into_iter().flatten().collect()) };
+        let rows: Vec<Value> = rows.into_iter().flatten().collect();
+        let has_refused = rows.iter().any(|row| row["direction"] == "push" && row["refused"] != 0);
+        let refused = has_refused.then(|| "the server has refused documents".to_owned());
+        let failures: Vec<String> = failure.into_iter().chain(lost).chain(refused).collect();
+        let failure = (!failures.is_empty()).then(|| failures.join("\n"));
+        let mut answer = Answer { failure, ..Answer::list(rows) };
         answer.messages.extend(messages);
         Ok(answer)
     }
@@ -339,8 +346,8 @@ impl LocalSession<'_> {
         let mut push = Push::begin(&self.instance.databases, &database, &self.itself, &self.server.identity.name)?;
         if request.pull && !is_new && push.has_changes()? {
             return Err(AdminError::refused(format!(
-                "{path} has changes that are not on the server yet, and only the server resolves conflicts; replicate \
-                 without --pull"
+                "{path} has documents of which the server has not said yet that it has them, and only the server resolves \
+                 conflicts; replicate without --pull"
             )));
         }
         if !request.pull && !is_new {
@@ -369,6 +376,13 @@ impl LocalSession<'_> {
             let kind = source.kind.name();
             return Err(AdminError::refused(format!(
                 "{} is a {kind} database, of which there are no local replicas",
+                source.path
+            )));
+        }
+        if self.instance.databases.database_exists(&source.path)? {
+            return Err(AdminError::refused(format!(
+                "the folder has another database with the path {}, which the server has removed or renamed; rename it \
+                 (`doublet --data DIR db rename`) or delete it",
                 source.path
             )));
         }
@@ -419,7 +433,7 @@ impl LocalSession<'_> {
         let elapsed = clock.monotonic().saturating_sub(began);
         if !statistics.refused.is_empty() {
             messages.push(format!(
-                "{} documents were refused. Their local versions stay, and are offered again by the next replication.",
+                "{} document(s) were refused. Their local versions stay, and are offered again by the next replication.",
                 statistics.refused.len()
             ));
         }
