@@ -188,6 +188,8 @@ class Cluster:
             self.prepare()
             for _ in range(steps):
                 self.step()
+            if self.members[-1].filler and not self.counts["full disks"]:
+                self.fill(self.members[-1])
             self.settle()
             self.check()
         finally:
