@@ -198,7 +198,8 @@ mod tests {
         let said = execute(instance, ConnectionRequest::Add(request.clone())).expect("it is valid").messages;
         let schedule = "every 10min on Mon,Tue,Wed,Thu,Fri at 08:00-22:00,23:30 UTC";
         let source = instance.directory.options().server.abbreviated();
-        assert_eq!(said, [format!("{source} lets {} take over its changes {schedule}.", spoke.abbreviated())]);
+        let lets = format!("{source} lets {} take over its changes {schedule}.", spoke.abbreviated());
+        assert_eq!(said, [lets, "The earlier connection of these servers was replaced.".to_owned()]);
         let rows = execute(instance, ConnectionRequest::List).expect("they are listed").data;
         let row = rows.as_array().into_iter().flatten().find(|row| row["direction"] == "push").expect("it is listed");
         assert_eq!((&row["schedule"], &row["time_limit_minutes"]), (&json!(schedule), &json!(120)), "{rows}");
