@@ -293,6 +293,10 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Changes of hidden notes are included. Fails unless the reader is a server.
     pub fn changes_by_transaction(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         records::require_server(self.database, &self.grant)?;
+        self.transactions(since, limit)
+    }
+
+    fn transactions(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         change_log::take_transactions(limit, |each| {
             self.scan_changes(ChangeCursor::after(since), &mut |entry| {
                 self.spend(STEPS_PER_RECORD)?;
@@ -304,12 +308,7 @@ impl<'d> DatabaseSnapshot<'d> {
     /// Returns about `limit` changes after `since`, in order. A transaction is included completely or not at all. Those
     /// of hidden notes are included only for servers, which read the notes anyway to find out.
     pub fn visible_transactions(&self, since: Modseq, limit: usize) -> Result<TransactionPage> {
-        let mut entries = change_log::take_transactions(limit, |each| {
-            self.scan_changes(ChangeCursor::after(since), &mut |entry| {
-                self.spend(STEPS_PER_RECORD)?;
-                each(entry)
-            })
-        })?;
+        let mut entries = self.transactions(since, limit)?;
         let next = entries.last().map(|last| last.modseq).filter(|_| entries.len() >= limit);
         if !self.grant.is_server() {
             let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;

@@ -5,7 +5,7 @@
 //! each document under the rights of the person. Refused documents stay as they are in the local replica, and are
 //! offered again by each push, until the server has them or they are gone.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::{Name, Unid};
@@ -102,10 +102,9 @@ pub struct Push {
     reader: Arc<Access<level::Reader>>,
     /// The name under which the history is kept.
     target: String,
+    /// What the server has, with the documents that were refused or skipped, which the next push offers again.
     history: ReplicationHistory,
     statistics: PushStatistics,
-    /// The documents that were refused or skipped, and are offered again by the next push.
-    missed: BTreeSet<Unid>,
 }
 
 impl Push {
@@ -120,7 +119,7 @@ impl Push {
         let target = history_name(server);
         let history = reader.read()?.replication_history(&target)?;
         let databases = Arc::clone(databases);
-        Ok(Self { databases, reader, target, history, statistics: PushStatistics::default(), missed: BTreeSet::new() })
+        Ok(Self { databases, reader, target, history, statistics: PushStatistics::default() })
     }
 
     /// Returns `true` if documents have changed here since the last push, or in the pull after it.
@@ -176,7 +175,7 @@ impl Push {
             let ListPage { notes, position, seen, is_comparison, is_last, .. } = page;
             self.push_notes(&reading, notes, server)?;
             let end = PageEnd { position, seen, is_comparison, is_last };
-            self.history = ReplicationHistory { missed: self.missed.clone(), ..end.added_to(&self.history) };
+            self.history = end.added_to(&self.history);
             if is_last {
                 self.history.completed = Some(self.databases.clock().now());
                 self.history.reached = server.state()?;
@@ -225,7 +224,7 @@ impl Push {
         let unids = group.iter().map(|note| note.unid).collect();
         let Answer::Notes(found) = answer(reading, &Question::Notes { unids })? else { return Ok(()) };
         self.statistics.skipped += found.unsent.len() as u64;
-        self.missed.extend(&found.unsent);
+        self.history.missed.extend(&found.unsent);
         let named: Vec<(Unid, BlobId)> =
             found.notes.iter().flat_map(|note| note.blobs.iter().map(|blob| (note.unid, *blob))).collect();
         let mut missing = HashSet::new();
@@ -238,23 +237,13 @@ impl Push {
         for note in found.notes {
             let of_note = note.blobs.iter().filter(|blob| missing.contains(&(note.unid, **blob)));
             let of_note: Vec<BlobId> = of_note.copied().collect();
-            let bytes = match contents_bytes(reading, note.unid, &of_note) {
-                Err(error) if is_of_content(&error) => {
-                    self.skip(reading, note.unid, &error);
-                    continue;
-                }
-                bytes => bytes?,
-            };
+            let bytes = contents_bytes(reading, note.unid, &of_note);
+            let Some(bytes) = self.read_or_skip(reading, note.unid, bytes)? else { continue };
             if !batch.has_space(of_note.len(), bytes) {
                 self.send(std::mem::take(&mut batch), server, &mut written)?;
             }
-            match batch.add(reading, note.unid, &of_note) {
-                Err(error) if is_of_content(&error) => {
-                    self.skip(reading, note.unid, &error);
-                    continue;
-                }
-                added => added?,
-            }
+            let added = batch.add(reading, note.unid, &of_note);
+            let Some(()) = self.read_or_skip(reading, note.unid, added)? else { continue };
             batch.notes.push(ReplicaNote { state: Vec::new(), ..note });
         }
         self.send(batch, server, &mut written)?;
@@ -266,11 +255,23 @@ impl Push {
         Ok(())
     }
 
-    /// Counts a document whose attachments cannot be read.
-    fn skip(&mut self, reading: &DatabaseSnapshot<'_>, unid: Unid, error: &Error) {
-        log_unsent(reading, unid, error);
-        self.statistics.skipped += 1;
-        self.missed.insert(unid);
+    /// Returns what was read of the attachments of a document. If they cannot be read, counts the document and returns
+    /// `None`.
+    fn read_or_skip<R>(
+        &mut self,
+        reading: &DatabaseSnapshot<'_>,
+        unid: Unid,
+        read: Result<R, Error>,
+    ) -> Result<Option<R>, Error> {
+        match read {
+            Err(error) if error.is_damage() || matches!(error, Error::NotFound { .. }) => {
+                log_unsent(reading, unid, &error);
+                self.statistics.skipped += 1;
+                self.history.missed.insert(unid);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 
     fn send<T: PushTarget>(
@@ -295,7 +296,7 @@ impl Push {
                 Written::Merged => self.statistics.merged += 1,
                 Written::Conflict => self.statistics.conflicts += 1,
                 Written::Refused(reason) => {
-                    self.missed.insert(unid);
+                    self.history.missed.insert(unid);
                     self.statistics.refused.push(RefusedNote { unid, reason });
                     continue;
                 }
@@ -347,9 +348,7 @@ impl Batch {
     /// Returns `true` if a note with contents may be sent with the others. Large contents are sent with their note
     /// alone, so that a server which cannot hold them refuses nothing else.
     fn has_space(&self, count: usize, bytes: u64) -> bool {
-        let is_alone = self.bytes > CONTENT_BYTES_PER_PUSH || bytes > CONTENT_BYTES_PER_PUSH;
-        let fits = !is_alone
-            && self.bytes.saturating_add(bytes) <= CONTENT_BYTES_PER_PUSH
+        let fits = self.bytes.saturating_add(bytes) <= CONTENT_BYTES_PER_PUSH
             && self.contents.len() + count <= CONTENTS_PER_PUSH_MAX;
         self.notes.is_empty() || fits
     }
@@ -375,11 +374,6 @@ impl Batch {
 /// must not take the place of the one that servers would make.
 fn is_own_conflict(note: &ListedNote) -> bool {
     revision::is_conflict_document_unid(note.unid) && note.revision.sequence == 1
-}
-
-/// Returns `true` if a content cannot be read, which concerns its note alone.
-fn is_of_content(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::NotFound { .. })
 }
 
 fn contents_bytes(reading: &DatabaseSnapshot<'_>, unid: Unid, blobs: &[BlobId]) -> Result<u64, Error> {

@@ -17,12 +17,12 @@ use store::Ticket;
 use store::blob::{BlobId, PreparedBlob};
 
 use super::edit::check_quota;
-use super::replication::{contents_from_proto, find_content, open};
+use super::replication::{contents_from_proto, decoded_bytes, find_content, open};
 use super::{CallContext, check_count};
 use crate::convert::replication::{note_from_proto, revision_from_proto, state_from_proto};
 use crate::convert::unid_from_proto;
 use crate::error::{Error, Result};
-use crate::limits::{CLOCK_AHEAD_MAX, NOTES_PER_CALL_MAX, STATES_PER_OFFER_MAX};
+use crate::limits::{CLOCK_AHEAD_MAX, DECODED_BYTES_MAX, NOTES_PER_CALL_MAX, STATES_PER_OFFER_MAX};
 use crate::service::CallOutcome;
 
 /// Opens a database for changes from a local replica of the caller.
@@ -113,10 +113,11 @@ impl ReplicaWrite {
         }
     }
 
-    /// Adds a note that takes a number of bytes of memory.
-    pub(crate) fn add_note(&mut self, note: v1::ReplicaNote, heap_bytes: usize) -> Result<()> {
+    /// Adds a note.
+    pub(crate) fn add_note(&mut self, note: v1::ReplicaNote) -> Result<()> {
         check_count(self.notes.len() + 1, "notes of a call", NOTES_PER_CALL_MAX)?;
-        self.memory.grow(heap_bytes)?;
+        let too_large = |_| Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 };
+        self.memory.grow(decoded_bytes(&note, DECODED_BYTES_MAX).map_err(too_large)?)?;
         self.notes.push_back(note);
         Ok(())
     }

@@ -9,6 +9,8 @@ use mail::content_names::{find_by_hash, name_by_hash};
 use notes::replica::{ReplicaNote, StateName};
 use notes::{Access, DatabaseKind, DatabaseSnapshot, OdsVersion, ReplicationSettings, level};
 use prost::Message as _;
+use proto::codec::{CallMessage as _, REPLY_BYTES_MAX};
+use proto::decode_cost::{DecodeRefused, reply_heap_bytes};
 use proto::v1;
 use replica::{Answer, Question, Selection, answer_with, log_unsent};
 use revision::Register;
@@ -28,6 +30,9 @@ use crate::service::CallOutcome;
 /// Size of the body items of a note in bytes above which its memory is measured before it is sent. A smaller one cannot
 /// take too much.
 const MEASURED_NOTE_BYTES_MIN: u64 = 1 << 20;
+
+/// Number of the field `notes` of `ReplicaNotes`.
+const NOTES_FIELD: u32 = 1;
 
 /// Approximate size of a note without its body items, in bytes.
 const NOTE_OVERHEAD_BYTES: u64 = 1_024;
@@ -268,8 +273,9 @@ fn read_note(
     let body = note.items.iter().flatten().filter(|item| !item.is_summary());
     let bytes = NOTE_OVERHEAD_BYTES + body.map(|item| item.encoded_len() as u64).sum::<u64>();
     let note = note_to_proto(note);
-    if bytes > MEASURED_NOTE_BYTES_MIN && !can_be_decoded(&note) {
-        let reason = notes::Error::Limit { what: "bytes of memory of a note", max: proto::codec::REPLY_BYTES_MAX };
+    // The other server refuses a reply that takes too much memory. Other notes come in the same one.
+    if bytes > MEASURED_NOTE_BYTES_MIN && decoded_bytes(&note, REPLY_BYTES_MAX / 2).is_err() {
+        let reason = notes::Error::Limit { what: "bytes of memory of a note", max: REPLY_BYTES_MAX };
         log_unsent(reading, unid, &reason);
         return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
     }
@@ -281,13 +287,12 @@ fn unsent(unid: Unid) -> v1::ReplicaNote {
     v1::ReplicaNote { unid: unid.0.to_vec(), unsent: true, ..v1::ReplicaNote::default() }
 }
 
-/// Returns `true` if the other server decodes a note: it refuses a reply that takes too much memory.
-fn can_be_decoded(note: &v1::ReplicaNote) -> bool {
-    let reply = v1::ReplicaNotes { notes: vec![note.clone()] }.encode_to_vec();
-    let shape = <v1::ReplicaNotes as proto::codec::CallMessage>::REPLY_SHAPE;
-    // Other notes come in the same reply.
-    let bytes_max = proto::codec::REPLY_BYTES_MAX / 2;
-    shape.is_none_or(|shape| proto::decode_cost::reply_heap_bytes(shape, &reply, bytes_max).is_ok())
+/// Returns the memory of a note when it is decoded, in bytes. Fails if it exceeds `bytes_max`.
+pub(crate) fn decoded_bytes(note: &v1::ReplicaNote, bytes_max: usize) -> std::result::Result<usize, DecodeRefused> {
+    let mut notes = Vec::with_capacity(note.encoded_len() + NOTE_OVERHEAD_BYTES as usize);
+    prost::encoding::message::encode(NOTES_FIELD, note, &mut notes);
+    let shape = v1::ReplicaNotes::REPLY_SHAPE.expect("it is a reply");
+    reply_heap_bytes(shape, &notes, bytes_max)
 }
 
 /// Contents of attachments that are being streamed to another server.

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use base::memory::MeteredBuffer;
 use notes::limits::BLOBS_PER_NOTE_MAX;
-use prost::Message as _;
 use proto::v1;
 use proto::v1::attach_file_request::Part;
 use tonic::{Request, Response, Status, Streaming};
@@ -18,7 +17,7 @@ use crate::cmd::local_replica::{self, ReplicaWrite};
 use crate::cmd::replication::{ContentProofStream, ReplicaContentStream, ReplicaNoteStream};
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES, DECODED_BYTES_MAX};
+use crate::limits::CHUNK_BYTES;
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -208,13 +207,6 @@ pub(super) async fn deposit_mail(
     Ok(Response::new(v1::DepositMailReply { id: deposited.id }))
 }
 
-/// Returns the memory of a part of a write, in bytes.
-fn write_cost(part: &v1::WriteReplicaNotesRequest) -> Result<usize> {
-    let path = "/doublet.v1.Replication/WriteReplicaNotes";
-    let cost = proto::decode_cost::heap_bytes(path, &part.encode_to_vec(), DECODED_BYTES_MAX);
-    cost.map_err(|_| Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 })
-}
-
 /// Serves `WriteReplicaNotes`.
 pub(super) async fn write_replica_notes(
     service: &Service,
@@ -231,9 +223,8 @@ pub(super) async fn write_replica_notes(
     let content_bytes_max = caller.budget.bytes_max();
     let mut content = MeteredBuffer::new(&caller.budget);
     while let Some(message) = messages.message().await? {
-        let heap_bytes = write_cost(&message);
         match message.part {
-            Some(Part::Note(note)) if content.bytes().is_empty() => write.add_note(note, heap_bytes?)?,
+            Some(Part::Note(note)) if content.bytes().is_empty() => write.add_note(note)?,
             Some(Part::Content(piece)) => {
                 let expected = u32::try_from(write.content_count()).unwrap_or(u32::MAX);
                 if write.content_count() >= BLOBS_PER_NOTE_MAX {

@@ -4,6 +4,7 @@
 //! A replication brings the changes of the person to the server first, so that the server resolves conflicts under its
 //! rules, and then takes over those of the server.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use admin::answer::record;
 use admin::request::ReplicateRequest;
 use admin::{AdminError, Answer, Progress, ProgressCallback, Unit};
-use base::{Name, Random, hex};
+use base::{Name, Random, ReplicaId, hex};
 use client::{Client, ConnectOptions, v1};
 use config::Config;
 use instance::Instance;
@@ -256,8 +257,7 @@ impl LocalSession<'_> {
             let text = "local replicas cannot be encrypted; replicate into a folder without `blobs.encryption`";
             return Err(AdminError::refused(text));
         }
-        let paths = self.databases(&request.databases)?;
-        let lost = if request.databases.is_empty() { self.lost_databases(&paths)? } else { Vec::new() };
+        let (paths, lost) = self.databases(&request.databases)?;
         if paths.is_empty() && !lost.is_empty() {
             return Err(AdminError::refused(lost.join("\n")));
         }
@@ -288,36 +288,29 @@ impl LocalSession<'_> {
     }
 
     /// Returns the paths of databases on the server: the given ones or, if none are given, those with local replicas.
-    fn databases(&self, named: &[String]) -> Result<Vec<String>, AdminError> {
+    /// Also returns a text for each local replica that the server does not offer then.
+    fn databases(&self, named: &[String]) -> Result<(Vec<String>, Vec<String>), AdminError> {
         if !named.is_empty() {
-            return Ok(named.to_vec());
+            return Ok((named.to_vec(), Vec::new()));
         }
-        let mut common = Vec::new();
-        for (path, replica_id) in self.server.databases()? {
-            if self.instance.databases.database_open_replica(replica_id)?.is_some() {
-                common.push(path);
-            }
-        }
-        Ok(common)
-    }
-
-    /// Returns a text for each local replica that is not among the databases which the server offers.
-    fn lost_databases(&self, offered: &[String]) -> Result<Vec<String>, AdminError> {
-        let mut known = Vec::new();
-        for (path, replica_id) in self.server.databases()? {
-            if offered.contains(&path) {
-                known.push(replica_id);
-            }
-        }
-        let all = self.instance.databases.database_list()?.into_iter();
-        let is_replica = |kind| matches!(kind, DatabaseKind::Standard | DatabaseKind::Mail);
-        let lost = all.filter(|record| is_replica(record.kind) && !known.contains(&record.replica_id));
+        let offered: HashMap<ReplicaId, String> =
+            self.server.databases()?.into_iter().map(|(path, replica_id)| (replica_id, path)).collect();
         let server = self.server.label();
-        Ok(lost
-            .map(|record| {
-                format!("{}: {server} has no such database any more, or you have no access to it.", record.path)
-            })
-            .collect())
+        let mut common = Vec::new();
+        let mut lost = Vec::new();
+        for record in self.instance.databases.database_list()? {
+            if !matches!(record.kind, DatabaseKind::Standard | DatabaseKind::Mail) {
+                continue;
+            }
+            match offered.get(&record.replica_id) {
+                Some(path) => common.push(path.clone()),
+                None => lost.push(format!(
+                    "{}: {server} has no such database any more, or you have no access to it.",
+                    record.path
+                )),
+            }
+        }
+        Ok((common, lost))
     }
 
     /// Exchanges changes of a database. Returns a row for each direction.
