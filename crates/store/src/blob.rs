@@ -20,6 +20,7 @@
 //! The formats are described in `docs/store-format.md`. Not included: the decision which content becomes a blob
 //! (`notes` makes it), and the knowledge which notes exist.
 
+mod arriving;
 mod catalog;
 mod chunk;
 mod collect;
@@ -39,6 +40,7 @@ use base::DbNumber;
 use base::sync::RwLock;
 use quick_cache::sync::Cache;
 
+pub use arriving::{AnnouncedContent, ArrivedContent, ArrivingContent};
 pub use catalog::{BlobReport, RebuildReport};
 pub use chunk::{ChunkError, decode_chunk};
 pub use collect::CollectionReport;
@@ -53,6 +55,7 @@ use crate::batch::Batch;
 use crate::engine::{Direction, Engine, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
 use crate::limits;
+use arriving::Arrivals;
 use chunk::Codec;
 use content_cache::ContentCache;
 
@@ -69,6 +72,7 @@ pub struct Blobs {
     known: Cache<BlobId, ()>,
     /// Cache of content that will probably be read soon: what was added and is one chunk, and chunks read in parts.
     content: ContentCache,
+    arrivals: Arc<Arrivals>,
 }
 
 /// A part of a chunk of an attachment.
@@ -93,6 +97,7 @@ impl Blobs {
             gate: RwLock::new(()),
             known: Cache::new(limits::PRESENT_BLOBS_CACHED_MAX),
             content: ContentCache::new(options.cache_bytes),
+            arrivals: Arc::default(),
         })
     }
 

@@ -5,10 +5,13 @@
 //! a misplaced chunk reaches the decompressor. [`decode_chunk`] accepts arbitrary bytes: it does not panic and does not
 //! allocate more than the raw length that the caller expects.
 
+use std::borrow::Cow;
+
 use base::codec::{Decoder, InvalidRecord};
 use base::sync::Mutex;
 use zstd_safe::{CCtx, DCtx};
 
+use super::damaged;
 use super::encryption::BlobCipher;
 use super::id::BlobId;
 use crate::error::Result;
@@ -96,14 +99,7 @@ impl Codec {
         } else {
             stored.extend_from_slice(raw);
         }
-        if let Some(cipher) = cipher {
-            flags |= ENCRYPTED;
-            let sealed = cipher.encrypt(id, number, &stored[HEADER_BYTES..])?;
-            stored.truncate(HEADER_BYTES);
-            stored.extend_from_slice(&sealed);
-        }
-        seal(id, number, flags, &mut stored);
-        Ok(stored)
+        finish(id, number, flags, cipher, stored)
     }
 
     /// Decodes the stored form of a chunk.
@@ -115,27 +111,23 @@ impl Codec {
         cipher: Option<&BlobCipher>,
         stored: &[u8],
     ) -> std::result::Result<Vec<u8>, ChunkError> {
-        let mut decoder = Decoder::new(stored);
-        let version = decoder.u8()?;
-        let flags = decoder.u8()?;
-        let expected: [u8; 8] = decoder.array()?;
-        let payload = decoder.rest();
-        if version != VERSION || flags & !(COMPRESSED | ENCRYPTED) != 0 {
-            return Err(ChunkError::Unknown);
-        }
-        if checksum(id, number, flags, payload) != expected {
-            return Err(ChunkError::Checksum);
-        }
+        let (flags, packed) = open(id, number, cipher, stored)?;
         let length = length.min(limits::BLOB_CHUNK_BYTES_MAX) as usize;
-        let opened;
-        let packed = if flags & ENCRYPTED == 0 {
-            payload
-        } else {
-            opened = cipher.ok_or(ChunkError::NoKey)?.decrypt(id, number, payload).ok_or(ChunkError::WrongKey)?;
-            &opened
-        };
-        let raw = if flags & COMPRESSED == 0 { packed.to_vec() } else { self.decompress(packed, length)? };
+        let raw = if flags & COMPRESSED == 0 { packed.into_owned() } else { self.decompress(&packed, length)? };
         if raw.len() == length { Ok(raw) } else { Err(ChunkError::Length) }
+    }
+
+    /// Returns the stored form that the chunk `number` of a blob has under another ID.
+    pub(super) fn rename(
+        (from, to): (&BlobId, &BlobId),
+        number: u32,
+        cipher: Option<&BlobCipher>,
+        stored: &[u8],
+    ) -> Result<Vec<u8>> {
+        let (flags, packed) =
+            open(from, number, cipher, stored).map_err(|error| damaged(from, number, &error.to_string()))?;
+        let renamed = [&[0; HEADER_BYTES][..], &packed].concat();
+        finish(to, number, flags & COMPRESSED, cipher, renamed)
     }
 
     /// Appends the compressed form after the header. Returns `true` if compression saved enough.
@@ -158,6 +150,49 @@ impl Codec {
         raw.truncate(outcome.map_err(|_| ChunkError::Compression)?);
         Ok(raw)
     }
+}
+
+/// Encrypts the bytes behind the header of a chunk, and writes the header.
+fn finish(
+    id: &BlobId,
+    number: u32,
+    mut flags: u8,
+    cipher: Option<&BlobCipher>,
+    mut stored: Vec<u8>,
+) -> Result<Vec<u8>> {
+    if let Some(cipher) = cipher {
+        flags |= ENCRYPTED;
+        let sealed = cipher.encrypt(id, number, &stored[HEADER_BYTES..])?;
+        stored.truncate(HEADER_BYTES);
+        stored.extend_from_slice(&sealed);
+    }
+    seal(id, number, flags, &mut stored);
+    Ok(stored)
+}
+
+/// Checks and decrypts the stored form of a chunk. Returns its flags, and the raw or compressed bytes.
+fn open<'s>(
+    id: &BlobId,
+    number: u32,
+    cipher: Option<&BlobCipher>,
+    stored: &'s [u8],
+) -> std::result::Result<(u8, Cow<'s, [u8]>), ChunkError> {
+    let mut decoder = Decoder::new(stored);
+    let version = decoder.u8()?;
+    let flags = decoder.u8()?;
+    let expected: [u8; 8] = decoder.array()?;
+    let payload = decoder.rest();
+    if version != VERSION || flags & !(COMPRESSED | ENCRYPTED) != 0 {
+        return Err(ChunkError::Unknown);
+    }
+    if checksum(id, number, flags, payload) != expected {
+        return Err(ChunkError::Checksum);
+    }
+    if flags & ENCRYPTED == 0 {
+        return Ok((flags, Cow::Borrowed(payload)));
+    }
+    let opened = cipher.ok_or(ChunkError::NoKey)?.decrypt(id, number, payload).ok_or(ChunkError::WrongKey)?;
+    Ok((flags, Cow::Owned(opened)))
 }
 
 /// Writes the header of a stored chunk.

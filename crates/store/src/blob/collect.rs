@@ -12,6 +12,7 @@
 use base::Timestamp;
 use base::codec::Decoder;
 
+use super::arriving::remove_chunks;
 use super::head::{RefKey, decode_key};
 use super::{BlobId, Blobs, chunk, head};
 use crate::batch::Batch;
@@ -88,6 +89,9 @@ impl Blobs {
         let mut removed = Vec::new();
         for key in keys {
             let id = decode_free_key(key)?;
+            if self.arrivals.contains(&id) {
+                continue;
+            }
             if !removed.contains(&id) && !is_used(store, &id)? {
                 collected.removed_bytes += self.remove_content(store, &mut batch, &id, &mut collected.removed)?;
                 removed.push(id);
@@ -104,7 +108,14 @@ impl Blobs {
     /// Adds the removal of a blob to a batch. Returns the number of bytes that the blob took on disk.
     fn remove_content(&self, store: &Store, batch: &mut Batch, id: &BlobId, removed: &mut u64) -> Result<u64> {
         let stored_length = match self.head(store, id) {
-            Ok(None) => return Ok(0),
+            Ok(None) => {
+                // The chunks of a content that has not arrived completely.
+                if self.has_chunks(store, id)? {
+                    remove_chunks(batch, id);
+                    *removed += 1;
+                }
+                return Ok(0);
+            }
             Ok(Some(head)) => {
                 (0..head.chunks()).for_each(|number| batch.delete(Table::Blob, &chunk::chunk_key(id, number)));
                 head.stored_length
@@ -112,7 +123,7 @@ impl Blobs {
             // The blob has no users, so its damage is harmless. Without the head the number of chunks is unknown, so
             // all of them are deleted as a range.
             Err(Error::Damaged { .. }) => {
-                batch.delete_range(Table::Blob, &chunk::chunk_key(id, 0), &chunk::chunk_key(id, u32::MAX));
+                remove_chunks(batch, id);
                 0
             }
             Err(error) => return Err(error),
