@@ -7,7 +7,7 @@ use base::{Modseq, NoteId, Unid};
 use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::{DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result};
-use store::blob::{BlobId, PreparedBlob};
+use store::blob::{ArrivedContent, BlobId, PreparedBlob};
 
 use crate::limits::{CHANGES_PER_PAGE, STATES_PER_PAGE};
 use crate::selection::{Selection, Selector};
@@ -56,6 +56,8 @@ pub struct SourceNotes {
     pub notes: Vec<ReplicaNote>,
     /// The contents of their attachments, as far as the target lacks them.
     pub contents: Vec<Arc<PreparedBlob<'static>>>,
+    /// Contents of their attachments that were stored while they arrived.
+    pub arrived: Vec<Arc<ArrivedContent>>,
     /// Contents that other databases of the target have, and of which the source has proved that it knows them.
     pub proved: Vec<BlobId>,
     /// Notes whose contents are too large to arrive with the others. They are asked for again next. The other notes of

@@ -242,8 +242,9 @@ impl Target {
         let accesses = [&self.depositor];
         let mut rest = notes;
         let mut restored_folder = false;
-        let arrived = sent.contents.iter().map(|content| content.id());
-        let known: HashSet<BlobId> = arrived.chain(sent.proved.iter().copied()).collect();
+        let in_memory = sent.contents.iter().map(|content| content.id());
+        let stored = sent.arrived.iter().map(|content| content.id());
+        let known: HashSet<BlobId> = in_memory.chain(stored).chain(sent.proved.iter().copied()).collect();
         loop {
             // An access control list that has arrived counts for the notes behind it.
             let grant = self.source.grant()?;

@@ -14,6 +14,7 @@ use admin::replication_log::LogEntry;
 use admin::request::ReplicateRequest;
 use admin::servers::server_name;
 use admin::{AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit};
+use base::memory::MemoryShares;
 use base::sync::{Condvar, Mutex, MutexGuard};
 use base::{Name, ReplicaId, Unid};
 use instance::Instance;
@@ -28,6 +29,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+mod contents;
 mod database_pull;
 mod due;
 mod join;
@@ -68,6 +70,8 @@ pub struct Replication {
     /// The connections of this server that were used since its start, by their destinations.
     runs: Mutex<HashMap<Name, ConnectionRun>>,
     log: ReplicationLog,
+    /// The memory of what arrives.
+    memory: Arc<MemoryShares>,
     /// The databases that take over changes now.
     busy: Mutex<HashSet<ReplicaId>>,
     /// Notified when a database takes over no more changes.
@@ -79,13 +83,14 @@ pub struct Replication {
 impl Replication {
     /// Creates the service. Must be called on the runtime that moves the bytes of connections.
     #[must_use]
-    pub fn new(instance: &Arc<Instance>, files: CertificateFiles) -> Self {
+    pub fn new(instance: &Arc<Instance>, files: CertificateFiles, memory: &Arc<MemoryShares>) -> Self {
         Self {
             instance: Arc::clone(instance),
             files,
             runtime: Handle::current(),
             runs: Mutex::default(),
             log: ReplicationLog::new(instance),
+            memory: Arc::clone(memory),
             busy: Mutex::default(),
             freed: Condvar::new(),
             changed: Notify::new(),
@@ -175,7 +180,7 @@ impl Replication {
             let label = server.label();
             return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
         }
-        Ok(server)
+        Ok(server.within(&self.memory))
     }
 
     /// Returns the paths of databases on the other server: the given ones or, if none are given, those of which this
@@ -319,7 +324,7 @@ impl Replication {
             if report(listing(path, &server.label(), preview.statistics().listed)) == ControlFlow::Break(()) {
                 return Err(AdminError::Cancelled);
             }
-            let answer = source.ask(preview.target(), &question, None)?;
+            let answer = source.ask(preview.target(), &question, None, &mut |_| Ok(()))?;
             preview.take(answer)?;
         }
         Ok(preview_row(path, "update", preview.statistics()))

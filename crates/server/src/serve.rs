@@ -207,7 +207,7 @@ impl Server {
         let sessions: Arc<SessionRegistry> = Arc::default();
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
-        let replication = Arc::new(Replication::new(&instance, files.clone()));
+        let replication = Arc::new(Replication::new(&instance, files.clone(), &memory));
         Ok(Arc::new(Self {
             instance,
             pool,

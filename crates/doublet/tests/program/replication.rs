@@ -446,6 +446,12 @@ fn servers_with_different_keys_exchange_attachments_and_messages() {
     std::fs::write(pair.hub.path("plan.txt"), "the plan\n".repeat(50_000)).expect("writes a test file");
     let file = pair.hub.path("plan.txt").display().to_string();
     pair.hub.as_user("ann", &["note", "attach", "talk.nsf", unid, &file]);
+    // This one is stored while it arrives.
+    let noise: Vec<u8> =
+        (0..2_500_000_u32).flat_map(|number| number.wrapping_mul(2_654_435_769).to_be_bytes()).collect();
+    std::fs::write(pair.hub.path("large.bin"), &noise).expect("writes a test file");
+    let file = pair.hub.path("large.bin").display().to_string();
+    pair.hub.as_user("ann", &["note", "attach", "talk.nsf", unid, &file]);
     let sent = crate::collect(&hub, "ann");
     for database in ["talk.nsf", "mail/ann.nsf"] {
         let address = hub.listeners.get("native").expect("it listens");
@@ -456,6 +462,9 @@ fn servers_with_different_keys_exchange_attachments_and_messages() {
     let out = pair.spoke.path("out.txt").display().to_string();
     pair.spoke.as_user("ann", &["note", "fetch", "talk.nsf", unid, "plan.txt", "--to", &out]);
     assert_eq!(std::fs::read(&out).expect("it was written").len(), 9 * 50_000);
+    let out = pair.spoke.path("large.out").display().to_string();
+    pair.spoke.as_user("ann", &["note", "fetch", "talk.nsf", unid, "large.bin", "--to", &out]);
+    assert!(std::fs::read(&out).expect("it was written") == noise, "the large attachment is the same");
     let received = crate::collect(&spoke, "ann");
     assert!(received.len() == 1 && received == sent, "the message is the same byte for byte");
     drop(spoke);

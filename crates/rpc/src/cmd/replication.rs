@@ -300,9 +300,11 @@ pub(crate) fn decoded_bytes(note: &v1::ReplicaNote, bytes_max: usize) -> std::re
 pub(crate) struct ReplicaContentStream {
     database: Option<v1::DatabaseKey>,
     contents: Vec<(Unid, BlobId)>,
+    /// The bytes of each content that the caller has.
+    offsets: Vec<u64>,
     /// The number of contents that were sent.
     done: usize,
-    /// The bytes of the next content that were sent.
+    /// The bytes of the next content that were sent, or that the caller has.
     offset: u64,
     /// The next content, if a part of it was sent.
     found: Option<FoundContent>,
@@ -312,7 +314,9 @@ impl ReplicaContentStream {
     /// Begins a stream.
     pub(crate) fn begin(request: &v1::ReadContentsRequest) -> Result<Self> {
         let contents = contents_from_proto(&request.contents)?;
-        Ok(Self { database: request.database.clone(), contents, done: 0, offset: 0, found: None })
+        let offsets: Vec<u64> = request.contents.iter().map(|content| content.offset_bytes).collect();
+        let offset = offsets.first().copied().unwrap_or(0);
+        Ok(Self { database: request.database.clone(), contents, offsets, done: 0, offset, found: None })
     }
 
     /// Reads the next piece. Returns it with the stream at its new place, or `None` at the end. A content that the note
@@ -325,18 +329,28 @@ impl ReplicaContentStream {
             let index = u32::try_from(stream.done).unwrap_or(u32::MAX);
             stream.found = find_again(context, &reading, content, stream.found)?;
             let Some(FoundContent { note, blob, length }) = stream.found else {
-                (stream.done, stream.offset) = (stream.done + 1, 0);
+                stream.begin_next();
                 continue;
             };
-            let end = length.min(stream.offset.saturating_add(CHUNK_BYTES as u64));
-            let content = if end == 0 { Vec::new() } else { reading.blob_range(note, &blob, stream.offset..end)? };
+            let start = stream.offset.min(length);
+            let end = length.min(start.saturating_add(CHUNK_BYTES as u64));
+            let content = if end == start { Vec::new() } else { reading.blob_range(note, &blob, start..end)? };
             let last = end == length;
-            (stream.done, stream.offset) = if last { (stream.done + 1, 0) } else { (stream.done, end) };
-            stream.found = stream.found.filter(|_| !last);
-            let piece = v1::ContentPiece { index, content, last };
+            if last {
+                stream.begin_next();
+            } else {
+                stream.offset = end;
+            }
+            let piece = v1::ContentPiece { index, content, last, offset_bytes: start };
             return Ok(CallOutcome::when_durable(Some((piece, stream)), reading.ticket()));
         }
         Ok(CallOutcome::immediate(None))
+    }
+
+    fn begin_next(&mut self) {
+        self.done += 1;
+        self.offset = self.offsets.get(self.done).copied().unwrap_or(0);
+        self.found = None;
     }
 }
 

@@ -119,12 +119,12 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         client.replication().read_replica_notes(request).await?.into_inner().message().await.map(drop)
     })));
     rows.push(("/doublet.v1.Replication/ReadContents", FROM_READER, |client, _| Box::pin(async move {
-        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
+        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32], offset_bytes: 0 };
         let request = p::ReadContentsRequest { database: plan(), contents: vec![content] };
         client.replication().read_contents(request).await?.into_inner().message().await.map(drop)
     })));
     rows.push(("/doublet.v1.Replication/ProveContents", FROM_READER, |client, _| Box::pin(async move {
-        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32] };
+        let content = p::ContentOfNote { unid: vec![1; 16], content_id: vec![1; 32], offset_bytes: 0 };
         let request = p::ProveContentsRequest { database: plan(), contents: vec![content], key: vec![1; 32] };
         client.replication().prove_contents(request).await?.into_inner().message().await.map(drop)
     })));

@@ -42,7 +42,7 @@ async fn write(
     notes: Vec<v1::ReplicaNote>,
 ) -> Result<Vec<(Outcome, String)>, Status> {
     let piece = |(index, content): (u32, &&[u8])| {
-        Part::Content(v1::ContentPiece { index, content: content.to_vec(), last: true })
+        Part::Content(v1::ContentPiece { index, content: content.to_vec(), last: true, ..Default::default() })
     };
     let mut parts = vec![Part::Database(plan().expect("it is named"))];
     parts.extend((0..).zip(contents).map(piece));
@@ -185,7 +185,7 @@ async fn contents_of_others_cannot_be_named() {
     let outcomes = write(&bob, &[secret], vec![named]).await.expect("he may create documents");
     assert_eq!(outcomes[0], (Outcome::Taken, String::new()), "Bob knows the content");
     // A content that the caller's note does not have here must be sent.
-    let content = |unid: u8| v1::ContentOfNote { unid: vec![unid; 16], content_id: attachment(secret).0 };
+    let content = |unid: u8| v1::ContentOfNote { unid: vec![unid; 16], content_id: attachment(secret).0, ..Default::default() };
     let contents = vec![content(1), content(2), content(3)];
     let request = v1::OfferReplicaNotesRequest { database: plan(), contents, ..Default::default() };
     let reply = bob.replication().offer_replica_notes(request).await.expect("he may").into_inner();

@@ -17,6 +17,10 @@ use super::source::{RemoteDatabase, RemoteServer};
 /// Longest pause of a pull that has received more than its limit allows.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// Longest wait between two pieces of an answer because of a limit of bandwidth. A server closes a connection that
+/// takes nothing for a minute.
+const PIECE_PAUSE_MAX: Duration = Duration::from_secs(20);
+
 /// Difference of the clocks of two servers above which a replication warns. Nothing is lost by a greater difference,
 /// but times of documents mislead people, and the later of two concurrent changes of a mark may be the wrong one.
 pub(super) const CLOCK_DIFFERENCE_MAX: Duration = Duration::from_secs(600);
@@ -113,23 +117,28 @@ pub(super) fn pull_changes(
     let began = clock.monotonic();
     let receiver = receiver.with_held_back(held_back).with_source_clock(source.clock);
     let mut pull = Pull::begin(receiver)?.with_transfer(transfer);
+    let step = format!("{}: receiving from {}", source.path, server.label());
     while let Some((number, question)) = pull.question() {
-        let progress = Progress {
-            step: format!("{}: receiving from {}", source.path, server.label()),
-            done: pull.statistics().received,
-            total: None,
-            unit: Unit::Notes,
+        let received = pull.statistics().received;
+        let mut wait = |bytes, time_max| {
+            let waiting_since = clock.monotonic();
+            loop {
+                let progress = Progress { step: step.clone(), done: received, total: None, unit: Unit::Notes };
+                if report(progress) == ControlFlow::Break(()) {
+                    return Err(AdminError::Cancelled);
+                }
+                let now = clock.monotonic();
+                let elapsed = now.saturating_sub(began);
+                let early = bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(bytes, max, elapsed));
+                if early.is_zero() || now.saturating_sub(waiting_since) >= time_max {
+                    return Ok(());
+                }
+                server.pause(early.min(PAUSE_MAX));
+            }
         };
-        if report(progress) == ControlFlow::Break(()) {
-            return Err(AdminError::Cancelled);
-        }
-        let elapsed = clock.monotonic().saturating_sub(began);
-        let early = bytes_per_second_max.map_or(Duration::ZERO, |max| time_left(source.bytes_received(), max, elapsed));
-        if !early.is_zero() {
-            source.pause(early.min(PAUSE_MAX));
-            continue;
-        }
-        let answer = source.ask(pull.target(), &question, pull.upcoming_question())?;
+        wait(source.bytes_received(), Duration::MAX)?;
+        let mut watch = |bytes| wait(bytes, PIECE_PAUSE_MAX);
+        let answer = source.ask(pull.target(), &question, pull.upcoming_question(), &mut watch)?;
         let taken = pull.take(number, answer);
         *statistics = pull.statistics();
         taken?;

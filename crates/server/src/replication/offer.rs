@@ -127,7 +127,7 @@ impl PushedDatabase<'_, '_> {
 fn pieces_of(index: u32, content: &[u8]) -> Vec<v1::ContentPiece> {
     let mut pieces: Vec<v1::ContentPiece> = content
         .chunks(CHUNK_BYTES)
-        .map(|piece| v1::ContentPiece { index, content: piece.to_vec(), last: false })
+        .map(|piece| v1::ContentPiece { index, content: piece.to_vec(), ..v1::ContentPiece::default() })
         .collect();
     if pieces.is_empty() {
         pieces.push(v1::ContentPiece { index, ..v1::ContentPiece::default() });

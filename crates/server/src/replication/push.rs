@@ -355,6 +355,7 @@ fn pushed_row(pushed: v1::PulledDatabase) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use base::memory::MemoryShares;
     use instance::certificate::CertificateFiles;
     use sample::Sample;
 
@@ -364,7 +365,7 @@ mod tests {
     async fn a_server_has_a_few_pulls_at_a_time_which_only_it_sees() {
         let instance = Arc::new(Sample::new().instance);
         let files = CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname);
-        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files)));
+        let requests = PullRequests::new(&Arc::new(Replication::new(&instance, files, &MemoryShares::unlimited())));
         let server = |number: usize| Name::new(&format!("CN=spoke{number}/O=Acme"));
         let unknown = requests.begin(&server(0), v1::RequestPullRequest::default()).expect_err("it is not registered");
         assert!(unknown.contains("spoke0/Acme is not registered"), "{unknown}");

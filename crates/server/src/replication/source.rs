@@ -1,6 +1,6 @@
 //! The other server of a replication: its databases, and its answers to the questions of a pull.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use admin::AdminError;
 use admin::servers::with_port;
-use base::{Name, ReplicaId, Timestamp, Unid, Unpaced};
+use base::memory::{MemoryBudget, MemoryOwner, MemoryPermit, MemoryShares};
+use base::{Name, ReplicaId, Timestamp, Unid};
 use client::{Client, ConnectOptions, Trust, v1};
 use instance::certificate::{ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
@@ -22,10 +23,11 @@ use replica::{Answer, ListPage, MissingContent, Question, Selection, SourceNotes
 use rpc::convert::replication::{
     note_from_proto, page_from_proto, position_to_proto, progress_to_proto, selection_to_proto,
 };
-use store::blob::{BlobId, PreparedBlob};
+use store::blob::BlobId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::contents::{ContentReceiver, ReceivedContents};
 use super::offer::Upload;
 
 /// Maximum time for a connection to another server.
@@ -34,8 +36,7 @@ pub(super) const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
 /// Maximum size of a message from another server, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = rpc::limits::REPLICA_MESSAGE_BYTES_MAX + (1 << 20);
 
-/// Maximum size of the notes in one answer and of the contents of their attachments, in bytes. A question asks for a
-/// few MiB, or for one note.
+/// Maximum size of the notes in one answer, in bytes. A question asks for a few MiB, or for one note.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
 
 /// Size of the contents of attachments in bytes after which further notes of a question are deferred.
@@ -43,6 +44,15 @@ const CONTENTS_PER_ANSWER_BYTES: u64 = 64 << 20;
 
 /// Maximum time in which another server sends nothing, after which it counts as gone.
 const SILENCE_TIME_MAX: Duration = Duration::from_secs(90);
+
+/// Interval between two looks whether what arrives is still wanted.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Maximum time that what arrives waits for memory.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Pause between two attempts to take memory.
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Maximum time in which another server takes no further part of an upload. The largest part is a note of 8 MiB.
 const UPLOAD_PART_TIME_MAX: Duration = Duration::from_secs(600);
@@ -63,10 +73,15 @@ pub(super) struct Partner<'p> {
 /// The parts of a streaming request.
 pub(super) type Parts<T> = futures_util::stream::Iter<Upload<T>>;
 
+/// Called with the number of bytes received so far while something arrives. It may pause, and its error ends the call.
+pub(super) type Watch<'w> = dyn FnMut(u64) -> Result<(), AdminError> + 'w;
+
 /// A connection to another server.
 pub(super) struct RemoteServer {
     pub(super) client: Client,
     runtime: Handle,
+    /// The memory of what arrives.
+    memory: MemoryBudget,
     /// The other server as its certificate names it, with its groups.
     pub(super) identity: Arc<Identity>,
 }
@@ -99,12 +114,24 @@ impl RemoteServer {
         let name = server_name_in(client.server_certificate(), organization)
             .ok_or_else(|| AdminError::Refused(format!("the certificate of {address} names no server")))?;
         let identity = find_identity(&name)?;
-        Ok(Self { client, runtime: runtime.clone(), identity })
+        Ok(Self { client, runtime: runtime.clone(), memory: MemoryBudget::unlimited(), identity })
     }
 
     /// Uses the connection of a person who has logged in. Local replicas take everything that this server sends.
     pub(super) fn of_person(runtime: &Handle, client: Client, server: Name) -> Self {
-        Self { client, runtime: runtime.clone(), identity: Arc::new(Identity::local_server(server)) }
+        let identity = Arc::new(Identity::local_server(server));
+        Self { client, runtime: runtime.clone(), memory: MemoryBudget::unlimited(), identity }
+    }
+
+    /// Takes the memory of what arrives from a budget of this server.
+    pub(super) fn within(self, memory: &MemoryShares) -> Self {
+        let owner = MemoryOwner::server(self.identity.name.canonical());
+        Self { memory: memory.share_of(&owner), ..self }
+    }
+
+    /// Waits for a time.
+    pub(super) fn pause(&self, time: Duration) {
+        self.runtime.block_on(tokio::time::sleep(time));
     }
 
     /// Returns the name of the server, for people.
@@ -212,6 +239,7 @@ impl RemoteServer {
             clock: Timestamp(replica.clock_us),
             hashes: HashMap::new(),
             bytes: 0,
+            memory: None,
             ahead: None,
         })
     }
@@ -253,6 +281,8 @@ pub(super) struct RemoteDatabase<'s> {
     hashes: HashMap<BlobId, BlobId>,
     /// Number of bytes of lists, notes and attachments that were received.
     bytes: u64,
+    /// The memory of the last answer.
+    memory: Option<MemoryPermit>,
     /// A question that was asked before its turn.
     ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
 }
@@ -260,14 +290,14 @@ pub(super) struct RemoteDatabase<'s> {
 /// The reply to a question, as it was sent.
 enum Reply {
     Changes(v1::ChangedNotes),
-    Notes(Vec<v1::ReplicaNote>),
+    Notes(Vec<v1::ReplicaNote>, MemoryPermit),
 }
 
 impl Reply {
     fn bytes(&self) -> u64 {
         match self {
             Self::Changes(page) => page.encoded_len() as u64,
-            Self::Notes(notes) => notes.iter().map(|note| note.encoded_len() as u64).sum(),
+            Self::Notes(notes, _) => notes.iter().map(|note| note.encoded_len() as u64).sum(),
         }
     }
 }
@@ -277,11 +307,6 @@ impl RemoteDatabase<'_> {
     pub(super) fn describe(&self, known: Option<Position>) -> Result<v1::Replica, AdminError> {
         let request = v1::GetReplicaRequest { database: Some(self.key.clone()), known: known.map(position_to_proto) };
         self.server.call(self.server.client.replication().get_replica(request))
-    }
-
-    /// Waits for a time without a question.
-    pub(super) fn pause(&self, time: Duration) {
-        self.server.runtime.block_on(tokio::time::sleep(time));
     }
 
     /// Returns the number of bytes of lists, notes and attachments that were received.
@@ -295,15 +320,23 @@ impl RemoteDatabase<'_> {
         target: &Target,
         question: &Question,
         upcoming: Option<Question>,
+        watch: &mut Watch<'_>,
     ) -> Result<Answer, AdminError> {
-        let reply = match self.ahead.take() {
+        self.memory = None;
+        let mut reply = match self.ahead.take() {
             Some((earlier, reply)) if earlier == *question => reply,
             other => {
                 other.inspect(|(_, reply)| reply.abort());
                 self.spawn(question)
             }
         };
-        let joined = self.server.runtime.block_on(reply).map_err(AdminError::refused)?;
+        let joined = loop {
+            let waited = self.server.runtime.block_on(async { tokio::time::timeout(WATCH_INTERVAL, &mut reply).await });
+            match waited {
+                Ok(joined) => break joined.map_err(AdminError::refused)?,
+                Err(_) => watch(self.bytes).inspect_err(|_| reply.abort())?,
+            }
+        };
         let reply = joined.map_err(|status| self.server.failed(&status))?;
         self.ahead = upcoming.map(|question| {
             let reply = self.spawn(&question);
@@ -312,7 +345,10 @@ impl RemoteDatabase<'_> {
         self.bytes += reply.bytes();
         match reply {
             Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(AdminError::refused),
-            Reply::Notes(notes) => self.complete(target, notes),
+            Reply::Notes(notes, memory) => {
+                self.memory = Some(memory);
+                self.complete(target, notes, watch)
+            }
         }
     }
 
@@ -333,18 +369,23 @@ impl RemoteDatabase<'_> {
             Question::Notes { unids } => {
                 let unids = unids.iter().map(|unid| unid.0.to_vec()).collect();
                 let request = v1::ReadReplicaNotesRequest { database, unids };
+                let mut memory = self.server.memory.empty_permit();
+                let memory_max = self.server.memory.bytes_max();
                 self.server.runtime.spawn(async move {
                     let mut replies = within(stub.read_replica_notes(request)).await?.into_inner();
                     let mut notes = Vec::new();
                     let mut bytes = 0_usize;
                     while let Some(reply) = within(replies.message()).await? {
+                        let before = bytes.min(memory_max);
                         bytes = bytes.saturating_add(reply.encoded_len());
+                        // What is larger than the whole budget passes alone.
+                        take_memory(&mut memory, bytes.min(memory_max) - before).await?;
                         if bytes > ANSWER_BYTES_MAX {
                             return Err(client::Status::resource_exhausted("the server sends more than was asked for"));
                         }
                         notes.extend(reply.notes);
                     }
-                    Ok(Reply::Notes(notes))
+                    Ok(Reply::Notes(notes, memory))
                 })
             }
         }
@@ -352,7 +393,12 @@ impl RemoteDatabase<'_> {
 
     /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are named
     /// instead.
-    fn complete(&mut self, target: &Target, sent: Vec<v1::ReplicaNote>) -> Result<Answer, AdminError> {
+    fn complete(
+        &mut self,
+        target: &Target,
+        sent: Vec<v1::ReplicaNote>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Answer, AdminError> {
         self.hashes.clear();
         let mut notes: Vec<ReplicaNote> = Vec::with_capacity(sent.len());
         let mut unsent = Vec::new();
@@ -370,45 +416,19 @@ impl RemoteDatabase<'_> {
                 }
             }
         }
-        let deferred = self.defer_large(target, &mut notes, &mut unsent)?;
+        let deferred = defer_large(target, &mut notes)?;
         let missing = target.missing_contents(&notes)?;
         let proved = self.proved_contents(target, &missing)?;
         let to_send: Vec<&MissingContent> = missing.iter().filter(|content| !proved.contains(&content.blob)).collect();
-        let mut contents = Vec::with_capacity(to_send.len());
+        let mut received = ReceivedContents::default();
         for batch in to_send.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
-            contents.extend(self.read_contents(target, batch)?);
+            self.read_contents(target, batch, &mut received, watch)?;
         }
-        Ok(Answer::Notes(SourceNotes { notes, contents, proved, deferred, unsent }))
-    }
-
-    /// Takes those notes away whose attachments are too large to arrive with the ones before, and returns them. A note
-    /// that is too large by itself is named as not sent.
-    fn defer_large(
-        &self,
-        target: &Target,
-        notes: &mut Vec<ReplicaNote>,
-        unsent: &mut Vec<Unid>,
-    ) -> Result<Vec<Unid>, AdminError> {
-        let mut expected = 0_u64;
-        let mut deferred = Vec::new();
-        for note in std::mem::take(notes) {
-            let is_complete = note.blobs.is_empty() || target.missing_contents(std::slice::from_ref(&note))?.is_empty();
-            let bytes = if is_complete { 0 } else { contents_bytes(&note) };
-            if bytes > ANSWER_BYTES_MAX as u64 {
-                let server = self.server.label();
-                tracing::warn!(
-                    target: "replica", database = self.path, server, unid = %note.unid, bytes,
-                    "the attachments of a note are too large for a replication, so it was skipped"
-                );
-                unsent.push(note.unid);
-            } else if expected > 0 && expected + bytes > CONTENTS_PER_ANSWER_BYTES {
-                deferred.push(note.unid);
-            } else {
-                expected += bytes;
-                notes.push(note);
-            }
+        let ReceivedContents { in_memory: contents, stored: arrived, memory } = received;
+        if let (Some(held), Some(memory)) = (&mut self.memory, memory) {
+            held.merge(memory);
         }
-        Ok(deferred)
+        Ok(Answer::Notes(SourceNotes { notes, contents, arrived, proved, deferred, unsent }))
     }
 
     /// Returns the contents that need not be sent, because this server has them and the other one proves that it knows
@@ -441,48 +461,43 @@ impl RemoteDatabase<'_> {
         Ok(proved)
     }
 
-    /// Reads contents of attachments.
+    /// Reads contents of attachments. Those of which an earlier replication has received a part continue.
     fn read_contents(
         &mut self,
         target: &Target,
         contents: &[&MissingContent],
-    ) -> Result<Vec<Arc<PreparedBlob<'static>>>, AdminError> {
-        let request = v1::ReadContentsRequest {
+        received: &mut ReceivedContents,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), AdminError> {
+        let mut request = v1::ReadContentsRequest {
             database: Some(self.key.clone()),
             contents: contents.iter().map(|content| self.content_of_note(content)).collect(),
         };
-        let mut stub = self.server.client.replication();
-        let mut prepared = Vec::new();
-        let mut pieces = self.server.call(stub.read_contents(request))?;
-        let mut unfinished: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        let mut finished = HashSet::new();
-        let mut bytes = 0_usize;
-        while let Some(piece) = self.server.wait(pieces.message())? {
-            bytes = bytes.saturating_add(piece.content.len());
-            self.bytes += piece.content.len() as u64;
-            if bytes > ANSWER_BYTES_MAX {
-                return Err(AdminError::refused("the attachments of a note are too large"));
-            }
-            let is_requested = usize::try_from(piece.index).is_ok_and(|index| index < contents.len());
-            let is_progress = piece.last || !piece.content.is_empty();
-            if !is_requested || !is_progress || finished.contains(&piece.index) {
-                return Err(AdminError::refused("a piece of a content is not one that was requested"));
-            }
-            let content = unfinished.entry(piece.index).or_default();
-            content.extend_from_slice(&piece.content);
-            if piece.last {
-                finished.insert(piece.index);
-                let content = unfinished.remove(&piece.index).unwrap_or_default();
-                // The name of the content is computed here, so a wrong content is not taken for another one.
-                prepared.push(Arc::new(target.databases().blob_prepare(content, &Unpaced)?.into_owned()));
-            }
+        let sender = format!("{}\0{}", self.server.identity.name.canonical(), self.replica_id.to_text());
+        let hashes = contents.iter().map(|content| self.hash_of(content).0).collect();
+        let mut receiver =
+            ContentReceiver::new((target.databases(), sender.as_bytes()), hashes, &self.server.memory, received)?;
+        for (index, content) in request.contents.iter_mut().enumerate() {
+            content.offset_bytes = receiver.offset(index);
         }
-        Ok(prepared)
+        let mut stub = self.server.client.replication();
+        let mut pieces = self.server.call(stub.read_contents(request))?;
+        while let Some(piece) = self.server.wait(pieces.message())? {
+            self.bytes += piece.content.len() as u64;
+            receiver.take(&piece)?;
+            watch(self.bytes)?;
+        }
+        receiver.finish();
+        Ok(())
     }
 
     /// Returns the name of a missing content for the other server.
     fn content_of_note(&self, content: &MissingContent) -> v1::ContentOfNote {
-        content_of(content.unid, self.hashes.get(&content.blob).unwrap_or(&content.blob))
+        content_of(content.unid, self.hash_of(content))
+    }
+
+    fn hash_of<'c>(&'c self, content: &'c MissingContent) -> &'c BlobId {
+        self.hashes.get(&content.blob).unwrap_or(&content.blob)
     }
 
     /// Lists all notes that this server may read, and marks those that the selection excludes. `each` gets them page by
@@ -517,6 +532,21 @@ async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Res
     waited.unwrap_or_else(|_| Err(silent(SILENCE_TIME_MAX)))
 }
 
+/// Takes memory for what has arrived. Waits if others hold it.
+async fn take_memory(memory: &mut MemoryPermit, bytes: usize) -> Result<(), client::Status> {
+    let waiting = async {
+        while memory.grow(bytes).is_err() {
+            tokio::time::sleep(MEMORY_PAUSE).await;
+        }
+    };
+    tokio::time::timeout(MEMORY_WAIT_MAX, waiting).await.map_err(|_| {
+        client::Status::resource_exhausted(
+            "this server has no memory left for what arrives (limits.message_memory); the replication continues when \
+             it is tried again",
+        )
+    })
+}
+
 fn silent(time: Duration) -> client::Status {
     let seconds = time.as_secs();
     client::Status::deadline_exceeded(format!("the server has sent nothing for {seconds} seconds"))
@@ -530,7 +560,25 @@ fn parse_replica_id(text: &str) -> Result<ReplicaId, AdminError> {
 
 /// Returns the name of a content of a note.
 pub(super) fn content_of(unid: Unid, blob: &BlobId) -> v1::ContentOfNote {
-    v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec() }
+    v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec(), offset_bytes: 0 }
+}
+
+/// Takes those notes away whose attachments are too large to arrive with the ones before, and returns them. So the notes
+/// before are usable while a large attachment arrives.
+fn defer_large(target: &Target, notes: &mut Vec<ReplicaNote>) -> Result<Vec<Unid>, AdminError> {
+    let mut expected = 0_u64;
+    let mut deferred = Vec::new();
+    for note in std::mem::take(notes) {
+        let is_complete = note.blobs.is_empty() || target.missing_contents(std::slice::from_ref(&note))?.is_empty();
+        let bytes = if is_complete { 0 } else { contents_bytes(&note) };
+        if expected > 0 && expected.saturating_add(bytes) > CONTENTS_PER_ANSWER_BYTES {
+            deferred.push(note.unid);
+        } else {
+            expected = expected.saturating_add(bytes);
+            notes.push(note);
+        }
+    }
+    Ok(deferred)
 }
 
 /// Returns the size of the contents of a note's attachments, or an upper limit for the parts of a message.
