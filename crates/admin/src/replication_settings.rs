@@ -134,6 +134,7 @@ fn to_flag(what: SettingsExclusion) -> NotExchanged {
         SettingsExclusion::Acl => NotExchanged::ACL,
         SettingsExclusion::DeletionsIn => NotExchanged::DELETIONS_IN,
         SettingsExclusion::DeletionsOut => NotExchanged::DELETIONS_OUT,
+        SettingsExclusion::Attachments => NotExchanged::ATTACHMENTS,
         SettingsExclusion::None => NotExchanged::default(),
     }
 }

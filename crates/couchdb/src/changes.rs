@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::document::push_text;
 use crate::error::Result;
-use crate::leaves::Leaves;
+use crate::leaves::{Leaves, is_shown};
 use crate::read::{DocumentOptions, document_id, document_json};
 use crate::selector::Selector;
 use crate::sequence::Sequence;
@@ -116,7 +116,7 @@ fn row_of(
     sequence: Sequence,
     options: &ChangesOptions,
 ) -> Result<Option<String>> {
-    if !header.class.is_document() {
+    if !is_shown(&header) {
         return Ok(None);
     }
     let leaves = match reading.winner_of(&header)? {

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use base::{NoteId, Timestamp, Unid};
 use notes::losers::CONFLICT_REVISIONS_ITEM;
-use notes::{DatabaseSnapshot, NoteHeader};
+use notes::{DatabaseSnapshot, NoteFlags, NoteHeader};
 use revision::{Revision, RevisionId};
 
 use crate::error::Result;
@@ -39,6 +39,12 @@ impl Leaf {
     }
 }
 
+/// Returns `true` if clients are shown a note: it is a document, and not truncated. They would take the part for the
+/// whole.
+pub(crate) fn is_shown(header: &NoteHeader) -> bool {
+    header.class.is_document() && !header.flags.contains(NoteFlags::TRUNCATED)
+}
+
 /// The leaves of a document.
 #[derive(Debug)]
 pub struct Leaves {
@@ -57,7 +63,7 @@ impl Leaves {
     /// is a leaf of another document is none by itself.
     pub fn read(reading: &DatabaseSnapshot<'_>, unid: Unid) -> Result<Option<Self>> {
         let Some(note) = reading.find(unid)? else { return Ok(None) };
-        let Some(header) = reading.header(note)?.filter(|header| header.class.is_document()) else { return Ok(None) };
+        let Some(header) = reading.header(note)?.filter(is_shown) else { return Ok(None) };
         if reading.winner_of(&header)?.is_some() {
             return Ok(None);
         }

@@ -385,6 +385,7 @@ impl Target<'_> {
             items: (!document.is_deletion).then_some(items),
             state: Vec::new(),
             client_id,
+            is_truncated: false,
         };
         let is_known = leaves.is_some_and(|leaves| leaves.knows(revision));
         Ok(ReadyDocument { note, contents, sources, expected, is_known })

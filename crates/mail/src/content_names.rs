@@ -140,6 +140,7 @@ mod tests {
             blobs: names.clone(),
             state: Vec::new(),
             client_id: None,
+            is_truncated: false,
         };
         let mut renamed = note.clone();
         rename_contents(&mut renamed, &flipped);

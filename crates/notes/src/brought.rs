@@ -53,6 +53,9 @@ impl Writer<'_, '_> {
             return Err(Error::invalid(format!("database {database}"), "its structure is too old for replication"));
         }
         check_received(arriving)?;
+        if arriving.is_truncated {
+            return Err(Error::invalid(name(), "a part of a document cannot take its place"));
+        }
         let named = item::blobs_of(arriving.items.as_deref().unwrap_or_default());
         if !named.iter().all(|blob| arriving.blobs.contains(blob)) {
             return Err(Error::invalid(name(), "an attachment is not among its contents"));

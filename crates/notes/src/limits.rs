@@ -326,6 +326,9 @@ pub const STEPS_PER_BLOB_CHUNK: u64 = 500;
 /// Maximum size in bytes that a note from another replica may state: 1 TiB.
 pub const RECEIVED_SIZE_MAX: u64 = 1 << 40;
 
+/// Size in bytes of the items outside the summary that a truncated document keeps. As in Domino.
+pub const TRUNCATED_BODY_BYTES: usize = 40 << 10;
+
 /// Maximum size in bytes of the record of the revisions of a note from another replica. A list of 64 ancestors and the
 /// names of 10,000 items are below it.
 pub const REVISION_RECORD_BYTES_MAX: usize = 4 << 20;

@@ -86,6 +86,9 @@ bitflags::bitflags! {
         /// The last save came from another replica. A caller who names only its sequence number may have read another
         /// save with this number.
         const RECEIVED = 0x0200;
+        /// The replica has a part of the contents only ([`crate::replica::ReplicaNote::truncate`]). The document can
+        /// be deleted, but not changed or restored, and is not sent to other replicas.
+        const TRUNCATED = 0x0400;
     }
 }
 

@@ -33,7 +33,7 @@ use crate::item::{self, Item, ItemValue};
 use crate::keys::{self, SummaryRecord};
 use crate::limits::{
     BLOBS_PER_NOTE_MAX, CLIENT_ID_BYTES_MAX, JOINED_VALUES_MAX, RECEIVED_SEQUENCE_MAX, RECEIVED_SIZE_MAX,
-    RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, REVISION_RECORD_BYTES_MAX,
+    RECEIVED_TIME_MAX, RECEIVED_UID_MAX, RECEIVED_UID_VALIDITY_MAX, REVISION_RECORD_BYTES_MAX, TRUNCATED_BODY_BYTES,
     UNFILED_PER_TRANSACTION_MAX,
 };
 use crate::local_document::ID_ITEM;
@@ -100,9 +100,47 @@ pub struct ReplicaNote {
     /// The name that a CouchDB client has given a deleted document, from which the UNID is derived. A document has it
     /// among its items.
     pub client_id: Option<String>,
+    /// `true` if this is a part of the contents only.
+    pub is_truncated: bool,
 }
 
 impl ReplicaNote {
+    /// Removes attachments, and what is outside the summary behind the first [`TRUNCATED_BODY_BYTES`]. A document that
+    /// has less stays as it is.
+    pub fn truncate(&mut self) {
+        let Some(items) = self.items.as_mut().filter(|_| self.class.is_document()) else { return };
+        let has_contents = !self.blobs.is_empty();
+        let mut left = TRUNCATED_BODY_BYTES;
+        let mut is_cut = has_contents;
+        items.retain_mut(|item| {
+            // The parts of a message refer to its contents.
+            let is_removed = matches!(item.value, ItemValue::Object { .. })
+                || (has_contents && matches!(item.value, ItemValue::MimePart(_)));
+            if is_removed || item.is_summary() {
+                is_cut |= is_removed;
+                return !is_removed;
+            }
+            let bytes = item.encoded_len();
+            if bytes <= left {
+                left -= bytes;
+                return true;
+            }
+            is_cut = true;
+            match &mut item.value {
+                ItemValue::Text(text) | ItemValue::RichText(text) if left > 0 => {
+                    text.truncate(text.floor_char_boundary(left));
+                    left = 0;
+                    true
+                }
+                _ => false,
+            }
+        });
+        if is_cut {
+            self.blobs.clear();
+            self.is_truncated = true;
+        }
+    }
+
     pub(crate) fn version(&self) -> Version<'_, Item> {
         Version {
             revision: self.revision,
@@ -135,6 +173,8 @@ pub struct ListedNote {
     pub is_old: bool,
     /// `true` if the reader has asked for other documents only, should it lack this one.
     pub is_unselected: bool,
+    /// `true` if the sender has a part of the contents only, and cannot send the note.
+    pub is_truncated: bool,
 }
 
 /// What happened to a note that arrived.
@@ -192,6 +232,7 @@ impl DatabaseSnapshot<'_> {
             items: contents.map(|note| note.items),
             state,
             client_id,
+            is_truncated: header.flags.contains(NoteFlags::TRUNCATED),
         }))
     }
 
@@ -204,7 +245,8 @@ impl DatabaseSnapshot<'_> {
         let is_old = is_old(&header);
         let revision = header.revision();
         let saved = header.sequence_time;
-        Ok(Some(ListedNote { unid, class, revision, saved, size, state, is_old, is_unselected: false }))
+        let is_truncated = header.flags.contains(NoteFlags::TRUNCATED);
+        Ok(Some(ListedNote { unid, class, revision, saved, size, state, is_old, is_unselected: false, is_truncated }))
     }
 
     /// Returns `true` if this replica has a version of a note, or one that descends from it.
@@ -337,8 +379,22 @@ impl Writer<'_, '_> {
         if current.class != arriving.class {
             return Err(Error::invalid(format!("note {}", arriving.unid), "it has another class here"));
         }
+        if current.is_truncated && !arriving.is_truncated && current.revision == arriving.revision {
+            self.replace_received(note, arriving)?;
+            self.join_state(note, &arriving.state)?;
+            return Ok(ReceiveOutcome::Taken);
+        }
+        if arriving.is_truncated && !current.is_truncated && current.items.is_some() {
+            let reason = "it has arrived truncated, and this replica has the whole document";
+            return Err(Error::invalid(format!("note {}", arriving.unid), reason));
+        }
+        let is_truncated = current.is_truncated || arriving.is_truncated;
         let rules = Rules {
-            edits: &|version| edit_rule(arriving.class, version.items),
+            // Replicas that have the whole versions merge them.
+            edits: &|version| match edit_rule(arriving.class, version.items) {
+                EditRule::Merge if is_truncated => EditRule::GreaterCounts,
+                rule => rule,
+            },
             deletions,
             unite: &merged_edit_history,
             fits: &|merged| check_storable(&merged_note(merged.clone(), &current, arriving)).is_ok(),
@@ -459,6 +515,7 @@ impl Writer<'_, '_> {
             blobs,
             state: Vec::new(),
             client_id,
+            is_truncated: header.flags.contains(NoteFlags::TRUNCATED) && !header.is_stub(),
         })
     }
 
@@ -633,6 +690,9 @@ impl Writer<'_, '_> {
         header.flags = writer::flags_of(items);
         if new.is_conflict {
             header.flags |= NoteFlags::CONFLICT;
+        }
+        if new.is_truncated {
+            header.flags |= NoteFlags::TRUNCATED;
         }
         header.received = new.received;
         header.size = size;
@@ -918,6 +978,9 @@ pub(crate) fn check_received(note: &ReplicaNote) -> Result<()> {
     if [note.sequence_time, note.created, note.received].iter().any(|time| time.0 > RECEIVED_TIME_MAX) {
         return refuse("its times are not possible");
     }
+    if note.is_truncated && (!note.class.is_document() || note.items.is_none()) {
+        return refuse("only documents can be truncated");
+    }
     if note.parent == Some(note.unid) {
         return refuse("it is a response to itself");
     }
@@ -987,6 +1050,7 @@ fn merged_note(merged: Merged<Item>, one: &ReplicaNote, other: &ReplicaNote) -> 
         blobs,
         state: Vec::new(),
         client_id: None,
+        is_truncated: false,
         ..greater.clone()
     }
 }

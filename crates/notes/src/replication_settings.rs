@@ -8,6 +8,7 @@ use base::{Name, Unid};
 use formula::{Formula, FormulaOptions, Permissions};
 
 use crate::acl::AclLevel;
+use crate::catalog::DatabaseKind;
 use crate::database_snapshot::DatabaseSnapshot;
 use crate::error::{Error, Result};
 use crate::item::{Item, ItemValue, find_item};
@@ -79,16 +80,19 @@ bitflags::bitflags! {
         const DELETIONS_IN = 0x04;
         /// Deletions are not sent to the other server.
         const DELETIONS_OUT = 0x08;
+        /// Attachments, and long rich text, are not received: documents arrive truncated.
+        const ATTACHMENTS = 0x10;
     }
 }
 
 impl NotExchanged {
     /// The names of the values.
-    pub const NAMES: [(&'static str, Self); 4] = [
+    pub const NAMES: [(&'static str, Self); 5] = [
         ("design", Self::DESIGN),
         ("acl", Self::ACL),
         ("deletions-in", Self::DELETIONS_IN),
         ("deletions-out", Self::DELETIONS_OUT),
+        ("attachments", Self::ATTACHMENTS),
     ];
 
     /// Returns the names of the values that are set.
@@ -256,6 +260,12 @@ impl Writer<'_, '_> {
     pub fn replication_settings_set(&mut self, replica: &ReplicaSettings) -> Result<()> {
         self.require_level(AclLevel::Manager)?;
         replica.settings.check()?;
+        let is_mail = self.part.database.record().kind == DatabaseKind::Mail;
+        if is_mail && replica.settings.without.contains(NotExchanged::ATTACHMENTS) {
+            // A mail client takes a message for the same one on all servers.
+            let reason = "a mail file cannot be replicated without attachments";
+            return Err(Error::invalid("the replication settings", reason));
+        }
         let ReplicaSettings { server, other, settings } = replica;
         let mut items = vec![
             Item::text(SERVER_ITEM, server.canonical()),

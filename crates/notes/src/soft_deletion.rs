@@ -229,6 +229,11 @@ impl Writer<'_, '_> {
         let stored =
             self.part.pending_header_or_stub(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
+        if stored.after.flags.contains(NoteFlags::TRUNCATED) {
+            let reason =
+                "this replica has a part of the document only; restore it in a replica that receives attachments";
+            return Err(Error::invalid(format!("deleted note {note}"), reason));
+        }
         if self.part.created_note(unid).is_some_and(|made| made.note != note)
             || records::find(self.store, number, unid)? != Some(note)
         {

@@ -427,6 +427,11 @@ impl Writer<'_, '_> {
         let summary = self.visible_summary(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let class = self.pending_header(note)?.after.class;
         let flags = self.pending_header(note)?.after.flags;
+        if flags.contains(NoteFlags::TRUNCATED) {
+            let reason =
+                "this replica has a part of the document only; change it in a replica that receives attachments";
+            return Err(Error::invalid(format!("note {note}"), reason));
+        }
         if class == NoteClass::VIEW && self.is_owned_by_caller(&summary.items) {
             return Ok(summary);
         }

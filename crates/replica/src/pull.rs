@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::Unid;
 use notes::instance::{ListProgress, Position, ReplicationHistory};
+use notes::limits::TRUNCATED_BODY_BYTES;
 use notes::replica::ListedNote;
 use notes::{Error, Result};
 
@@ -87,6 +88,8 @@ struct Page {
 struct WantedNote {
     unid: Unid,
     size: u64,
+    /// `true` if it is wanted truncated.
+    is_truncated: bool,
 }
 
 /// The end of a page of the list of changes.
@@ -102,10 +105,11 @@ impl Pull {
     /// Begins a pull, after the position that the target has recorded for the source.
     pub fn begin(target: Target) -> Result<Self> {
         let mut history = target.history()?;
-        let missing: VecDeque<WantedNote> = std::mem::take(&mut history.missed)
-            .into_iter()
-            .map(|unid| WantedNote { unid, size: RETRIED_NOTE_BYTES })
-            .collect();
+        let mut missing = VecDeque::with_capacity(history.missed.len());
+        for unid in std::mem::take(&mut history.missed) {
+            let is_truncated = target.wants_truncated(unid)?;
+            missing.push_back(WantedNote { unid, size: RETRIED_NOTE_BYTES, is_truncated });
+        }
         let state = match missing.is_empty() {
             true => State::Listing,
             false => State::Fetching(Page { missing, known: Vec::new(), end: None }),
@@ -148,7 +152,7 @@ impl Pull {
         let question = match &self.state {
             State::Done => return None,
             State::Listing => changes_after(&self.history, self.target.selection()),
-            State::Fetching(page) => Question::Notes { unids: page.unids(0, self.transfer) },
+            State::Fetching(page) => page.question(0, self.transfer),
         };
         Some((self.number, question))
     }
@@ -163,7 +167,7 @@ impl Pull {
         }
         let first = page.batch_size(0, self.transfer);
         if first < page.missing.len() {
-            return Some(Question::Notes { unids: page.unids(first, self.transfer) });
+            return Some(page.question(first, self.transfer));
         }
         match page.end {
             Some(end) if end.is_last => None,
@@ -199,7 +203,14 @@ impl Pull {
         let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last } = page;
         let is_position_unknown = is_position_unknown || self.history.is_cleared();
         let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
-        let missing = compared.missing.iter().map(|note| WantedNote { unid: note.unid, size: note.size }).collect();
+        let mut missing = Vec::with_capacity(compared.missing.len());
+        for note in &compared.missing {
+            let is_truncated = note.class.is_document() && self.target.wants_truncated(note.unid)?;
+            missing.push(WantedNote { unid: note.unid, size: note.size, is_truncated });
+        }
+        // One question asks for whole documents, or for truncated ones.
+        missing.sort_by_key(|note| note.is_truncated);
+        let missing = VecDeque::from(missing);
         let end = Some(PageEnd { position, seen, is_comparison, is_last });
         self.proceed(Page { missing, known: compared.known, end })
     }
@@ -276,17 +287,21 @@ impl Page {
             Transfer::CallPerNote => 1,
         };
         let mut bytes = 0_u64;
+        let is_truncated = self.missing.get(skipped).is_some_and(|note| note.is_truncated);
         let within = |note: &&WantedNote| {
-            let fits = bytes < BYTES_PER_QUESTION;
-            bytes = bytes.saturating_add(note.size);
+            let fits = bytes < BYTES_PER_QUESTION && note.is_truncated == is_truncated;
+            let size_max = if is_truncated { TRUNCATED_BODY_BYTES as u64 } else { u64::MAX };
+            bytes = bytes.saturating_add(note.size.min(size_max));
             fits
         };
         self.missing.iter().skip(skipped).take(count_max).take_while(within).count()
     }
 
-    /// Returns the missing notes that one question asks for, after the first `skipped` ones.
-    fn unids(&self, skipped: usize, transfer: Transfer) -> Vec<Unid> {
-        self.missing.iter().skip(skipped).take(self.batch_size(skipped, transfer)).map(|note| note.unid).collect()
+    /// Returns the question for missing notes, after the first `skipped` ones.
+    fn question(&self, skipped: usize, transfer: Transfer) -> Question {
+        let notes = || self.missing.iter().skip(skipped).take(self.batch_size(skipped, transfer));
+        let are_truncated = notes().any(|note| note.is_truncated);
+        Question::Notes { unids: notes().map(|note| note.unid).collect(), are_truncated }
     }
 }
 

@@ -204,7 +204,8 @@ impl Push {
             self.statistics.state_only += states_changed;
             let missing: Vec<&ListedNote> = missing.into_iter().filter_map(|index| batch.get(index)).collect();
             let count = missing.len();
-            let missing: Vec<&ListedNote> = missing.into_iter().filter(|note| !is_own_conflict(note)).collect();
+            let is_sent = |note: &&ListedNote| !is_own_conflict(note) && !note.is_truncated;
+            let missing: Vec<&ListedNote> = missing.into_iter().filter(is_sent).collect();
             self.statistics.left_out += (count - missing.len()) as u64;
             for group in batches(&missing, NOTES_PER_QUESTION_MAX, BYTES_PER_PUSH, |note| note.size) {
                 server.report(&self.statistics)?;
@@ -222,7 +223,9 @@ impl Push {
         server: &mut T,
     ) -> Result<(), T::Error> {
         let unids = group.iter().map(|note| note.unid).collect();
-        let Answer::Notes(found) = answer(reading, &Question::Notes { unids })? else { return Ok(()) };
+        let Answer::Notes(found) = answer(reading, &Question::Notes { unids, are_truncated: false })? else {
+            return Ok(());
+        };
         self.statistics.skipped += found.unsent.len() as u64;
         self.history.missed.extend(&found.unsent);
         let named: Vec<(Unid, BlobId)> =

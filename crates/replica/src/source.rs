@@ -28,6 +28,8 @@ pub enum Question {
     Notes {
         /// The notes.
         unids: Vec<Unid>,
+        /// `true` if documents are wanted truncated.
+        are_truncated: bool,
     },
 }
 
@@ -116,7 +118,7 @@ pub fn answer_in_pages(
             page.notes = notes;
             Ok(Answer::Changes(page))
         }
-        Question::Notes { unids } => {
+        Question::Notes { unids, are_truncated } => {
             let mut found = SourceNotes::default();
             for unid in unids {
                 let note = snapshot.find(*unid)?.map(|note| snapshot.replica_note(note)).transpose();
@@ -125,11 +127,25 @@ pub fn answer_in_pages(
                         log_unsent(snapshot, *unid, &error);
                         found.unsent.push(*unid);
                     }
-                    note => found.notes.extend(note?.flatten()),
+                    note => found.add(note?.flatten(), *are_truncated),
                 }
             }
             Ok(Answer::Notes(found))
         }
+    }
+}
+
+impl SourceNotes {
+    /// Adds a note, unless the source has a part of it only and the whole is wanted.
+    fn add(&mut self, note: Option<ReplicaNote>, is_wanted_truncated: bool) {
+        let Some(mut note) = note else { return };
+        if is_wanted_truncated {
+            note.truncate();
+        } else if note.is_truncated {
+            self.unsent.push(note.unid);
+            return;
+        }
+        self.notes.push(note);
     }
 }
 

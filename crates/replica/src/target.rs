@@ -8,8 +8,8 @@ use notes::instance::ReplicationHistory;
 use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{
-    Access, AclFlags, AclLevel, Database, DatabaseKind, Databases, Error, Grant, Identity, NotExchanged, NoteClass,
-    ReplicationSettings, Result, level,
+    Access, AclFlags, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Error, Grant, Identity,
+    NotExchanged, NoteClass, NoteFlags, NoteHeader, ReplicationSettings, Result, level,
 };
 use revision::DeletionRule;
 use store::blob::BlobId;
@@ -149,13 +149,16 @@ impl Target {
                 statistics.left_out += 1;
                 continue;
             }
-            let is_known = match reading.knows_revision(note.unid, note.revision) {
+            let is_known = match self.has_version(&reading, &note) {
                 // A note that is damaged here is asked for, and the attempt to receive it is logged.
                 Err(error) if error.is_damage() => false,
                 known => known?,
             };
             if is_known {
                 compared.known.push(note);
+            } else if note.is_truncated {
+                // The source cannot send it.
+                statistics.left_out += 1;
             } else if self.held_back == HeldBackNotes::Left && was_deleted(&note) && is_lacking()? {
                 statistics.held_back += 1;
             } else {
@@ -163,6 +166,38 @@ impl Target {
             }
         }
         Ok(compared)
+    }
+
+    /// Returns `true` if this replica has a version of a note, as a whole unless that is not wanted, or one that descends
+    /// from it.
+    fn has_version(&self, reading: &DatabaseSnapshot<'_>, note: &ListedNote) -> Result<bool> {
+        if !reading.knows_revision(note.unid, note.revision)? {
+            return Ok(false);
+        }
+        if self.receives_truncated() || note.is_truncated || !note.class.is_document() {
+            return Ok(true);
+        }
+        let header = reading.find(note.unid)?.map(|found| reading.header(found)).transpose()?.flatten();
+        let is_part = |header: &NoteHeader| header.flags.contains(NoteFlags::TRUNCATED) && !header.is_stub();
+        Ok(!header.is_some_and(|header| is_part(&header) && header.revision() == note.revision))
+    }
+
+    /// Returns `true` if a note is wanted truncated, should it be a document. What this replica has as a whole stays
+    /// so.
+    pub(crate) fn wants_truncated(&self, unid: Unid) -> Result<bool> {
+        if !self.receives_truncated() {
+            return Ok(false);
+        }
+        let reading = self.reader.read()?;
+        let header = reading.find(unid)?.map(|found| reading.header(found)).transpose()?.flatten();
+        Ok(header.is_none_or(|header| header.is_stub() || header.flags.contains(NoteFlags::TRUNCATED)))
+    }
+
+    /// Returns `true` if this replica receives documents without attachments. Clients take a message of a mail file for
+    /// the same one on all servers.
+    fn receives_truncated(&self) -> bool {
+        self.settings.without.contains(NotExchanged::ATTACHMENTS)
+            && self.reader.database().record().kind != DatabaseKind::Mail
     }
 
     /// Returns the attachments of arriving notes whose contents must be transferred: those to which no note of this

@@ -84,6 +84,8 @@ pub enum SettingsExclusion {
     DeletionsIn,
     /// Deletions are not sent.
     DeletionsOut,
+    /// Documents arrive truncated: without attachments, and with the first 40 KiB of rich text.
+    Attachments,
     /// Everything is exchanged.
     None,
 }

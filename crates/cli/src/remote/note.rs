@@ -309,6 +309,7 @@ pub(super) fn note_answer(found: &v1::Note) -> Answer {
         ("response_to", parent),
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
+        ("truncated", json!(header.truncated)),
         ("items", Value::Object(values)),
     ])
 }

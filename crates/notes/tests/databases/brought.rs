@@ -83,6 +83,7 @@ fn version(path: &[Revision], subject: &str) -> ReplicaNote {
         blobs: Vec::new(),
         state: Vec::new(),
         client_id: None,
+        is_truncated: false,
     }
 }
 

@@ -392,7 +392,7 @@ fn answers_name_notes_in_the_order_of_the_question() {
     let access: Access<level::Reader> = hub.database.authorize(&reader).expect("the list names the servers");
     let reading = access.read().expect("a snapshot");
     let Answer::Notes(SourceNotes { notes, unsent, .. }) =
-        answer(&reading, &Question::Notes { unids }).expect("a sound store")
+        answer(&reading, &Question::Notes { unids, are_truncated: false }).expect("a sound store")
     else {
         panic!("notes")
     };

@@ -1,9 +1,16 @@
 //! Settings of replicas: what they leave out, and what arrives when the settings change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Name, NoteId, Unid};
-use notes::{Access, AclLevel, Identity, Item, NewNote, NotExchanged, ReplicaSettings, ReplicationSettings, level};
+use base::{Name, NoteId, Unid, Unpaced};
+use notes::replica::ReplicaNote;
+use notes::{
+    Access, AclLevel, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, NotExchanged, ReplicaSettings,
+    ReplicationSettings, level,
+};
+
+use replica::{Answer, HeldBackNotes, Question, SourceNotes, answer};
 
 use crate::exchange::{Server, list, two};
 
@@ -200,7 +207,7 @@ fn settings_travel_and_only_managers_change_or_bring_them() {
         "{found:?} {pulled:?}"
     );
 
-    let designer = std::sync::Arc::new(Identity::person("Dan/Acme"));
+    let designer = Arc::new(Identity::person("Dan/Acme"));
     hub.write(|writer| {
         let mut acl = list(AclLevel::Manager);
         acl.entries.push(notes::AclEntry::new("Dan/Acme", AclLevel::Designer));
@@ -214,4 +221,184 @@ fn settings_travel_and_only_managers_change_or_bring_them() {
     assert!(writer.replication_settings_remove(&found[0].server, found[0].other.as_ref()).is_err());
     let new = NewNote::of_class(notes::NoteClass::REPLICATION_FORMULA, Vec::new());
     assert!(writer.note_create(new).is_err(), "nor by the calls for all notes");
+}
+
+/// Size of the rich text of the documents of these tests, in bytes.
+const BODY_BYTES: usize = 100_000;
+
+impl Server {
+    /// Creates a document with an attachment and long rich text, of which the first letter is the number.
+    fn create_large(&self, number: u8) {
+        let content = vec![number; 100_000];
+        self.write(|writer| {
+            let blob = writer.blob_put(&content)?;
+            let object = ItemValue::Object {
+                file_name: "plan.bin".to_owned(),
+                media_type: "application/octet-stream".to_owned(),
+                length: content.len() as u64,
+                blob,
+            };
+            let body = ItemValue::RichText(number.to_string().repeat(BODY_BYTES));
+            let items = vec![
+                Item::text("Subject", number.to_string()),
+                Item::summary("$FILE", object),
+                Item::body("Body", body),
+                Item::body("Notes", ItemValue::Text("short".to_owned())),
+            ];
+            let unid = Some(Unid([number; 16]));
+            writer.note_create(NewNote { unid, blobs: vec![blob], ..NewNote::document(items) })
+        });
+    }
+
+    /// Replaces a document by long rich text.
+    fn write_long(&self, number: u8, text: &str) {
+        let note = self.note(number);
+        let body = Item::body("Body", ItemValue::RichText(text.repeat(BODY_BYTES)));
+        self.write(|writer| {
+            let header = writer.header(note)?.expect("it exists");
+            writer.note_update(note, header.revision(), &[Item::text("Subject", text), body], &[])
+        });
+    }
+
+    /// Takes over changes with the attachment of document 2.
+    fn pull_with_attachments(&self, source: &Self) {
+        let mut pull = self.begin(source, HeldBackNotes::Left);
+        while let Some((number, question)) = pull.question() {
+            let answer = match source.try_answer(self, &question).expect("sound") {
+                Answer::Notes(sent) => {
+                    let content = self.databases.blob_prepare(vec![2_u8; 100_000], &Unpaced).expect("it is stored");
+                    Answer::Notes(SourceNotes { contents: vec![Arc::new(content.into_owned())], ..sent })
+                }
+                answer => answer,
+            };
+            pull.take(number, answer).expect("a sound store");
+        }
+    }
+
+    fn replica_note(&self, number: u8) -> ReplicaNote {
+        let access: Access<level::Reader> = self.database.authorize(&self.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        reading.replica_note(self.note(number)).expect("sound").expect("it exists")
+    }
+
+    /// Returns the names of a document's items with the sizes of their texts.
+    fn parts(&self, number: u8) -> Vec<(String, usize)> {
+        let items = self.replica_note(number).items.expect("it is no deletion");
+        let size = |item: &Item| match &item.value {
+            ItemValue::RichText(text) => text.len(),
+            value => value.text().map_or(0, str::len),
+        };
+        items.iter().map(|item| (item.name.clone(), size(item))).collect()
+    }
+
+    fn is_truncated(&self, number: u8) -> bool {
+        self.replica_note(number).is_truncated
+    }
+}
+
+fn hub_and_truncated_replica() -> (Server, Server) {
+    let (hub, other) = (Server::new(1), Server::new(2));
+    hub.create(1);
+    hub.create_large(2);
+    other.exclude(NotExchanged::ATTACHMENTS);
+    let pulled = other.pull(&hub);
+    assert_eq!((pulled.received, pulled.skipped), (3, 0), "with the access control list");
+    (hub, other)
+}
+
+#[test]
+fn documents_arrive_truncated_and_as_a_whole_when_the_settings_change() {
+    let (hub, other) = hub_and_truncated_replica();
+    assert!(!other.is_truncated(1) && other.is_truncated(2), "what is small is whole");
+    let parts = other.parts(2);
+    let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["Subject", "Body"], "the last item is behind the limit");
+    assert!((40_000..=40 << 10).contains(&parts[1].1), "{parts:?}");
+    assert!(other.replica_note(2).blobs.is_empty());
+    assert_eq!(other.replica_note(2).revision, hub.replica_note(2).revision);
+
+    other.exclude(NotExchanged::default());
+    other.pull_with_attachments(&hub);
+    assert!(!other.is_truncated(2));
+    assert_eq!(other.replica_note(2).items, hub.replica_note(2).items);
+    assert_eq!(other.replica_note(2).revision, hub.replica_note(2).revision);
+
+    other.exclude(NotExchanged::ATTACHMENTS);
+    hub.write_long(2, "two");
+    other.pull(&hub);
+    assert!(other.subject(2) == "two" && !other.is_truncated(2), "what is whole stays whole");
+    assert_eq!(other.parts(2), [("Subject".to_owned(), 3), ("Body".to_owned(), 3 * BODY_BYTES)]);
+}
+
+#[test]
+fn truncated_documents_stay_up_to_date_and_are_not_changed_or_sent() {
+    let (hub, other) = hub_and_truncated_replica();
+    let note = other.note(2);
+    let access: Access<level::Depositor> = other.database.authorize(&other.ann()).expect("Ann may");
+    let accesses = [&access];
+    let mut transaction = other.databases.transaction(&accesses).expect("a transaction");
+    let mut writer = transaction.writer(0);
+    let header = writer.header(note).expect("sound").expect("it exists");
+    let refused = writer.note_update(note, header.revision(), &[Item::text("Subject", "x")], &[]);
+    assert!(refused.expect_err("it is truncated").to_string().contains("a part of the document only"));
+    drop(transaction);
+
+    let third = Server::new(3);
+    let pulled = third.pull(&other);
+    assert_eq!((third.has(1), third.has(2), pulled.left_out, pulled.skipped), (true, false, 1, 0));
+    third.pull_with_attachments(&hub);
+    assert!(third.has(2) && !third.is_truncated(2));
+
+    hub.write_long(2, "new");
+    other.pull(&hub);
+    assert!(other.subject(2) == "new" && other.is_truncated(2), "a later version takes its place");
+    assert_eq!(third.pull(&other).left_out, 1);
+    assert_eq!(hub.pull(&other).skipped, 0);
+    assert!(!hub.is_truncated(2), "the part does not replace the whole");
+
+    other.delete(2);
+    hub.pull(&other);
+    assert!(!hub.has(2), "a deletion is sent");
+}
+
+#[test]
+fn concurrent_versions_conflict_in_a_truncated_replica_as_elsewhere() {
+    let (hub, other) = hub_and_truncated_replica();
+    let third = Server::new(3);
+    third.pull_with_attachments(&hub);
+    hub.write_long(2, "hub");
+    third.write_long(2, "third");
+    third.write_long(2, "third again");
+    other.pull(&hub);
+    other.pull(&third);
+    assert!(other.subject(2) == "third again" && other.is_truncated(2));
+    hub.pull(&third);
+    third.pull(&hub);
+    let revisions = |server: &Server| {
+        let access: Access<level::Reader> = server.database.authorize(&server.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let question = Question::Changes { after: None, progress: None, selection: None };
+        let Answer::Changes(page) = answer(&reading, &question).expect("sound") else { panic!("a list") };
+        let documents = page.notes.into_iter().filter(|note| note.class.is_document());
+        let mut revisions: Vec<_> = documents.map(|note| (note.unid, note.revision)).collect();
+        revisions.sort_unstable();
+        revisions
+    };
+    assert_eq!(revisions(&hub).len(), 3, "the conflict document");
+    assert_eq!(revisions(&other), revisions(&hub));
+    assert_eq!(revisions(&third), revisions(&hub));
+}
+
+#[test]
+fn mail_files_are_not_truncated() {
+    let server = Server::new(1);
+    let new = NewDatabase::new("mail/ann.nsf", "Ann", DatabaseKind::Mail, list(AclLevel::Manager));
+    let mail = server.databases.database_create(&new).expect("the database is created");
+    let access: Access<level::Depositor> = mail.authorize(&server.ann()).expect("Ann may");
+    let accesses = [&access];
+    let mut transaction = server.databases.transaction(&accesses).expect("a transaction");
+    let without = NotExchanged::ATTACHMENTS;
+    let settings = ReplicationSettings { without, ..ReplicationSettings::default() };
+    let replica = ReplicaSettings { server: Name::new(&server.name), other: None, settings };
+    assert!(transaction.writer(0).replication_settings_set(&replica).is_err());
 }

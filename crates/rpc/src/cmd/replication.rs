@@ -202,6 +202,8 @@ fn selection_of_caller(context: &CallContext, reading: &DatabaseSnapshot<'_>) ->
 pub(crate) struct ReplicaNoteStream {
     database: Option<v1::DatabaseKey>,
     unids: Vec<Unid>,
+    /// `true` if the caller wants parts of documents only.
+    are_truncated: bool,
     /// The number of notes that were read.
     done: usize,
 }
@@ -214,7 +216,7 @@ impl ReplicaNoteStream {
         if unids.iter().collect::<HashSet<_>>().len() < unids.len() {
             return Err(Error::invalid("a note is named twice"));
         }
-        Ok(Self { database: request.database.clone(), unids, done: 0 })
+        Ok(Self { database: request.database.clone(), unids, are_truncated: request.truncated, done: 0 })
     }
 
     /// Returns `true` if all notes were read.
@@ -237,7 +239,7 @@ impl ReplicaNoteStream {
             if bytes > 0 && (bytes >= STEP_BYTES as u64 || is_late) {
                 break;
             }
-            if let Some((note, size)) = read_note(context, &reading, *unid, &shown)? {
+            if let Some((note, size)) = read_note(context, &reading, (*unid, stream.are_truncated), &shown)? {
                 bytes += size;
                 notes.push(note);
             }
@@ -252,13 +254,18 @@ impl ReplicaNoteStream {
 fn read_note(
     context: &CallContext,
     reading: &DatabaseSnapshot<'_>,
-    unid: Unid,
+    (unid, is_wanted_truncated): (Unid, bool),
     shown: &ShownStates,
 ) -> Result<Option<(v1::ReplicaNote, u64)>> {
     let Some(note) = reading.find(unid)? else { return Ok(None) };
     let blobs = context.services.databases.store().blobs();
     let with_hashes = |read: Option<ReplicaNote>| {
-        let named = read.map(|mut replica| name_by_hash(blobs, reading, note, &mut replica).map(|()| replica));
+        let named = read.map(|mut replica| {
+            if is_wanted_truncated {
+                replica.truncate();
+            }
+            name_by_hash(blobs, reading, note, &mut replica).map(|()| replica)
+        });
         named.transpose()
     };
     let read = match reading.replica_note_within(note, shown.note_bytes_max).and_then(with_hashes) {
@@ -269,6 +276,9 @@ fn read_note(
         read => read?,
     };
     let Some(mut note) = read else { return Ok(None) };
+    if note.is_truncated && !is_wanted_truncated {
+        return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
+    }
     shown.retain(&mut note.state);
     let body = note.items.iter().flatten().filter(|item| !item.is_summary());
     let bytes = NOTE_OVERHEAD_BYTES + body.map(|item| item.encoded_len() as u64).sum::<u64>();

@@ -99,6 +99,7 @@ fn listed_to_proto(note: ListedNote) -> v1::ListedNote {
         states: note.state.into_iter().map(state_to_proto).collect(),
         old: note.is_old,
         unselected: note.is_unselected,
+        truncated: note.is_truncated,
         saved_us: note.saved.0,
     }
 }
@@ -115,6 +116,7 @@ fn listed_from_proto(note: v1::ListedNote) -> Result<ListedNote> {
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
         is_old: note.old,
         is_unselected: note.unselected,
+        is_truncated: note.truncated,
     })
 }
 
@@ -150,6 +152,7 @@ pub fn note_to_proto(note: ReplicaNote) -> v1::ReplicaNote {
         states: note.state.into_iter().map(state_to_proto).collect(),
         unsent: false,
         client_id: note.client_id.unwrap_or_default(),
+        truncated: note.is_truncated,
     }
 }
 
@@ -183,6 +186,7 @@ pub fn note_from_proto(note: v1::ReplicaNote) -> Result<ReplicaNote> {
         blobs: note.content_ids.iter().map(blob).collect::<Result<_>>()?,
         state: note.states.into_iter().map(state_from_proto).collect::<Result<_>>()?,
         client_id: Some(note.client_id).filter(|id| note.deleted && !id.is_empty()),
+        is_truncated: note.truncated,
     })
 }
 
@@ -255,6 +259,7 @@ mod tests {
                 (StateName::UidValidity, Register { number: 8, ..Register::new(true, Timestamp(9)) }),
             ],
             client_id: None,
+            is_truncated: true,
         }
     }
 
@@ -276,6 +281,7 @@ mod tests {
             state,
             is_old: true,
             is_unselected: true,
+            is_truncated: true,
         };
         let seen = Position { modseq: Modseq(8), ..position };
         let (notes, is_last) = (vec![listed], false);

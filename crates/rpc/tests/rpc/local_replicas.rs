@@ -60,7 +60,7 @@ async fn listed(client: &Client) -> Vec<v1::ListedNote> {
 
 /// Reads a document as a local replica does.
 async fn read(client: &Client, unid: &[u8]) -> Option<v1::ReplicaNote> {
-    let request = v1::ReadReplicaNotesRequest { database: plan(), unids: vec![unid.to_vec()] };
+    let request = v1::ReadReplicaNotesRequest { database: plan(), unids: vec![unid.to_vec()], truncated: false };
     let mut replies = client.replication().read_replica_notes(request).await.expect("readers may").into_inner();
     replies.message().await.expect("a reply").and_then(|reply| reply.notes.into_iter().next())
 }
@@ -185,7 +185,8 @@ async fn contents_of_others_cannot_be_named() {
     let outcomes = write(&bob, &[secret], vec![named]).await.expect("he may create documents");
     assert_eq!(outcomes[0], (Outcome::Taken, String::new()), "Bob knows the content");
     // A content that the caller's note does not have here must be sent.
-    let content = |unid: u8| v1::ContentOfNote { unid: vec![unid; 16], content_id: attachment(secret).0, ..Default::default() };
+    let content =
+        |unid: u8| v1::ContentOfNote { unid: vec![unid; 16], content_id: attachment(secret).0, ..Default::default() };
     let contents = vec![content(1), content(2), content(3)];
     let request = v1::OfferReplicaNotesRequest { database: plan(), contents, ..Default::default() };
     let reply = bob.replication().offer_replica_notes(request).await.expect("he may").into_inner();

@@ -366,9 +366,9 @@ impl RemoteDatabase<'_> {
                     Ok(Reply::Changes(listed.into_inner()))
                 })
             }
-            Question::Notes { unids } => {
+            Question::Notes { unids, are_truncated } => {
                 let unids = unids.iter().map(|unid| unid.0.to_vec()).collect();
-                let request = v1::ReadReplicaNotesRequest { database, unids };
+                let request = v1::ReadReplicaNotesRequest { database, unids, truncated: *are_truncated };
                 let mut memory = self.server.memory.empty_permit();
                 let memory_max = self.server.memory.bytes_max();
                 self.server.runtime.spawn(async move {
