@@ -22,7 +22,8 @@ use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
 use crate::records;
-use crate::replica::{KnownState, ReceiveOutcome, ReplicaNote, StateName, check_received};
+use crate::replica::{KnownState, ReceiveOutcome};
+use crate::replica_note::{ReplicaNote, StateName, check_received};
 use crate::revision_record::RevisionRecord;
 use crate::writer::{Writer, check_unid_of_class};
 

@@ -57,6 +57,7 @@ pub mod profile;
 pub mod public;
 pub mod purge;
 pub mod replica;
+mod replica_note;
 pub mod replication_settings;
 pub mod revision_record;
 pub mod save;
