@@ -180,6 +180,13 @@ impl MemoryPermit {
         Ok(())
     }
 
+    /// Returns bytes to the budget, at most those of this permit.
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.pool.put_back(bytes);
+    }
+
     /// Adds the bytes of a permit of the same budget.
     pub fn merge(&mut self, mut other: Self) {
         if crate::always!(Arc::ptr_eq(&self.pool, &other.pool), "only permits of one budget are merged") {

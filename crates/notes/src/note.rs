@@ -261,6 +261,12 @@ impl NoteHeader {
         self.flags.contains(NoteFlags::STUB)
     }
 
+    /// Returns `true` for a document of which this replica has a part of the contents only. A stub has none of them.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.flags.contains(NoteFlags::TRUNCATED) && !self.is_stub()
+    }
+
     /// Returns `true` for a deletion stub whose document can be restored.
     #[must_use]
     pub fn is_soft_deleted(&self) -> bool {

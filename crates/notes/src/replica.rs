@@ -103,7 +103,7 @@ impl DatabaseSnapshot<'_> {
             items: contents.map(|note| note.items),
             state,
             client_id,
-            is_truncated: header.flags.contains(NoteFlags::TRUNCATED),
+            is_truncated: header.is_truncated(),
         }))
     }
 
@@ -116,7 +116,7 @@ impl DatabaseSnapshot<'_> {
         let is_old = is_old(&header);
         let revision = header.revision();
         let saved = header.sequence_time;
-        let is_truncated = header.flags.contains(NoteFlags::TRUNCATED);
+        let is_truncated = header.is_truncated();
         Ok(Some(ListedNote { unid, class, revision, saved, size, state, is_old, is_unselected: false, is_truncated }))
     }
 
@@ -294,19 +294,7 @@ impl Writer<'_, '_> {
                 ReceiveOutcome::Merged
             }
             Arrival::Conflict { counts, loser: fate } => {
-                let loser = if counts == Side::Current { arriving } else { &current };
-                if counts == Side::Arriving {
-                    self.replace_received(note, arriving)?;
-                }
-                // The list of a new replica is there only until the first one arrives.
-                let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
-                let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
-                match (self.keep_loser(loser, fate)?, counts) {
-                    (true, _) => ReceiveOutcome::Conflict,
-                    (false, counts) if is_dropped => ReceiveOutcome::Dropped { taken: counts == Side::Arriving },
-                    (false, Side::Arriving) => ReceiveOutcome::Taken,
-                    (false, Side::Current) => ReceiveOutcome::Known { state_changed: false },
-                }
+                self.receive_conflict(note, (&current, arriving), (counts, fate))?
             }
         };
         let state_changed = self.join_state(note, &arriving.state)?;
@@ -315,6 +303,28 @@ impl Writer<'_, '_> {
             ReceiveOutcome::Known { .. } => ReceiveOutcome::Known { state_changed },
             _ if is_restored_folder => ReceiveOutcome::FolderRestored,
             outcome => outcome,
+        })
+    }
+
+    /// Keeps the version of a conflict that counts, and the other one as the rules say.
+    fn receive_conflict(
+        &mut self,
+        note: NoteId,
+        (current, arriving): (&ReplicaNote, &ReplicaNote),
+        (counts, fate): (Side, LoserFate),
+    ) -> Result<ReceiveOutcome> {
+        let loser = if counts == Side::Current { arriving } else { current };
+        if counts == Side::Arriving {
+            self.replace_received(note, arriving)?;
+        }
+        // The list of a new replica is there only until the first one arrives.
+        let is_placeholder = loser.class == NoteClass::ACL && loser.revision.id.time() == Timestamp(0);
+        let is_dropped = fate == LoserFate::Dropped && loser.items.is_some() && !is_placeholder;
+        Ok(match (self.keep_loser(loser, fate)?, counts) {
+            (true, _) => ReceiveOutcome::Conflict,
+            (false, counts) if is_dropped => ReceiveOutcome::Dropped { taken: counts == Side::Arriving },
+            (false, Side::Arriving) => ReceiveOutcome::Taken,
+            (false, Side::Current) => ReceiveOutcome::Known { state_changed: false },
         })
     }
 
@@ -386,7 +396,7 @@ impl Writer<'_, '_> {
             blobs,
             state: Vec::new(),
             client_id,
-            is_truncated: header.flags.contains(NoteFlags::TRUNCATED) && !header.is_stub(),
+            is_truncated: header.is_truncated(),
         })
     }
 
@@ -399,6 +409,7 @@ impl Writer<'_, '_> {
         for body in &summary.body {
             items.extend(records::load_body(self.store, self.part.database, note, body.ordinal)?);
         }
+        let flags = self.part.stored_header(note)?.map_or(NoteFlags::default(), |header| header.flags);
         let deleted = self.current_version(note)?;
         Ok(Some(ReplicaNote {
             revision: kept.revision,
@@ -406,6 +417,7 @@ impl Writer<'_, '_> {
             record: RevisionRecord::default(),
             items: Some(items),
             blobs: summary.blobs.clone(),
+            is_truncated: flags.contains(NoteFlags::TRUNCATED),
             ..deleted
         }))
     }

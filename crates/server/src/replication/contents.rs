@@ -155,6 +155,7 @@ impl<'t> ContentReceiver<'t> {
                     arriving.restart().map_err(notes::Error::from)?;
                 }
                 arriving.add(&content).map_err(notes::Error::from)?;
+                self.memory.shrink(content.len());
                 arriving
             }
             Receiving::Stored(arriving) => arriving,

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use base::Timestamp;
 use base::sync::Mutex;
 
-use super::chunk::Codec;
 use super::{BlobHead, BlobId, Blobs, chunk, collect, damaged, head};
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange, Table, TableReader};
@@ -84,7 +83,7 @@ pub struct ArrivingContent<'s> {
     whole: Arrival,
     /// The ID under which the chunks are kept.
     unfinished: Arrival,
-    hasher: blake3::Hasher,
+    hasher: Box<blake3::Hasher>,
     /// Number of chunks that are stored.
     chunks: u32,
     /// Size of the chunks as stored, in bytes.
@@ -108,24 +107,27 @@ impl ArrivedContent {
 }
 
 impl<'s> ArrivingContent<'s> {
-    /// Begins the arrival of a content, or continues an earlier one.
+    /// Begins the arrival of a content, or continues an earlier one. The thread must not hold a [`super::BlobWriter`].
     pub fn begin(store: &'s Store, announced: AnnouncedContent<'_>, now: Timestamp) -> Result<Self> {
         let blobs = store.blobs();
         let id = blobs.id_of_hash(&announced.hash);
         let mut hasher = blake3::Hasher::new_derive_key(UNFINISHED_ID_CONTEXT);
         hasher.update(&id.0).update(announced.sender);
         let unfinished = BlobId(*hasher.finalize().as_bytes());
+        // A step of the collector has ended, or sees the arrivals.
+        let gate = blobs.gate.read();
         let mut arriving = Self {
             store,
             hash: announced.hash,
             now,
             whole: blobs.arrivals.begin(id),
             unfinished: blobs.arrivals.begin(unfinished),
-            hasher: blake3::Hasher::new(),
+            hasher: Box::default(),
             chunks: 0,
             stored_length: 0,
             rest: Vec::new(),
         };
+        drop(gate);
         arriving.read_chunks()?;
         Ok(arriving)
     }
@@ -214,6 +216,15 @@ impl<'s> ArrivingContent<'s> {
         Ok(())
     }
 
+    /// Returns the stored form of a chunk under the ID of the content.
+    fn moved(&self, number: u32, stored: &[u8]) -> Result<Vec<u8>> {
+        let cipher = self.store.blobs().cipher.as_ref();
+        let from = &self.unfinished.id;
+        let opened = chunk::open(from, number, cipher, stored);
+        let (flags, packed) = opened.map_err(|error| damaged(from, number, &error.to_string()))?;
+        chunk::store_opened(&self.whole.id, number, (flags, &packed), cipher)
+    }
+
     /// Moves the chunks to the ID of the content, and adds the head with the last of them.
     fn move_chunks(&self, length: u64) -> Result<()> {
         let blobs = self.store.blobs();
@@ -224,7 +235,7 @@ impl<'s> ArrivingContent<'s> {
             for number in 0..self.chunks {
                 let missing = || damaged(from, number, "the chunk is missing");
                 let stored = self.store.get(Table::Blob, &chunk::chunk_key(from, number))?.ok_or_else(missing)?;
-                let moved = Codec::rename((from, to), number, blobs.cipher.as_ref(), &stored)?;
+                let moved = self.moved(number, &stored)?;
                 batch.put(Table::Blob, &chunk::chunk_key(to, number), &moved);
                 if (number + 1) % CHUNKS_PER_BATCH == 0 {
                     self.store.commit(&std::mem::take(&mut batch))?;

@@ -11,7 +11,6 @@ use base::codec::{Decoder, InvalidRecord};
 use base::sync::Mutex;
 use zstd_safe::{CCtx, DCtx};
 
-use super::damaged;
 use super::encryption::BlobCipher;
 use super::id::BlobId;
 use crate::error::Result;
@@ -117,19 +116,6 @@ impl Codec {
         if raw.len() == length { Ok(raw) } else { Err(ChunkError::Length) }
     }
 
-    /// Returns the stored form that the chunk `number` of a blob has under another ID.
-    pub(super) fn rename(
-        (from, to): (&BlobId, &BlobId),
-        number: u32,
-        cipher: Option<&BlobCipher>,
-        stored: &[u8],
-    ) -> Result<Vec<u8>> {
-        let (flags, packed) =
-            open(from, number, cipher, stored).map_err(|error| damaged(from, number, &error.to_string()))?;
-        let renamed = [&[0; HEADER_BYTES][..], &packed].concat();
-        finish(to, number, flags & COMPRESSED, cipher, renamed)
-    }
-
     /// Appends the compressed form after the header. Returns `true` if compression saved enough.
     fn compress(&self, raw: &[u8], stored: &mut Vec<u8>) -> bool {
         let Some(mut context) = take(&self.compressors).or_else(CCtx::try_create) else { return false };
@@ -152,6 +138,16 @@ impl Codec {
     }
 }
 
+/// Returns the stored form that opened bytes of a chunk have under another ID.
+pub(super) fn store_opened(
+    id: &BlobId,
+    number: u32,
+    (flags, packed): (u8, &[u8]),
+    cipher: Option<&BlobCipher>,
+) -> Result<Vec<u8>> {
+    finish(id, number, flags & COMPRESSED, cipher, [&[0; HEADER_BYTES][..], packed].concat())
+}
+
 /// Encrypts the bytes behind the header of a chunk, and writes the header.
 fn finish(
     id: &BlobId,
@@ -171,7 +167,7 @@ fn finish(
 }
 
 /// Checks and decrypts the stored form of a chunk. Returns its flags, and the raw or compressed bytes.
-fn open<'s>(
+pub(super) fn open<'s>(
     id: &BlobId,
     number: u32,
     cipher: Option<&BlobCipher>,

@@ -113,7 +113,7 @@ fn an_arrival_continues_after_a_crash_while_it_was_finished() {
     let (from, to) = (arriving.unfinished.id, arriving.whole.id);
     for number in 0..16 {
         let stored = store.get(Table::Blob, &chunk::chunk_key(&from, number)).expect("a sound store").expect("stored");
-        let moved = Codec::rename((&from, &to), number, None, &stored).expect("it is sound");
+        let moved = arriving.moved(number, &stored).expect("it is sound");
         let mut batch = Batch::new();
         batch.put(Table::Blob, &chunk::chunk_key(&to, number), &moved);
         store.commit(&batch).expect("written");
