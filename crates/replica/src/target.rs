@@ -168,8 +168,8 @@ impl Target {
         Ok(compared)
     }
 
-    /// Returns `true` if this replica has a version of a note, as a whole unless that is not wanted, or one that descends
-    /// from it.
+    /// Returns `true` if this replica has a version of a note, as a whole unless that is not wanted, or one that
+    /// descends from it.
     fn has_version(&self, reading: &DatabaseSnapshot<'_>, note: &ListedNote) -> Result<bool> {
         if !reading.knows_revision(note.unid, note.revision)? {
             return Ok(false);

@@ -297,7 +297,8 @@ impl Server {
 }
 
 fn hub_and_truncated_replica() -> (Server, Server) {
-    let (hub, other) = (Server::new(1), Server::new(2));
+    let hub = Server::new(1);
+    let other = Server::new(2);
     hub.create(1);
     hub.create_large(2);
     other.exclude(NotExchanged::ATTACHMENTS);

@@ -68,8 +68,8 @@ impl<'t> ContentReceiver<'t> {
         received: &'t mut ReceivedContents,
     ) -> Result<Self, AdminError> {
         let memory = received.memory.take().unwrap_or_else(|| memory.empty_permit());
-        let (continued, current, next) = (HashMap::new(), None, 0);
-        let mut receiver = Self { databases, sender, hashes, continued, current, next, memory, received };
+        let continued = HashMap::new();
+        let mut receiver = Self { databases, sender, hashes, continued, current: None, next: 0, memory, received };
         for index in 0..receiver.hashes.len() {
             let arriving = receiver.begin(index)?;
             if arriving.offset() > 0 {

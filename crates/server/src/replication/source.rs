@@ -563,8 +563,8 @@ pub(super) fn content_of(unid: Unid, blob: &BlobId) -> v1::ContentOfNote {
     v1::ContentOfNote { unid: unid.0.to_vec(), content_id: blob.0.to_vec(), offset_bytes: 0 }
 }
 
-/// Takes those notes away whose attachments are too large to arrive with the ones before, and returns them. So the notes
-/// before are usable while a large attachment arrives.
+/// Takes those notes away whose attachments are too large to arrive with the ones before, and returns them. So the
+/// notes before are usable while a large attachment arrives.
 fn defer_large(target: &Target, notes: &mut Vec<ReplicaNote>) -> Result<Vec<Unid>, AdminError> {
     let mut expected = 0_u64;
     let mut deferred = Vec::new();

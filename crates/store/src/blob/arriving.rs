@@ -228,7 +228,8 @@ impl<'s> ArrivingContent<'s> {
     /// Moves the chunks to the ID of the content, and adds the head with the last of them.
     fn move_chunks(&self, length: u64) -> Result<()> {
         let blobs = self.store.blobs();
-        let (from, to) = (&self.unfinished.id, &self.whole.id);
+        let from = &self.unfinished.id;
+        let to = &self.whole.id;
         let mut batch = Batch::new();
         batch.put(Table::BlobFree, &collect::free_key(self.now, to), &[]);
         if self.store.get(Table::BlobRef, &head::head_key(to))?.is_none() {

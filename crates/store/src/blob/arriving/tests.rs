@@ -110,7 +110,8 @@ fn an_arrival_continues_after_a_crash_while_it_was_finished() {
     send(&mut arriving, &content);
     arriving.store_chunk().expect("a sound store");
     // The last batch, which has the head, is not written.
-    let (from, to) = (arriving.unfinished.id, arriving.whole.id);
+    let from = arriving.unfinished.id;
+    let to = arriving.whole.id;
     for number in 0..16 {
         let stored = store.get(Table::Blob, &chunk::chunk_key(&from, number)).expect("a sound store").expect("stored");
         let moved = arriving.moved(number, &stored).expect("it is sound");
