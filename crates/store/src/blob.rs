@@ -299,8 +299,14 @@ impl Blobs {
                 self.content.insert(id, number, raw);
             }
         }
+        Ok(self.add_head(batch, hash, (content.len() as u64, stored_length))?)
+    }
+
+    /// Adds the head of a content to a batch: from then on the content exists. The lengths are that of the content and
+    /// that of its chunks as stored, in bytes.
+    fn add_head(&self, batch: &mut Batch, hash: &[u8; 32], (length, stored_length): (u64, u64)) -> Result<()> {
+        let id = &self.id_of_hash(hash);
         let sealed_hash = self.cipher.as_ref().map(|cipher| cipher.seal_hash(id, hash)).transpose()?;
-        let length = content.len() as u64;
         let head = BlobHead { length, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES, sealed_hash };
         batch.put(Table::BlobRef, &head::head_key(id), &head::encode_head(&head));
         Ok(())

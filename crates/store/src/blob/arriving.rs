@@ -17,7 +17,7 @@ use std::sync::Arc;
 use base::Timestamp;
 use base::sync::Mutex;
 
-use super::{BlobHead, BlobId, Blobs, chunk, collect, damaged, head};
+use super::{BlobId, Blobs, chunk, collect, damaged, head};
 use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange, Table, TableReader};
 use crate::error::{Error, Result};
@@ -227,7 +227,6 @@ impl<'s> ArrivingContent<'s> {
 
     /// Moves the chunks to the ID of the content, and adds the head with the last of them.
     fn move_chunks(&self, length: u64) -> Result<()> {
-        let blobs = self.store.blobs();
         let from = &self.unfinished.id;
         let to = &self.whole.id;
         let mut batch = Batch::new();
@@ -242,11 +241,7 @@ impl<'s> ArrivingContent<'s> {
                     self.store.commit(&std::mem::take(&mut batch))?;
                 }
             }
-            let seal_hash = |cipher: &super::BlobCipher| cipher.seal_hash(to, &self.hash);
-            let sealed_hash = blobs.cipher.as_ref().map(seal_hash).transpose()?;
-            let stored_length = self.stored_length;
-            let head = BlobHead { length, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES, sealed_hash };
-            batch.put(Table::BlobRef, &head::head_key(to), &head::encode_head(&head));
+            self.store.blobs().add_head(&mut batch, &self.hash, (length, self.stored_length))?;
         }
         remove_chunks(&mut batch, from);
         self.store.commit(&batch).map(drop)
