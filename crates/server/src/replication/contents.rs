@@ -22,12 +22,18 @@ const CONTENT_IN_MEMORY_MAX: usize = 4 << 20;
 const CONTENTS_IN_MEMORY_MAX: usize = 32 << 20;
 
 /// The contents that have arrived.
-#[derive(Default)]
 pub(super) struct ReceivedContents {
     pub(super) in_memory: Vec<Arc<PreparedBlob<'static>>>,
     pub(super) stored: Vec<Arc<ArrivedContent>>,
-    /// The memory of the former.
-    pub(super) memory: Option<MemoryPermit>,
+    /// The memory of the former, and of the content that is arriving.
+    pub(super) memory: MemoryPermit,
+}
+
+impl ReceivedContents {
+    /// Begins without contents. What arrives takes its memory from a budget.
+    pub(super) fn new(memory: &MemoryBudget) -> Self {
+        Self { in_memory: Vec::new(), stored: Vec::new(), memory: memory.empty_permit() }
+    }
 }
 
 /// Puts the pieces of contents together that arrive in the order of a request.
@@ -41,7 +47,6 @@ pub(super) struct ContentReceiver<'t> {
     current: Option<(usize, Receiving<'t>)>,
     /// The index of the next content. Those before have arrived, or were left out.
     next: usize,
-    memory: MemoryPermit,
     received: &'t mut ReceivedContents,
 }
 
@@ -64,12 +69,10 @@ impl<'t> ContentReceiver<'t> {
     pub(super) fn new(
         (databases, sender): (&'t Databases, &'t [u8]),
         hashes: Vec<[u8; 32]>,
-        memory: &MemoryBudget,
         received: &'t mut ReceivedContents,
     ) -> Result<Self, AdminError> {
-        let memory = received.memory.take().unwrap_or_else(|| memory.empty_permit());
-        let continued = HashMap::new();
-        let mut receiver = Self { databases, sender, hashes, continued, current: None, next: 0, memory, received };
+        let mut receiver =
+            Self { databases, sender, hashes, continued: HashMap::new(), current: None, next: 0, received };
         for index in 0..receiver.hashes.len() {
             let arriving = receiver.begin(index)?;
             if arriving.offset() > 0 {
@@ -119,11 +122,6 @@ impl<'t> ContentReceiver<'t> {
         Ok(())
     }
 
-    /// Ends the arrival.
-    pub(super) fn finish(self) {
-        self.received.memory = Some(self.memory);
-    }
-
     fn begin(&self, index: usize) -> Result<ArrivingContent<'t>, AdminError> {
         let announced = AnnouncedContent { hash: self.hashes[index], sender: self.sender };
         let now = self.databases.clock().now();
@@ -144,9 +142,10 @@ impl<'t> ContentReceiver<'t> {
     fn add(&mut self, index: usize, receiving: Receiving<'t>, piece: &[u8]) -> Result<Receiving<'t>, AdminError> {
         let mut arriving = match receiving {
             Receiving::InMemory(mut content) => {
+                let memory = &mut self.received.memory;
                 let is_small = content.len() + piece.len() <= CONTENT_IN_MEMORY_MAX
-                    && self.memory.bytes() + piece.len() <= CONTENTS_IN_MEMORY_MAX;
-                if is_small && self.memory.grow(piece.len()).is_ok() {
+                    && memory.bytes() + piece.len() <= CONTENTS_IN_MEMORY_MAX;
+                if is_small && memory.grow(piece.len()).is_ok() {
                     content.extend_from_slice(piece);
                     return Ok(Receiving::InMemory(content));
                 }
@@ -155,7 +154,7 @@ impl<'t> ContentReceiver<'t> {
                     arriving.restart().map_err(notes::Error::from)?;
                 }
                 arriving.add(&content).map_err(notes::Error::from)?;
-                self.memory.shrink(content.len());
+                self.received.memory.shrink(content.len());
                 arriving
             }
             Receiving::Stored(arriving) => arriving,
@@ -218,13 +217,11 @@ mod tests {
         received: &mut ReceivedContents,
     ) -> (Vec<usize>, bool) {
         let hashes = contents.iter().map(|content| hash(content)).collect();
-        let memory = MemoryBudget::unlimited();
-        let receiver = ContentReceiver::new((databases, b"hub"), hashes, &memory, received);
+        let receiver = ContentReceiver::new((databases, b"hub"), hashes, received);
         let mut receiver = receiver.expect("a sound store");
         let offset = |index| usize::try_from(receiver.offset(index)).expect("it is small");
         let offsets: Vec<usize> = (0..contents.len()).map(offset).collect();
         let is_taken = sent(&offsets).iter().all(|piece| receiver.take(piece).is_ok());
-        receiver.finish();
         (offsets, is_taken)
     }
 
@@ -247,7 +244,7 @@ mod tests {
         let databases = databases();
         let lengths = [0, 17, CONTENT_IN_MEMORY_MAX, CONTENT_IN_MEMORY_MAX + 1, 9 << 20];
         let contents: Vec<Vec<u8>> = (0..).zip(lengths).map(|(seed, length)| content(seed, length)).collect();
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
         let send = |_: &[usize]| (0..).zip(&contents).flat_map(|(index, content)| pieces(index, content, 0)).collect();
         assert_eq!(receive(&databases, &contents, send, &mut received), (vec![0; 5], true));
         assert_eq!((received.in_memory.len(), received.stored.len()), (3, 2));
@@ -258,14 +255,13 @@ mod tests {
     fn contents_are_stored_when_many_have_arrived_or_no_memory_is_left() {
         let databases = databases();
         let contents: Vec<Vec<u8>> = (0..12).map(|seed| content(seed, 3 << 20)).collect();
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
         let send = |_: &[usize]| (0..).zip(&contents).flat_map(|(index, content)| pieces(index, content, 0)).collect();
         assert!(receive(&databases, &contents, send, &mut received).1);
         assert_eq!((received.in_memory.len(), received.stored.len()), (10, 2), "32 MiB stay in memory");
-        let memory = MemoryBudget::new(PIECE_BYTES);
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&MemoryBudget::new(PIECE_BYTES));
         let other = content(99, 1 << 20);
-        let mut receiver = ContentReceiver::new((&databases, b"hub"), vec![hash(&other)], &memory, &mut received);
+        let mut receiver = ContentReceiver::new((&databases, b"hub"), vec![hash(&other)], &mut received);
         let receiver = receiver.as_mut().expect("a sound store");
         pieces(0, &other, 0).iter().for_each(|piece| receiver.take(piece).expect("it is stored"));
         assert_eq!(receiver.received.stored.len(), 1);
@@ -275,7 +271,7 @@ mod tests {
     fn a_content_that_was_cut_off_continues() {
         let databases = databases();
         let contents = [content(1, 100), content(2, 9 << 20)];
-        let mut cut = ReceivedContents::default();
+        let mut cut = ReceivedContents::new(&MemoryBudget::unlimited());
         let send = |_: &[usize]| {
             let mut sent = pieces(0, &contents[0], 0);
             sent.extend(pieces(1, &contents[1], 0).into_iter().take(30));
@@ -283,7 +279,7 @@ mod tests {
         };
         assert_eq!(receive(&databases, &contents, send, &mut cut), (vec![0, 0], true));
         assert_eq!((cut.in_memory.len(), cut.stored.len()), (1, 0));
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
         let send = |offsets: &[usize]| pieces(1, &contents[1], offsets[1]);
         let (offsets, is_taken) = receive(&databases, &contents, send, &mut received);
         assert!(is_taken && offsets == [0, 30 * PIECE_BYTES], "the first one is left out");
@@ -295,8 +291,8 @@ mod tests {
         let databases = databases();
         let contents = [content(2, 9 << 20)];
         let send = |_: &[usize]| pieces(0, &contents[0], 0).into_iter().take(30).collect();
-        receive(&databases, &contents, send, &mut ReceivedContents::default());
-        let mut received = ReceivedContents::default();
+        receive(&databases, &contents, send, &mut ReceivedContents::new(&MemoryBudget::unlimited()));
+        let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
         let without_places = |_: &[usize]| {
             let pieces = pieces(0, &contents[0], 0).into_iter();
             pieces.map(|piece| v1::ContentPiece { offset_bytes: 0, ..piece }).collect()
@@ -321,10 +317,10 @@ mod tests {
             vec![v1::ContentPiece { last: true, ..first[0].clone() }, first[1].clone()],
         ];
         for pieces in refused {
-            let mut received = ReceivedContents::default();
+            let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
             assert!(!receive(&databases, &contents, |_| pieces, &mut received).1);
         }
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&MemoryBudget::unlimited());
         let wrong = |_: &[usize]| {
             let mut pieces = pieces(0, &content(7, 9 << 20), 0);
             pieces.extend(second.clone());

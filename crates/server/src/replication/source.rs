@@ -420,12 +420,12 @@ impl RemoteDatabase<'_> {
         let missing = target.missing_contents(&notes)?;
         let proved = self.proved_contents(target, &missing)?;
         let to_send: Vec<&MissingContent> = missing.iter().filter(|content| !proved.contains(&content.blob)).collect();
-        let mut received = ReceivedContents::default();
+        let mut received = ReceivedContents::new(&self.server.memory);
         for batch in to_send.chunks(rpc::limits::NOTES_PER_CALL_MAX) {
             self.read_contents(target, batch, &mut received, watch)?;
         }
         let ReceivedContents { in_memory: contents, stored: arrived, memory } = received;
-        if let (Some(held), Some(memory)) = (&mut self.memory, memory) {
+        if let Some(held) = &mut self.memory {
             held.merge(memory);
         }
         Ok(Answer::Notes(SourceNotes { notes, contents, arrived, proved, deferred, unsent }))
@@ -475,8 +475,7 @@ impl RemoteDatabase<'_> {
         };
         let sender = format!("{}\0{}", self.server.identity.name.canonical(), self.replica_id.to_text());
         let hashes = contents.iter().map(|content| self.hash_of(content).0).collect();
-        let mut receiver =
-            ContentReceiver::new((target.databases(), sender.as_bytes()), hashes, &self.server.memory, received)?;
+        let mut receiver = ContentReceiver::new((target.databases(), sender.as_bytes()), hashes, received)?;
         for (index, content) in request.contents.iter_mut().enumerate() {
             content.offset_bytes = receiver.offset(index);
         }
@@ -487,7 +486,6 @@ impl RemoteDatabase<'_> {
             receiver.take(&piece)?;
             watch(self.bytes)?;
         }
-        receiver.finish();
         Ok(())
     }
 
