@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use base::{NoteId, Timestamp, Unid};
 use notes::losers::CONFLICT_REVISIONS_ITEM;
-use notes::{DatabaseSnapshot, NoteFlags, NoteHeader};
+use notes::{DatabaseSnapshot, NoteHeader};
 use revision::{Revision, RevisionId};
 
 use crate::error::Result;
@@ -42,7 +42,7 @@ impl Leaf {
 /// Returns `true` if clients are shown a note: it is a document, and not truncated. They would take the part for the
 /// whole.
 pub(crate) fn is_shown(header: &NoteHeader) -> bool {
-    header.class.is_document() && !header.flags.contains(NoteFlags::TRUNCATED)
+    header.class.is_document() && !header.is_truncated()
 }
 
 /// The leaves of a document.

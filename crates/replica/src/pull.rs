@@ -105,11 +105,10 @@ impl Pull {
     /// Begins a pull, after the position that the target has recorded for the source.
     pub fn begin(target: Target) -> Result<Self> {
         let mut history = target.history()?;
-        let mut missing = VecDeque::with_capacity(history.missed.len());
-        for unid in std::mem::take(&mut history.missed) {
-            let is_truncated = target.wants_truncated(unid)?;
-            missing.push_back(WantedNote { unid, size: RETRIED_NOTE_BYTES, is_truncated });
-        }
+        let missed = std::mem::take(&mut history.missed);
+        let truncated = target.wanted_truncated(missed.iter().copied())?;
+        let wanted = |unid| WantedNote { unid, size: RETRIED_NOTE_BYTES, is_truncated: truncated.contains(&unid) };
+        let missing: VecDeque<WantedNote> = missed.into_iter().map(wanted).collect();
         let state = match missing.is_empty() {
             true => State::Listing,
             false => State::Fetching(Page { missing, known: Vec::new(), end: None }),
@@ -203,11 +202,13 @@ impl Pull {
         let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last } = page;
         let is_position_unknown = is_position_unknown || self.history.is_cleared();
         let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
-        let mut missing = Vec::with_capacity(compared.missing.len());
-        for note in &compared.missing {
-            let is_truncated = note.class.is_document() && self.target.wants_truncated(note.unid)?;
-            missing.push(WantedNote { unid: note.unid, size: note.size, is_truncated });
-        }
+        let documents = compared.missing.iter().filter(|note| note.class.is_document());
+        let truncated = self.target.wanted_truncated(documents.map(|note| note.unid))?;
+        let wanted = |note: &ListedNote| {
+            let is_truncated = truncated.contains(&note.unid);
+            WantedNote { unid: note.unid, size: note.size, is_truncated }
+        };
+        let mut missing: Vec<WantedNote> = compared.missing.iter().map(wanted).collect();
         // One question asks for whole documents, or for truncated ones.
         missing.sort_by_key(|note| note.is_truncated);
         let missing = VecDeque::from(missing);
@@ -299,9 +300,9 @@ impl Page {
 
     /// Returns the question for missing notes, after the first `skipped` ones.
     fn question(&self, skipped: usize, transfer: Transfer) -> Question {
-        let notes = || self.missing.iter().skip(skipped).take(self.batch_size(skipped, transfer));
-        let are_truncated = notes().any(|note| note.is_truncated);
-        Question::Notes { unids: notes().map(|note| note.unid).collect(), are_truncated }
+        let notes = self.missing.iter().skip(skipped).take(self.batch_size(skipped, transfer));
+        let are_truncated = self.missing.get(skipped).is_some_and(|note| note.is_truncated);
+        Question::Notes { unids: notes.map(|note| note.unid).collect(), are_truncated }
     }
 }
 

@@ -9,7 +9,7 @@ use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{
     Access, AclFlags, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Error, Grant, Identity,
-    NotExchanged, NoteClass, NoteFlags, NoteHeader, ReplicationSettings, Result, level,
+    NotExchanged, NoteClass, ReplicationSettings, Result, level,
 };
 use revision::DeletionRule;
 use store::blob::BlobId;
@@ -178,19 +178,24 @@ impl Target {
             return Ok(true);
         }
         let header = reading.find(note.unid)?.map(|found| reading.header(found)).transpose()?.flatten();
-        let is_part = |header: &NoteHeader| header.flags.contains(NoteFlags::TRUNCATED) && !header.is_stub();
-        Ok(!header.is_some_and(|header| is_part(&header) && header.revision() == note.revision))
+        Ok(!header.is_some_and(|header| header.is_truncated() && header.revision() == note.revision))
     }
 
-    /// Returns `true` if a note is wanted truncated, should it be a document. What this replica has as a whole stays
-    /// so.
-    pub(crate) fn wants_truncated(&self, unid: Unid) -> Result<bool> {
+    /// Returns those of some notes that are wanted truncated, should they be documents. What this replica has as a whole
+    /// stays so.
+    pub(crate) fn wanted_truncated(&self, unids: impl Iterator<Item = Unid>) -> Result<HashSet<Unid>> {
+        let mut wanted = HashSet::new();
         if !self.receives_truncated() {
-            return Ok(false);
+            return Ok(wanted);
         }
         let reading = self.reader.read()?;
-        let header = reading.find(unid)?.map(|found| reading.header(found)).transpose()?.flatten();
-        Ok(header.is_none_or(|header| header.is_stub() || header.flags.contains(NoteFlags::TRUNCATED)))
+        for unid in unids {
+            let header = reading.find(unid)?.map(|found| reading.header(found)).transpose()?.flatten();
+            if header.is_none_or(|header| header.is_stub() || header.is_truncated()) {
+                wanted.insert(unid);
+            }
+        }
+        Ok(wanted)
     }
 
     /// Returns `true` if this replica receives documents without attachments. Clients take a message of a mail file for

@@ -145,7 +145,7 @@ pub fn header_to_proto(header: &NoteHeader, unread: bool) -> v1::NoteHeader {
         conflict: header.flags.contains(NoteFlags::CONFLICT),
         soft_deleted: header.flags.contains(NoteFlags::SOFT_DELETED),
         revision_id: header.revision_id.0.to_vec(),
-        truncated: header.flags.contains(NoteFlags::TRUNCATED),
+        truncated: header.is_truncated(),
     }
 }
 
