@@ -111,7 +111,8 @@ impl Document for FormulaDocument<'_> {
 
     fn is_in_state(&self, state: DocumentState) -> Option<bool> {
         match state {
-            DocumentState::Signed | DocumentState::Truncated => None,
+            DocumentState::Truncated => Some(self.header.is_truncated()),
+            DocumentState::Signed => None,
             _ => Some(false),
         }
     }

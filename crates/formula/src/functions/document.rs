@@ -43,7 +43,7 @@ pub const FUNCTIONS: &[Function] = &[
         .with_attributes(DOCUMENT)
         .with_reads(&["From", "$UpdatedBy"]),
     function("@DocLength", 1, "", "The size of the document in bytes.", doc_length).with_attributes(DOCUMENT),
-    function("@DocOmmittedLength", 3, "", "0, because documents are never truncated. The spelling is Domino's.", |_, _| {
+    function("@DocOmmittedLength", 3, "", "0, because the length of what a truncated document lacks is not stored. The spelling is Domino's.", |_, _| {
         Ok(Value::Number(0.0))
     }),
     function("@DocFields", 2, "", "The names of all items.", doc_fields).with_attributes(DOCUMENT),
