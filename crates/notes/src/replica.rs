@@ -130,6 +130,18 @@ impl DatabaseSnapshot<'_> {
         Ok(RevisionRecord::load(&self.snapshot, self.database(), &header)?.ancestors.contains(revision))
     }
 
+    /// Returns `true` if this replica has the version of a note that a list names, or one that descends from it.
+    ///
+    /// Of a save that a CouchDB client has made, the version that came to a server first counts. So one that came
+    /// earlier than that of this replica is not known.
+    pub fn knows_listed(&self, listed: &ListedNote) -> Result<bool> {
+        if !self.knows_revision(listed.unid, listed.revision)? {
+            return Ok(false);
+        }
+        let found = self.find(listed.unid)?.map(|note| self.header(note)).transpose()?.flatten();
+        Ok(!found.is_some_and(|header| header.revision() == listed.revision && listed.saved < header.sequence_time))
+    }
+
     fn state_of(&self, header: &NoteHeader) -> Result<Vec<(StateName, Register)>> {
         if header.is_stub() {
             return Ok(Vec::new());
@@ -275,7 +287,8 @@ impl Writer<'_, '_> {
             let lesser = current.revision.min(arriving.revision);
             loser_records::put_loser(self.batch, self.part.database.number, (arriving.unid, lesser));
         }
-        let replaces = matches!(decided, Arrival::Newer | Arrival::Conflict { counts: Side::Arriving, .. });
+        let replaces =
+            matches!(decided, Arrival::Newer | Arrival::Earlier | Arrival::Conflict { counts: Side::Arriving, .. });
         let was_folder = current.items.as_deref().is_some_and(|items| is_folder(current.class, items));
         let is_restored_folder = replaces
             && current.items.is_none()
@@ -285,7 +298,7 @@ impl Writer<'_, '_> {
         }
         let outcome = match decided {
             Arrival::Known | Arrival::Same { counts: Side::Current } => ReceiveOutcome::Known { state_changed: false },
-            Arrival::Newer | Arrival::Same { counts: Side::Arriving } => {
+            Arrival::Newer | Arrival::Earlier | Arrival::Same { counts: Side::Arriving } => {
                 self.replace_received(note, arriving)?;
                 ReceiveOutcome::Taken
             }
@@ -577,7 +590,6 @@ impl Writer<'_, '_> {
         if new.is_truncated {
             header.flags |= NoteFlags::TRUNCATED;
         }
-        header.received = new.received;
         header.size = size;
         header.crlf_growth = new.crlf_growth;
         let counters = &mut self.part.counters;
@@ -616,6 +628,7 @@ impl Writer<'_, '_> {
         header.revision_id = version.revision.id;
         header.sequence_time = version.sequence_time;
         header.flags |= NoteFlags::RECEIVED;
+        header.received = version.received;
         header.set_created(version.created);
         let header = header.clone();
         // An earlier record of this note would otherwise stay.
@@ -639,7 +652,7 @@ impl Writer<'_, '_> {
         let document = ReplicaNote {
             unid,
             is_conflict: true,
-            revision: Revision::first(loser.sequence_time, unid),
+            revision: Revision::of_conflict_document(loser.revision, unid),
             record: RevisionRecord::default(),
             created: loser.sequence_time,
             parent: Some(loser.unid),
@@ -666,7 +679,7 @@ impl Writer<'_, '_> {
     /// Returns `true` if the stub of a document is the one that replicas make, without the contents. It came from
     /// another server, which keeps them. That server may have been set back since, so this may be the last copy.
     fn has_lost_contents(&mut self, note: NoteId, document: &ReplicaNote) -> Result<bool> {
-        let stub = document.revision.deleted_by_replicas(document.sequence_time);
+        let stub = document.revision.deleted_by_replicas();
         let header = self.part.stored_header(note)?;
         Ok(header.is_some_and(|header| header.is_stub() && !header.is_soft_deleted() && header.revision() == stub))
     }
@@ -674,7 +687,7 @@ impl Writer<'_, '_> {
     /// Deletes a document softly with a revision that every replica makes alike.
     pub(crate) fn delete_as_replicas_do(&mut self, note: NoteId, document: ReplicaNote) -> Result<()> {
         self.delete_softly(note)?;
-        let revision = document.revision.deleted_by_replicas(document.sequence_time);
+        let revision = document.revision.deleted_by_replicas();
         let time = Timestamp(document.sequence_time.0.saturating_add(1));
         let record = document.record.after_save(document.revision, revision, &BTreeSet::new());
         self.set_revision(note, &ReplicaNote { revision, sequence_time: time, record, ..document })

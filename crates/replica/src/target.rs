@@ -171,7 +171,7 @@ impl Target {
     /// Returns `true` if this replica has a version of a note, as a whole unless that is not wanted, or one that
     /// descends from it.
     fn has_version(&self, reading: &DatabaseSnapshot<'_>, note: &ListedNote) -> Result<bool> {
-        if !reading.knows_revision(note.unid, note.revision)? {
+        if !reading.knows_listed(note)? {
             return Ok(false);
         }
         if self.receives_truncated() || note.is_truncated || !note.class.is_document() {

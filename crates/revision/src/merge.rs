@@ -77,7 +77,8 @@ pub fn merge<I: NamedItem>(
     unite: UniteItems<'_, I>,
 ) -> Option<Merged<I>> {
     let (lesser, greater) = if one.revision < other.revision { (one, other) } else { (other, one) };
-    let (revision, time) = Revision::of_merge((lesser.revision, lesser.time), (greater.revision, greater.time));
+    let revision = Revision::of_merge(lesser.revision, greater.revision);
+    let time = Timestamp(lesser.time.max(greater.time).0.saturating_add(1));
     let ancestors = Ancestors::of_merge((lesser.revision, lesser.ancestors), (greater.revision, greater.ancestors));
     let of_lesser = by_name(lesser.items);
     let of_greater = by_name(greater.items);

@@ -54,6 +54,11 @@ pub enum LoserFate {
 pub enum Arrival<I> {
     /// Nothing: the current version is the same or descends from it.
     Known,
+    /// It replaces the current version, which is the same save, and came to a server later.
+    ///
+    /// A save that a CouchDB client has made has no time. Each server that gets it from a client notes the time of its
+    /// arrival and the person who has brought it. The earliest arrival counts, as a whole.
+    Earlier,
     /// It replaces the current version, from which it descends.
     Newer,
     /// Both have the same contents. The greater one counts, and nothing of the other needs to be kept.
@@ -88,9 +93,12 @@ pub struct Rules<'r, I> {
 ///
 /// The version that counts is the maximum of an order of all versions in which descendants are greater than their
 /// ancestors, so replicas agree in whatever order versions arrive. No version changes: its ancestors and changes are
-/// the same on all replicas, like its contents.
+/// the same on all replicas, like its contents. Versions of CouchDB clients are so in the end ([`Arrival::Earlier`]).
 #[must_use]
 pub fn receive<I: NamedItem>(current: &Version<'_, I>, arriving: &Version<'_, I>, rules: &Rules<'_, I>) -> Arrival<I> {
+    if current.revision == arriving.revision && arriving.time < current.time {
+        return Arrival::Earlier;
+    }
     if current.knows(arriving.revision) {
         return Arrival::Known;
     }

@@ -82,16 +82,25 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// Returns the first revision of a note whose UNID was generated, or derived as that of a conflict document.
+    /// Returns the first revision of a note whose UNID was generated.
     #[must_use]
     pub fn first(time: Timestamp, unid: Unid) -> Self {
         Self { sequence: 1, id: RevisionId::first(time, unid) }
     }
 
-    /// Returns the revision of a deletion that replicas make by themselves, at the time of the version that is deleted.
+    /// Returns the first revision of the conflict document with a UNID, which keeps a version that has lost.
+    ///
+    /// It is a function of the revision, and not of the time that counts as that of the save: servers that take a
+    /// revision of a CouchDB client separately have different times for it.
     #[must_use]
-    pub fn deleted_by_replicas(self, time: Timestamp) -> Self {
-        let time = Timestamp(time.0.saturating_add(1));
+    pub fn of_conflict_document(loser: Self, unid: Unid) -> Self {
+        Self::first(loser.id.time(), unid)
+    }
+
+    /// Returns the revision of a deletion that replicas make by themselves, just after the version that is deleted.
+    #[must_use]
+    pub fn deleted_by_replicas(self) -> Self {
+        let time = Timestamp(self.id.time().0.saturating_add(1));
         self.child(RevisionId::new(time, digest(b"deletion\0", &[&self.to_bytes()])))
     }
 
@@ -102,14 +111,12 @@ impl Revision {
     }
 
     /// Returns the revision of the merge of two versions. It is the same whichever is named first.
-    ///
-    /// The times are those of the saves.
     #[must_use]
-    pub fn of_merge(one: (Self, Timestamp), other: (Self, Timestamp)) -> (Self, Timestamp) {
-        let (lesser, greater) = if one.0 < other.0 { (one.0, other.0) } else { (other.0, one.0) };
-        let time = Timestamp(one.1.max(other.1).0.saturating_add(1));
+    pub fn of_merge(one: Self, other: Self) -> Self {
+        let (lesser, greater) = if one < other { (one, other) } else { (other, one) };
+        let time = Timestamp(one.id.time().max(other.id.time()).0.saturating_add(1));
         let tail = digest(b"merge\0", &[&lesser.to_bytes(), &greater.to_bytes()]);
-        (greater.child(RevisionId::new(time, tail)), time)
+        greater.child(RevisionId::new(time, tail))
     }
 
     /// Returns the form that digests and records use: the sequence number and the identifier, 20 bytes.
@@ -230,9 +237,11 @@ mod tests {
     fn merges_and_conflict_documents_have_the_same_identity_on_every_replica() {
         let one = Revision { sequence: 3, id: RevisionId::new(Timestamp(10), [1; 8]) };
         let other = Revision { sequence: 4, id: RevisionId::new(Timestamp(9), [2; 8]) };
-        let merged = Revision::of_merge((one, Timestamp(10)), (other, Timestamp(9)));
-        assert_eq!(merged, Revision::of_merge((other, Timestamp(9)), (one, Timestamp(10))));
-        assert_eq!((merged.0.sequence, merged.1), (5, Timestamp(11)));
+        let merged = Revision::of_merge(one, other);
+        assert_eq!(merged, Revision::of_merge(other, one));
+        assert_eq!((merged.sequence, merged.id.time()), (5, Timestamp(11)));
+        let deleted = Revision { sequence: 3, id: RevisionId([0xFF; 16]) }.deleted_by_replicas();
+        assert_eq!((deleted.sequence, deleted.id.time()), (4, Timestamp(i64::MAX)), "the id of a client has no time");
         let unid = conflict_document_unid(Unid([7; 16]), one);
         assert!(is_conflict_document_unid(unid) && !is_conflict_document_unid(Unid([7; 16])));
         assert_ne!(unid, conflict_document_unid(Unid([7; 16]), other));

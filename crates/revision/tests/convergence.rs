@@ -255,7 +255,7 @@ impl World {
         let decided = receive(&current.version(), &arriving.version(), &rules);
         match self.decide_wrongly(to, (&current, &arriving), decided) {
             Arrival::Known | Arrival::Same { counts: Side::Current } => {}
-            Arrival::Newer | Arrival::Same { counts: Side::Arriving } => {
+            Arrival::Newer | Arrival::Earlier | Arrival::Same { counts: Side::Arriving } => {
                 self.replicas[to].insert(unid, arriving);
             }
             Arrival::Merged(merged) => {
@@ -318,11 +318,11 @@ impl World {
             unid.0[15] = replica as u8;
         }
         self.kept.entry(loser.revision).or_default().insert(unid);
-        let first = Note::first(Revision::first(loser.time, unid), loser.time, loser.items.clone());
+        let first = Note::first(Revision::of_conflict_document(loser.revision, unid), loser.time, loser.items.clone());
         self.descend(first.revision, &[loser.revision]);
         let made = if fate == LoserFate::Restorable {
             self.restorable.extend(loser.items.iter().map(|item| item.value));
-            let revision = first.revision.deleted_by_replicas(first.time);
+            let revision = first.revision.deleted_by_replicas();
             self.descend(revision, &[first.revision]);
             first.child(revision, Timestamp(first.time.0 + 1), Vec::new(), true)
         } else {

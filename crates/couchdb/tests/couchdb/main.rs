@@ -3,18 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, Random};
+use base::{Name, NoteId, Random, Unid};
 use couchdb::changes::{ChangesOptions, read_step};
 use couchdb::leaves::Leaves;
 use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, open_revisions};
 use couchdb::sequence::Since;
 use couchdb::write::{Revisions, SentDocument, Target};
 use notes::change_log::ChangeCursor;
+use notes::replica::ReplicaNote;
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity,
-    NewDatabase, ServerSettings, fixup, level,
+    NewDatabase, NoteHeader, ServerSettings, fixup, level,
 };
 use replica::{Pull, answer};
 use revision::DeletionRule;
@@ -24,10 +26,12 @@ use store::{Store, StoreOptions, SyncMode};
 
 const PATH: &str = "talk.nsf";
 const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
 const ID: &str = "doc";
 
 struct Server {
     name: String,
+    clock: Arc<SimClock>,
     databases: Arc<Databases>,
     database: Arc<Database>,
 }
@@ -38,8 +42,12 @@ impl Server {
         let engine: Arc<dyn store::Engine> = Arc::new(MemoryEngine::new(11));
         let store = Arc::new(Store::with_engine(engine, &options).expect("a store in memory opens"));
         let random = Arc::new(SeededRandom::new(number));
-        let databases = Databases::open_with(store, Arc::new(SimClock::new()), random, ServerSettings::default());
+        let clock = Arc::new(SimClock::new());
+        // No two servers do anything at the same time.
+        clock.advance(Duration::from_micros(number));
+        let databases = Databases::open_with(store, clock.clone(), random, ServerSettings::default());
         let mut acl = Acl::private(&Name::new(ANN));
+        acl.entries.push(AclEntry::new(BOB, AclLevel::Editor));
         acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new("*/Acme", AclLevel::Manager) });
         let options = DatabaseOptions { is_open_to_couchdb: true, ..DatabaseOptions::default() };
         let new = NewDatabase {
@@ -48,16 +56,25 @@ impl Server {
             ..NewDatabase::new(PATH, "Talk", DatabaseKind::Standard, acl)
         };
         let database = databases.database_create(&new).expect("the database is created");
-        Self { name: format!("CN=server{number}/O=Acme"), databases, database }
+        Self { name: format!("CN=server{number}/O=Acme"), clock, databases, database }
     }
 
     fn reader(&self) -> Access<level::Reader> {
-        self.database.authorize(&Arc::new(Identity::person(ANN))).expect("Ann may read")
+        self.reader_as(ANN)
+    }
+
+    fn reader_as(&self, person: &str) -> Access<level::Reader> {
+        self.database.authorize(&Arc::new(Identity::person(person))).expect("the person may read")
+    }
+
+    /// Sends a document as Ann.
+    fn put(&self, document: &Value, revisions: Revisions) -> Result<String, &'static str> {
+        self.put_as(ANN, document, revisions)
     }
 
     /// Sends a document. Returns the revision that it has then, or the word of the error.
-    fn put(&self, document: &Value, revisions: Revisions) -> Result<String, &'static str> {
-        let reader = self.reader();
+    fn put_as(&self, person: &str, document: &Value, revisions: Revisions) -> Result<String, &'static str> {
+        let reader = self.reader_as(person);
         let target = Target { databases: &self.databases, reader: &reader };
         let sent = SentDocument::parse(&document.to_string(), None, || "generated".to_owned());
         let sent = sent.map_err(|error| error.kind().1)?;
@@ -104,6 +121,24 @@ impl Server {
             let reply = answer(&reader.read().expect("a snapshot"), &question).expect("a sound store");
             pull.take(number, reply).expect("a sound store");
         }
+    }
+
+    /// Returns everything of all documents and deletions that other replicas get.
+    fn documents(&self) -> BTreeMap<Unid, ReplicaNote> {
+        let reader: Access<level::Reader> =
+            self.database.authorize(&Arc::new(Identity::local_server(self.name.as_str()))).expect("the server may");
+        let reading = reader.read().expect("a snapshot");
+        let mut notes = Vec::new();
+        let mut collect = |header: NoteHeader| {
+            notes.extend(header.class.is_document().then_some(header.note));
+            Ok(true)
+        };
+        let mut next = Some(NoteId::default());
+        while let Some(from) = next {
+            next = reading.for_each_note_bounded(from, 100, &mut collect).expect("a sound store");
+        }
+        let read = |note| reading.replica_note(note).expect("a sound store").expect("it exists");
+        notes.into_iter().map(read).map(|note| (note.unid, note)).collect()
     }
 
     /// Returns the rows of all changes, with the leaves of each.
@@ -184,7 +219,7 @@ fn play(seed: u64) {
         waiting.extend(receivers.into_iter().map(|server| (server, revision.clone())));
         while !waiting.is_empty() && (random.below(3) > 0 || step == 23) {
             let (server, revision) = waiting.swap_remove(random.below(waiting.len() as u64) as usize);
-            push(&servers[server], &tree, &revision);
+            push(&servers[server], &tree, (&revision, &random));
         }
         if random.below(4) == 0 {
             let target = random.below(2) as usize;
@@ -195,7 +230,7 @@ fn play(seed: u64) {
     for _ in 0..2 {
         for server in &servers {
             for revision in tree.parents.keys() {
-                push(server, &tree, revision);
+                push(server, &tree, (revision, &random));
             }
         }
         servers[0].pull(&servers[1]);
@@ -216,10 +251,18 @@ fn play(seed: u64) {
         let report = fixup::check(&server.database).expect("a sound store");
         assert!(report.findings.is_empty(), "seed {seed}: {:?}", report.findings);
     }
+    let [first, second] = servers.map(|server| server.documents());
+    for (unid, note) in &first {
+        assert_eq!(Some(note), second.get(unid), "seed {seed}: both servers have the same of {unid}");
+    }
+    assert_eq!(first.len(), second.len(), "seed {seed}");
 }
 
-/// Pushes a revision with its path, as a client does: whole, in one document.
-fn push(server: &Server, tree: &Tree, revision: &str) {
+/// Pushes a revision with its path, as a client does: whole, in one document. It is a client of Ann or of Bob, and some
+/// time after the last one.
+fn push(server: &Server, tree: &Tree, (revision, random): (&str, &SeededRandom)) {
+    server.clock.advance(Duration::from_micros(4 * random.below(1_000)));
+    let person = if random.below(2) == 0 { ANN } else { BOB };
     let path = tree.path(revision);
     let ids: Vec<&str> = path.iter().filter_map(|revision| revision.split_once('-').map(|(_, id)| id)).collect();
     let mut document = json!({
@@ -228,7 +271,7 @@ fn push(server: &Server, tree: &Tree, revision: &str) {
     if tree.deletions.contains(revision) {
         document["_deleted"] = json!(true);
     }
-    assert_eq!(server.put(&document, Revisions::OfClient).as_deref(), Ok(revision));
+    assert_eq!(server.put_as(person, &document, Revisions::OfClient).as_deref(), Ok(revision));
 }
 
 #[test]
@@ -238,6 +281,35 @@ fn trees_have_the_leaves_and_the_winner_of_couchdb() {
     for seed in first..first + if soak { 10_000 } else { 150 } {
         play(seed);
     }
+}
+
+/// Ann brings a revision and one in conflict with it to one server, after Bob has brought both to the other one.
+#[test]
+fn the_earliest_arrival_of_a_revision_counts_on_all_servers() {
+    let servers = [Server::new(1), Server::new(2)];
+    let [lesser, greater] = ["1", "2"].map(|digit| format!("1-{}", digit.repeat(32)));
+    for (server, person) in [(&servers[1], BOB), (&servers[0], ANN)] {
+        for revision in [&greater, &lesser] {
+            let document = json!({ "_id": ID, "_rev": revision, "made": revision });
+            assert_eq!(server.put_as(person, &document, Revisions::OfClient).as_ref(), Ok(revision));
+        }
+        servers[0].clock.advance(Duration::from_secs(60));
+    }
+    assert_ne!(servers[0].documents(), servers[1].documents());
+    let arrivals = servers[1].documents();
+    servers[0].pull(&servers[1]);
+    servers[1].pull(&servers[0]);
+    assert_eq!(servers[0].documents(), arrivals);
+    assert_eq!(servers[1].documents(), arrivals);
+    assert_eq!(arrivals.len(), 2, "the document and the losing version");
+    for server in &servers {
+        for revision in [&greater, &lesser] {
+            let found = server.get(ID, Some(revision)).expect("it is a leaf");
+            assert!(found["$UpdatedBy"].to_string().contains("Bob"), "{found}");
+        }
+    }
+    let positions = servers.iter().map(|server| server.changes().len());
+    assert_eq!(positions.collect::<Vec<_>>(), [2, 2], "the document is told for itself and for its losing version");
 }
 
 #[test]

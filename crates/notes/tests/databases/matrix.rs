@@ -397,6 +397,12 @@ const READING: &[Row] = &[
         let header = access.read().and_then(|reading| reading.header(c.note)).expect("sound").expect("it exists");
         c.read(|r| r.knows_revision(UNID, header.revision()))
     }),
+    ("DatabaseSnapshot::knows_listed", Note(Reader), |c| {
+        let access: Access<level::Reader> = c.database.authorize(&server()).expect("the server may");
+        let listed = access.read().and_then(|reading| reading.listed_note(c.note, &|_| false));
+        let listed = listed.expect("sound").expect("it exists");
+        c.read(|r| r.knows_listed(&listed))
+    }),
     ("DatabaseSnapshot::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("DatabaseSnapshot::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("DatabaseSnapshot::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),

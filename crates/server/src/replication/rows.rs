@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use admin::answer::record;
 use admin::{Progress, Unit};
+use base::Timestamp;
 use notes::replica::{ListedNote, StateName};
 use replica::PreviewStatistics;
 use serde_json::{Value, json};
 
-/// What two replicas must agree on: the revision, and the marks, keywords and folders that are set.
-pub(super) type Comparable = (revision::Revision, BTreeSet<StateName>);
+/// What two replicas must agree on: the revision with its time, and the marks, keywords and folders that are set.
+pub(super) type Comparable = ((revision::Revision, Timestamp), BTreeSet<StateName>);
 
 pub(super) fn comparable(note: ListedNote) -> Comparable {
     // Each replica keeps a keyword in the case in which it was first used there.
@@ -19,7 +20,7 @@ pub(super) fn comparable(note: ListedNote) -> Comparable {
         name => name,
     };
     let set = note.state.into_iter().filter(|(_, value)| value.is_set).map(|(key, _)| name(key)).collect();
-    (note.revision, set)
+    ((note.revision, note.saved), set)
 }
 
 /// Returns the progress of listing changes of another server.
