@@ -239,6 +239,28 @@ pub(crate) fn scan_from(
     Ok(())
 }
 
+/// Calls `each` for every change before the records of a note in a transaction, or for all changes without a place, the
+/// last one first, until it returns `false`.
+pub(crate) fn scan_back(
+    reader: &dyn TableReader,
+    database: DbNumber,
+    before: Option<(Modseq, NoteId)>,
+    each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
+) -> Result<()> {
+    let start = database.to_key().to_vec();
+    let end = match before {
+        Some((modseq, note)) => Some(keys::bymod(database, modseq, note, 0).to_vec()),
+        None => store::engine::prefix_end(&database.to_key()),
+    };
+    let mut cursor = reader.scan(Table::ByModseq, &KeyRange { start, end }, Direction::Backward)?;
+    while let Some((key, value)) = cursor.next()? {
+        if !each(decode(key, value).map_err(|_| damaged(Table::ByModseq, key))?)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Parses one record.
 pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, InvalidRecord> {
     let (modseq, note, kind) = keys::split_bymod(key).ok_or(InvalidRecord)?;

@@ -43,6 +43,15 @@ pub struct ChangePage {
     pub next: ChangeCursor,
 }
 
+/// A page of changes, the last one first, with the place before which the next page begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangePageBack {
+    /// The changes, without those of hidden notes.
+    pub entries: Vec<ChangeEntry>,
+    /// The place before which no change was read, or `None` if there are no more.
+    pub next: Option<(Modseq, NoteId)>,
+}
+
 /// The changes of whole transactions in their order, with the place where the next ones begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransactionPage {
@@ -315,6 +324,26 @@ impl<'d> DatabaseSnapshot<'d> {
             entries.retain(|entry| !hidden.contains(&entry.note));
         }
         Ok(TransactionPage { entries, next })
+    }
+
+    /// Returns about `limit` changes before the ones of a note in a transaction, or the last changes without a place,
+    /// the last one first.
+    pub fn changes_before(&self, before: Option<(Modseq, NoteId)>, limit: usize) -> Result<ChangePageBack> {
+        let mut entries: Vec<ChangeEntry> = Vec::new();
+        let mut next = None;
+        change_log::scan_back(&self.snapshot, self.database.number, before, &mut |entry| {
+            self.spend(STEPS_PER_RECORD)?;
+            let last = entries.last().map(|last| (last.modseq, last.note));
+            if entries.len() >= limit && last != Some((entry.modseq, entry.note)) {
+                next = last;
+                return Ok(false);
+            }
+            entries.push(entry);
+            Ok(true)
+        })?;
+        let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
+        entries.retain(|entry| !hidden.contains(&entry.note));
+        Ok(ChangePageBack { entries, next })
     }
 
     /// Returns up to `limit` changes after a place.

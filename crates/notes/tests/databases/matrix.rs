@@ -432,6 +432,9 @@ const READING: &[Row] = &[
     ("DatabaseSnapshot::changes_page", Note(Reader), |c| {
         c.read(|r| Ok(r.changes_page(ChangeCursor::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
+    ("DatabaseSnapshot::changes_before", Note(Reader), |c| {
+        c.read(|r| Ok(r.changes_before(None, 99)?.entries.iter().any(|entry| entry.note == c.note)))
+    }),
     ("DatabaseSnapshot::select_notes", Note(Reader), |c| {
         let selection =
             formula::Formula::compile("Subject = \"x\"", &formula::FormulaOptions::default()).expect("a formula");
