@@ -9,6 +9,7 @@ use crate::error::{Result, damaged};
 use crate::keys;
 use crate::limits::LOSERS_READ_MAX;
 use crate::note::NoteHeader;
+use crate::records;
 
 /// Records that a version of a note has lost a conflict.
 pub(crate) fn put_loser(batch: &mut Batch, database: DbNumber, loser: (Unid, Revision)) {
@@ -26,6 +27,22 @@ pub(crate) fn forget_loser(
     for revision in load_losers(reader, database, parent)? {
         if conflict_document_unid(parent, revision) == document.unid {
             batch.delete(Table::Meta, &keys::loser(database, parent, revision));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the records of a document whose deletion stub is being purged, unless their conflict documents still exist.
+/// Versions that were equal to the document have none.
+pub(crate) fn forget_losers_of(
+    reader: &dyn TableReader,
+    batch: &mut Batch,
+    database: DbNumber,
+    document: Unid,
+) -> Result<()> {
+    for revision in load_losers(reader, database, document)? {
+        if records::find(reader, database, conflict_document_unid(document, revision))?.is_none() {
+            batch.delete(Table::Meta, &keys::loser(database, document, revision));
         }
     }
     Ok(())

@@ -64,6 +64,7 @@ pub fn purge(database: &Database) -> Result<usize> {
             }
             if let Some(header) = &header {
                 loser_records::forget_loser(store, &mut batch, database.number, header)?;
+                loser_records::forget_losers_of(store, &mut batch, database.number, header.unid)?;
             }
             if let Some(header) = header
                 && records::find(store, database.number, header.unid)? == Some(entry.note)
