@@ -17,7 +17,7 @@ use crate::change_times::StateKey;
 use crate::edit_history::UPDATED_BY_ITEM;
 use crate::error::{Error, Result};
 use crate::item::{self, Item, find_item};
-use crate::limits::BROUGHT_SEQUENCE_STEP_MAX;
+use crate::limits::{BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX};
 use crate::loser_records;
 use crate::losers;
 use crate::note::{NoteFlags, NoteHeader};
@@ -311,9 +311,10 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Checks that a version does not count as saved much more often than the stored one.
+/// Checks that a version does not count as saved much more often than the stored one, nor so often that it soon could
+/// not be saved any more.
 fn check_step(stored: u32, arriving: Revision) -> Result<()> {
-    if arriving.sequence > stored.saturating_add(BROUGHT_SEQUENCE_STEP_MAX) {
+    if arriving.sequence > stored.saturating_add(BROUGHT_SEQUENCE_STEP_MAX).min(BROUGHT_SEQUENCE_MAX) {
         return Err(Error::invalid(format!("the revision {arriving}"), "its sequence number is too high"));
     }
     Ok(())

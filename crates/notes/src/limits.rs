@@ -109,6 +109,10 @@ pub const LOSERS_READ_MAX: usize = 1_000;
 /// greater one would win all conflicts for years.
 pub const BROUGHT_SEQUENCE_STEP_MAX: u32 = 1 << 20;
 
+/// Maximum sequence number of a version that a person brings. Steps of [`BROUGHT_SEQUENCE_STEP_MAX`] could otherwise
+/// lead to [`RECEIVED_SEQUENCE_MAX`], beyond which no other server takes a save. Saves on servers go on from here.
+pub const BROUGHT_SEQUENCE_MAX: u32 = RECEIVED_SEQUENCE_MAX / 2;
+
 /// Maximum size of a local document, in bytes.
 pub const LOCAL_DOCUMENT_BYTES_MAX: usize = 64 << 10;
 
