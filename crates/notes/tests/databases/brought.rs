@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Name, NoteId, Timestamp, Unid};
-use notes::limits::{BROUGHT_SEQUENCE_STEP_MAX, LOCAL_DOCUMENT_BYTES_MAX, LOCAL_DOCUMENTS_PER_PERSON_MAX};
+use notes::limits::{
+    BROUGHT_SEQUENCE_MAX, BROUGHT_SEQUENCE_STEP_MAX, LOCAL_DOCUMENT_BYTES_MAX, LOCAL_DOCUMENTS_PER_PERSON_MAX,
+};
 use notes::local_document::ID_ITEM;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
@@ -170,6 +172,39 @@ fn what_only_the_server_sets_cannot_be_forged() {
     assert!(refused(ANN, &form), "only documents can be brought");
     let foreign = ReplicaNote { unid: Unid([8; 16]), blobs: vec![store::BlobId([1; 32])], ..first };
     assert!(matches!(world.bring(BOB, &foreign), Err(Error::NotFound { .. })), "a content that Bob does not have");
+}
+
+#[test]
+fn sequence_numbers_of_people_leave_room_for_those_of_servers() {
+    let world = World::new(AclLevel::Editor);
+    let mut path = vec![revision(1, 1)];
+    world.bring(BOB, &version(&path, "first")).expect("Bob may");
+    while path[0].sequence < BROUGHT_SEQUENCE_MAX {
+        let sequence = (path[0].sequence + BROUGHT_SEQUENCE_STEP_MAX).min(BROUGHT_SEQUENCE_MAX);
+        path = vec![revision(sequence, 1), path[0]];
+        world.bring(BOB, &version(&path, "next")).expect("a step is permitted");
+    }
+    let beyond = version(&[revision(BROUGHT_SEQUENCE_MAX + 1, 1), path[0]], "beyond");
+    assert!(matches!(world.bring(BOB, &beyond), Err(Error::Invalid { .. })));
+    assert_eq!(world.subject(UNID).as_deref(), Some("next"));
+}
+
+#[test]
+fn records_of_equal_versions_end_with_the_stub_of_their_document() {
+    let world = World::new(AclLevel::Editor);
+    let base = revision(1, 1);
+    let lesser = revision(2, 2);
+    let greater = revision(2, 3);
+    world.bring(ANN, &version(&[base], "base")).expect("Ann may");
+    world.bring(ANN, &version(&[lesser, base], "equal")).expect("Ann may");
+    world.bring(ANN, &version(&[greater, base], "equal")).expect("Ann may");
+    assert_eq!(world.losers(), [(lesser, false)]);
+    world.bring(ANN, &deletion(&[revision(3, 3), greater, base])).expect("Ann may");
+    world.server.clock.advance(Duration::from_secs(200 * 86_400));
+    while notes::soft_deletion::purge_deleted(&world.database).expect("a sound store") > 0 {}
+    while purge::purge(&world.database).expect("a sound store") > 0 {}
+    world.bring(ANN, &version(&[base], "a document with the same UNID")).expect("Ann may");
+    assert_eq!(world.losers(), []);
 }
 
 #[test]
