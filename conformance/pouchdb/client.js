@@ -153,6 +153,27 @@ const scenes = {
     return {}
   },
 
+  // Lists of the server are those of a client that has the same documents: ranges of ids in both directions.
+  async lists () {
+    const [phone, db] = [local('phone'), remote()]
+    await phone.sync(db)
+    const ranges = [
+      {}, { descending: true }, { startkey: 'doc-1', endkey: 'doc-2\ufff0' }, { startkey: 'doc-2', endkey: 'doc-20', inclusive_end: false },
+      { startkey: 'doc-2', endkey: 'doc-1', descending: true }, { skip: 5, limit: 7 }, { startkey: 'doc-9', limit: 3, include_docs: true },
+      { key: 'doc-7' }, { keys: ['doc-8', 'absent', 'doc-3'] }, { startkey: 'zzz' },
+    ]
+    for (const range of ranges) {
+      const [here, there] = [await phone.allDocs(range), await db.allDocs(range)]
+      const ids = (list) => list.rows.map((row) => [row.id || row.key, row.error])
+      assert.deepStrictEqual(ids(there), ids(here), JSON.stringify(range))
+      if (!range.keys) assert.strictEqual(there.total_rows, here.total_rows, JSON.stringify(range))
+    }
+    const all = (await db.changes({ limit: 1e6 })).results.map((row) => row.id).reverse()
+    const back = await db.changes({ descending: true, limit: 3 })
+    assert.deepStrictEqual(back.results.map((row) => row.id), all.slice(0, 3))
+    return { documents: (await db.allDocs({ limit: 0 })).total_rows }
+  },
+
   // Random edits, deletions and syncs on three clients end with equal databases and equal winners.
   async random () {
     const clients = ['one', 'two', 'three'].map(local)

@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATABASE = "talk.nsf"
 SCENE_TIME_MAX_S = 300
 # In this order: later scenes use the documents of earlier ones.
-SCENES = ("push", "sync", "conflict", "resolve", "branch", "deletion", "random", "direct", "requests", "filter")
+SCENES = ("push", "sync", "conflict", "resolve", "branch", "deletion", "lists", "random", "direct", "requests", "filter")
 HEALTHY = "No damage was found."
 # Where PouchDB is installed, once for all runs.
 MODULES = os.path.expanduser("~/.cache/doublet/pouchdb")

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use base::{Modseq, NoteId};
 use notes::change_log::{ChangeCursor, NoteChange};
 use notes::{DatabaseSnapshot, NoteHeader};
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ const CHANGES_PER_STEP: usize = 500;
 
 /// Size in bytes at which the rows of one step end.
 const BYTES_PER_STEP: usize = 1 << 20;
+
+/// Work after which one step ends: bytes of documents that a selector has examined, and 64 for each comparison.
+const EXAMINED_PER_STEP: u64 = 8 << 20;
 
 /// Which documents a client wants to be told of.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -70,9 +74,10 @@ pub fn read_step(
     let page = reading.changes_page(from, CHANGES_PER_STEP)?;
     let mut rows = Vec::new();
     let mut bytes = 0;
+    let mut examined = 0;
     let mut stopped = None;
     for entry in &page.entries {
-        if rows.len() >= rows_max || bytes >= BYTES_PER_STEP {
+        if rows.len() >= rows_max || bytes >= BYTES_PER_STEP || examined >= EXAMINED_PER_STEP {
             break;
         }
         stopped = Some(entry);
@@ -81,7 +86,7 @@ pub fn read_step(
         }
         let Some(header) = reading.header(entry.note)? else { continue };
         let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
-        if let Some(row) = row_of(reading, header, sequence, options)? {
+        if let Some(row) = row_of(reading, header, sequence, (options, &mut examined))? {
             bytes += row.len();
             rows.push(row);
         }
@@ -109,12 +114,59 @@ pub fn read_step(
     Ok(ChangesStep { rows, next, sequence, is_last })
 }
 
+/// The rows of one step back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangesBack {
+    /// The rows, each a JSON object, the last change first.
+    pub rows: Vec<String>,
+    /// The sequence of the last row, or that of the database if there was none.
+    pub sequence: Sequence,
+    /// The place before which the next step begins, or `None` if nothing is left.
+    pub next: Option<(Modseq, NoteId)>,
+}
+
+/// Reads the last changes before a place, or of all changes without one, the last one first: at most `rows_max` rows of
+/// changes after `since`.
+pub fn read_step_back(
+    reading: &DatabaseSnapshot<'_>,
+    (since, before): (ChangeCursor, Option<(Modseq, NoteId)>),
+    rows_max: usize,
+    options: &ChangesOptions,
+) -> Result<ChangesBack> {
+    let page = reading.changes_before(before, CHANGES_PER_STEP)?;
+    let mut back =
+        ChangesBack { rows: Vec::new(), sequence: Sequence::of(reading, reading.modseq(), None)?, next: None };
+    let mut bytes = 0;
+    let mut examined = 0;
+    for entry in page.entries {
+        if entry.modseq <= since.modseq {
+            return Ok(ChangesBack { next: None, ..back });
+        }
+        back.next = Some((entry.modseq, entry.note));
+        if matches!(entry.change, NoteChange::Left { .. }) {
+            continue;
+        }
+        let Some(header) = reading.header(entry.note)? else { continue };
+        let sequence = Sequence::of(reading, entry.modseq, Some(entry.note))?;
+        if let Some(row) = row_of(reading, header, sequence, (options, &mut examined))? {
+            bytes += row.len();
+            back.rows.push(row);
+            back.sequence = sequence;
+        }
+        if back.rows.len() >= rows_max || bytes >= BYTES_PER_STEP || examined >= EXAMINED_PER_STEP {
+            return Ok(back);
+        }
+    }
+    back.next = page.next;
+    Ok(back)
+}
+
 /// Returns the row of a changed note, or `None` if it is no document, or none that the client asked for.
 fn row_of(
     reading: &DatabaseSnapshot<'_>,
     header: NoteHeader,
     sequence: Sequence,
-    options: &ChangesOptions,
+    (options, examined): (&ChangesOptions, &mut u64),
 ) -> Result<Option<String>> {
     if !is_shown(&header) {
         return Ok(None);
@@ -132,7 +184,12 @@ fn row_of(
         Filter::Design => id.starts_with("_design/"),
         Filter::Selector(selector) => {
             let document = document_json(reading, (&id, &leaves), winner, DocumentOptions::default())?;
-            serde_json::from_str::<Value>(&document).is_ok_and(|document| selector.matches(&document))
+            let (holds, steps) = match serde_json::from_str::<Value>(&document) {
+                Ok(document) => selector.matches(&document)?,
+                Err(_) => (false, 0),
+            };
+            *examined = examined.saturating_add(document.len() as u64).saturating_add(steps.saturating_mul(64));
+            holds
         }
     };
     if !is_wanted {

@@ -25,18 +25,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use base::limits::ITEMS_PER_NOTE_MAX;
 use base::{Timestamp, Unid, hex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use notes::{Item, ItemFlags, ItemValue};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::limits::{SUMMARY_VALUE_BYTES_MAX, SUMMARY_VALUES_BYTES_MAX};
+use crate::limits::{MEMBERS_MAX, PLAIN_LIST_VALUES_MAX, SUMMARY_VALUE_BYTES_MAX, SUMMARY_VALUES_BYTES_MAX};
 
 /// Greatest number of significant digits that a number of a client has whose runtime knows only doubles.
 const DOUBLE_DIGITS: usize = 17;
@@ -88,6 +89,9 @@ impl<'de> Deserialize<'de> for Members<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
                 while let Some((name, value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    if members.len() >= MEMBERS_MAX {
+                        return Err(serde::de::Error::custom(format!("an object has more than {MEMBERS_MAX} members")));
+                    }
                     members.push((name.0, value));
                 }
                 Ok(Members(members))
@@ -95,6 +99,54 @@ impl<'de> Deserialize<'de> for Members<'de> {
         }
 
         deserializer.deserialize_map(Collector)
+    }
+}
+
+/// Parses a JSON list of at most `count_max` values. It fails at the first further one, so that a list which is not
+/// permitted takes no memory. `what` names the values in the plural.
+pub fn bounded_list<'j, T: Deserialize<'j>>(text: &'j str, count_max: usize, what: &str) -> Result<Vec<T>> {
+    let mut is_too_long = false;
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let read = BoundedList { count_max, is_too_long: &mut is_too_long, item: PhantomData }.deserialize(&mut parser);
+    match read.and_then(|list| parser.end().map(|()| list)) {
+        Ok(list) => Ok(list),
+        Err(_) if is_too_long => Err(Error::TooLarge(format!("a request can have at most {count_max} {what}"))),
+        Err(error) => Err(Error::BadRequest(format!("the list of {what} is not valid: {error}"))),
+    }
+}
+
+/// Reads a list of at most `count_max` values, and fails if there are more.
+struct BoundedList<'l, T> {
+    count_max: usize,
+    is_too_long: &'l mut bool,
+    item: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for BoundedList<'_, T> {
+    type Value = Vec<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedList<'_, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> std::result::Result<Vec<T>, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = values.next_element()? {
+            if list.len() >= self.count_max {
+                *self.is_too_long = true;
+                return Err(serde::de::Error::custom("the list is too long"));
+            }
+            list.push(value);
+        }
+        Ok(list)
     }
 }
 
@@ -181,12 +233,15 @@ fn several(value: &RawValue) -> Result<Option<Vec<&RawValue>>> {
     if !value.get().starts_with('{') {
         return Ok(None);
     }
-    let members = Members::parse(value.get())?;
+    let Ok(members) = Members::parse(value.get()) else { return Ok(None) };
     match members.0.as_slice() {
-        [(name, values)] if name == "$items" => Ok(serde_json::from_str::<Vec<&RawValue>>(values.get()).ok().filter(
-            // A list of one is what no item has, so it is a client's own object.
-            |values| values.len() > 1,
-        )),
+        [(name, values)] if name == "$items" => {
+            match bounded_list::<&RawValue>(values.get(), ITEMS_PER_NOTE_MAX, "items") {
+                Err(error @ Error::TooLarge(_)) => Err(error),
+                // A list of one is what no item has, so it is a client's own object.
+                read => Ok(read.ok().filter(|values| values.len() > 1)),
+            }
+        }
         _ => Ok(None),
     }
 }
@@ -195,8 +250,10 @@ fn several(value: &RawValue) -> Result<Option<Vec<&RawValue>>> {
 fn read_value(name: &str, value: &RawValue) -> Result<(Item, Option<ItemFlags>)> {
     let text = value.get();
     let item = |value| Item { name: name.to_owned(), flags: ItemFlags::NONE, value };
+    // An object with too many members is a client's own.
     if text.starts_with('{')
-        && let Some((value, flags)) = read_typed(&Members::parse(text)?)
+        && let Ok(members) = Members::parse(text)
+        && let Some((value, flags)) = read_typed(&members)
     {
         return Ok((item(value), flags));
     }
@@ -215,7 +272,8 @@ fn plain_value(text: &str) -> ItemValue {
 }
 
 fn plain_list(text: &str) -> Option<ItemValue> {
-    let values: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    // A longer list stays JSON.
+    let values: Vec<&RawValue> = bounded_list(text, PLAIN_LIST_VALUES_MAX, "values").ok()?;
     let texts: Option<Vec<String>> = values.iter().map(|value| read_text(value.get())).collect();
     if let Some(texts) = texts {
         return Some(ItemValue::TextList(texts));

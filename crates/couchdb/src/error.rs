@@ -35,6 +35,9 @@ pub enum Error {
     /// The request is too large.
     #[error("{0}")]
     TooLarge(String),
+    /// The body has a form that is not supported.
+    #[error("{0}")]
+    UnsupportedMedia(String),
     /// The method is not supported.
     #[error("{0}")]
     NotSupported(&'static str),
@@ -59,6 +62,7 @@ impl Error {
             Self::Exists => (StatusCode::PRECONDITION_FAILED, "file_exists"),
             Self::MissingStub(_) => (StatusCode::PRECONDITION_FAILED, "missing_stub"),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Self::UnsupportedMedia(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_content_type"),
             Self::NotSupported(_) => (StatusCode::NOT_IMPLEMENTED, "not_implemented"),
             Self::Exhausted(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "service_unavailable"),

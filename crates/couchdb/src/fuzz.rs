@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::document::{Members, append_fields, items_of};
+use crate::multipart::{boundary_of, parts_of};
 use crate::selector::Selector;
 use crate::sequence::Since;
 use crate::service::parse_address;
@@ -16,12 +17,17 @@ use crate::write::SentDocument;
 pub fn read(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     parse_address(&text);
+    if let Some(boundary) = boundary_of(&text) {
+        let _ = parts_of(input, &boundary);
+    }
+    let _ = parts_of(input, "b");
+    let _ = SentDocument::parse_parts(input, "b", "x");
     let _ = Since::parse(&text);
     let _ = SentDocument::parse(&text, None, String::new);
     if let Ok(value) = serde_json::from_str::<Value>(&text)
         && let Ok(selector) = Selector::parse(&value)
     {
-        selector.matches(&value);
+        let _ = selector.matches(&value);
     }
     if let Ok(members) = Members::parse(&text)
         && let Ok(items) = items_of(&members)

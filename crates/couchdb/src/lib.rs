@@ -12,6 +12,7 @@
 //! | [`read`], [`write`](mod@write), [`changes`] | the verbs, as functions of a database and a person |
 //! | [`sequence`], [`selector`] | opaque update sequences; conditions on documents |
 //! | [`sessions`], [`backend`] | cookie sessions; what the server must provide |
+//! | [`multipart`] | bodies with a document and its attachments |
 //! | [`service`] | the requests over HTTP, and their limits |
 //!
 //! The verbs are synchronous and run on the worker pool. The protocol is that of CouchDB 3 as far as replication needs
@@ -19,6 +20,7 @@
 
 pub mod backend;
 pub mod changes;
+mod compression;
 pub mod document;
 pub mod document_id;
 pub mod error;
@@ -26,6 +28,7 @@ pub mod error;
 pub mod fuzz;
 pub mod leaves;
 pub mod limits;
+pub mod multipart;
 pub mod read;
 pub mod selector;
 pub mod sequence;

@@ -8,6 +8,31 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 /// Maximum size of one document in a request, with its attachments, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 
+/// Maximum size of the contents of attachments that a request sends compressed, when they are decompressed, in bytes.
+pub const DECOMPRESSED_CONTENT_BYTES_MAX: usize = 64 << 20;
+
+/// Maximum number of parts of a body: a document and its attachments.
+pub const PARTS_MAX: usize = 1_000;
+
+/// Maximum size of the header of a part of a body, in bytes.
+pub const PART_HEADER_BYTES_MAX: usize = 8 << 10;
+
+/// Size in bytes from which an answer is compressed.
+pub const COMPRESSED_ANSWER_BYTES_MIN: u64 = 1 << 10;
+
+/// Size in bytes of the ids that one pass over the documents collects for a list in the order of the ids.
+pub const LISTED_IDS_BYTES_MAX: usize = 8 << 20;
+
+/// Maximum number of members of a JSON object that is a request, a document, or a value with a type.
+pub const MEMBERS_MAX: usize = 20_000;
+
+/// Maximum number of values of a list that becomes a text list or a number list. A longer one is an item of type JSON.
+pub const PLAIN_LIST_VALUES_MAX: usize = 100_000;
+
+/// Maximum number of comparisons by which a selector examines one document, with one more for each 64 bytes of the
+/// compared texts.
+pub const SELECTOR_STEPS_MAX: u64 = 2_000_000;
+
 /// Maximum number of documents, revisions or ids in one request.
 pub const DOCUMENTS_PER_REQUEST_MAX: usize = 10_000;
 

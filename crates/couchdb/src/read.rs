@@ -21,6 +21,18 @@ use crate::limits::DOCUMENT_BYTES_MAX;
 /// The member of a document that names the document to which it is a response.
 pub const PARENT_MEMBER: &str = "$REF";
 
+/// The form in which a document names its attachments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AttachmentForm {
+    /// Without their contents (`stub`).
+    #[default]
+    Stubs,
+    /// With their contents (`data`).
+    Inline,
+    /// With contents in other parts of the answer (`follows`).
+    Follow,
+}
+
 /// What a document is sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DocumentOptions {
@@ -28,8 +40,8 @@ pub struct DocumentOptions {
     pub revisions: bool,
     /// The path of its revisions with their state (`_revs_info`).
     pub revisions_info: bool,
-    /// The contents of its attachments.
-    pub attachments: bool,
+    /// The form of its attachments.
+    pub attachments: AttachmentForm,
     /// The other leaves that are no deletions (`_conflicts`).
     pub conflicts: bool,
 }
@@ -162,14 +174,14 @@ fn append_attachments(
     out: &mut String,
     reading: &DatabaseSnapshot<'_>,
     (leaf, items): (&Leaf, &[Item]),
-    with_contents: bool,
+    form: AttachmentForm,
 ) -> Result<()> {
     let attachments = attachments_of(items);
     let Some(note) = leaf.note.filter(|_| !attachments.is_empty()) else { return Ok(()) };
     let total: u64 = attachments.iter().map(|attachment| attachment.length).sum();
-    if with_contents && total > DOCUMENT_BYTES_MAX as u64 {
+    if form == AttachmentForm::Inline && total > DOCUMENT_BYTES_MAX as u64 {
         return Err(Error::TooLarge(format!(
-            "the attachments have {total} bytes; ask for them one by one instead of inline"
+            "the attachments have {total} bytes; ask for them one by one, or for multipart/related, instead of inline"
         )));
     }
     for (index, attachment) in attachments.iter().enumerate() {
@@ -179,11 +191,13 @@ fn append_attachments(
         let digest = json!(attachment.digest());
         let start = leaf.revision().sequence;
         out.push_str(&format!(":{{\"content_type\":{kind},\"revpos\":{start},\"digest\":{digest},"));
-        if with_contents {
-            let content = reading.blob(note, &attachment.blob)?;
-            out.push_str(&format!("\"data\":\"{}\"}}", STANDARD.encode(content)));
-        } else {
-            out.push_str(&format!("\"length\":{},\"stub\":true}}", attachment.length));
+        match form {
+            AttachmentForm::Inline => {
+                let content = reading.blob(note, &attachment.blob)?;
+                out.push_str(&format!("\"data\":\"{}\"}}", STANDARD.encode(content)));
+            }
+            AttachmentForm::Stubs => out.push_str(&format!("\"length\":{},\"stub\":true}}", attachment.length)),
+            AttachmentForm::Follow => out.push_str(&format!("\"length\":{},\"follows\":true}}", attachment.length)),
         }
     }
     out.push('}');
@@ -197,6 +211,20 @@ pub struct WantedRevision {
     pub id: String,
     /// The revision as the client wrote it, or `None` for the winner.
     pub revision: Option<String>,
+}
+
+/// Returns the leaves that answer a requested revision, as [`open_revisions`] does.
+pub fn wanted_leaves<'l>(leaves: &'l Leaves, revision: Option<&str>, latest: bool) -> Vec<&'l Leaf> {
+    match revision.map(str::parse::<Revision>) {
+        None => vec![leaves.winner()],
+        Some(Err(_)) => Vec::new(),
+        Some(Ok(revision)) if latest && leaves.descendants(revision).next().is_some() => {
+            leaves.descendants(revision).collect()
+        }
+        // A version of which a client has read, and that has lost meanwhile without a trace: it wants the leaves.
+        Some(Ok(_)) if latest => leaves.list.iter().collect(),
+        Some(Ok(revision)) => leaves.leaf(revision).into_iter().collect(),
+    }
 }
 
 /// Returns the answers to a requested revision: objects with the member `ok`, or with `error` respectively `missing`.
@@ -218,16 +246,7 @@ pub fn open_revisions(
         ]
     };
     let Some(leaves) = leaves else { return Ok(missing(text.unwrap_or("undefined"))) };
-    let chosen: Vec<&Leaf> = match text.map(str::parse::<Revision>) {
-        None => vec![leaves.winner()],
-        Some(Err(_)) => Vec::new(),
-        Some(Ok(revision)) if latest && leaves.descendants(revision).next().is_some() => {
-            leaves.descendants(revision).collect()
-        }
-        // A version of which a client has read, and that has lost meanwhile without a trace: it wants the leaves.
-        Some(Ok(_)) if latest => leaves.list.iter().collect(),
-        Some(Ok(revision)) => leaves.leaf(revision).into_iter().collect(),
-    };
+    let chosen = wanted_leaves(&leaves, text, latest);
     if chosen.is_empty() {
         return Ok(missing(text.unwrap_or("undefined")));
     }

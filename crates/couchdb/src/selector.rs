@@ -10,7 +10,10 @@ use std::cmp::Ordering;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::limits::{SELECTOR_CONDITIONS_MAX, SELECTOR_DEPTH_MAX};
+use crate::limits::{SELECTOR_CONDITIONS_MAX, SELECTOR_DEPTH_MAX, SELECTOR_STEPS_MAX};
+
+/// Number of bytes of two texts whose comparison counts as one step.
+const TEXT_BYTES_PER_STEP: usize = 64;
 
 /// A parsed selector.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,9 +56,16 @@ impl Selector {
         parser.object(value, 0).map(Self)
     }
 
-    /// Returns `true` if a document fulfils the conditions.
-    pub fn matches(&self, document: &Value) -> bool {
-        self.0.holds(Some(document))
+    /// Returns `true` if a document fulfils the conditions, and the number of comparisons that this took. Fails if it
+    /// would take more than [`SELECTOR_STEPS_MAX`].
+    pub fn matches(&self, document: &Value) -> Result<(bool, u64)> {
+        let mut steps = Steps { left: SELECTOR_STEPS_MAX };
+        let holds = self.0.holds(Some(document), &mut steps);
+        if steps.left == 0 {
+            let text = "the selector needs too many comparisons for a document; ask for fewer values, or shorter lists";
+            return Err(Error::TooLarge(text.to_owned()));
+        }
+        Ok((holds, SELECTOR_STEPS_MAX - steps.left))
     }
 }
 
@@ -165,48 +175,81 @@ fn path_of(field: &str) -> Vec<String> {
     path
 }
 
+/// The comparisons that are left for one document. When there are none, every condition fails, and the answer does not
+/// count.
+struct Steps {
+    left: u64,
+}
+
+impl Steps {
+    /// Takes steps. Returns `false` if there are not enough.
+    fn take(&mut self, count: u64) -> bool {
+        let is_enough = count <= self.left;
+        self.left = self.left.saturating_sub(count);
+        is_enough
+    }
+}
+
 impl Condition {
     /// Returns `true` if a value fulfils the condition. `None` is a member that does not exist.
-    fn holds(&self, value: Option<&Value>) -> bool {
+    fn holds(&self, value: Option<&Value>, steps: &mut Steps) -> bool {
+        if !steps.take(1) {
+            return false;
+        }
         match self {
-            Self::All(conditions) => conditions.iter().all(|condition| condition.holds(value)),
-            Self::Any(conditions) => conditions.iter().any(|condition| condition.holds(value)),
-            Self::None(conditions) => !conditions.iter().any(|condition| condition.holds(value)),
-            Self::Not(condition) => !condition.holds(value),
-            Self::Member(path, condition) => {
-                let found = path.iter().try_fold(value, |value, name| match value {
-                    Some(Value::Object(members)) => Some(members.get(name)),
-                    Some(Value::Array(values)) => Some(name.parse().ok().and_then(|index: usize| values.get(index))),
-                    _ => None,
-                });
-                condition.holds(found.flatten())
-            }
+            Self::All(conditions) => conditions.iter().all(|condition| condition.holds(value, steps)),
+            Self::Any(conditions) => conditions.iter().any(|condition| condition.holds(value, steps)),
+            Self::None(conditions) => !conditions.iter().any(|condition| condition.holds(value, steps)),
+            Self::Not(condition) => !condition.holds(value, steps),
+            Self::Member(path, condition) => condition.holds(member_of(value, path), steps),
             Self::Exists(expected) => value.is_some() == *expected,
             // Like CouchDB, all other conditions need a value.
-            Self::Compare(comparison, operand) => value.is_some_and(|value| comparison.holds(value, operand)),
-            Self::Type(kind) => value.is_some_and(|value| type_name(value) == kind),
-            Self::In(values) => value.is_some_and(|value| is_among(value, values)),
-            Self::NotIn(values) => value.is_some_and(|value| !is_among(value, values)),
-            Self::AllOf(values) => value.and_then(Value::as_array).is_some_and(|list| {
-                !values.is_empty() && values.iter().all(|wanted| list.iter().any(|one| compare(one, wanted).is_eq()))
-            }),
-            Self::Size(length) => value.and_then(Value::as_array).is_some_and(|list| list.len() as u64 == *length),
+            _ => value.is_some_and(|value| self.holds_for(value, steps)),
+        }
+    }
+
+    /// Returns `true` if a value that exists fulfils a condition that needs one.
+    fn holds_for(&self, value: &Value, steps: &mut Steps) -> bool {
+        let list = || value.as_array();
+        match self {
+            Self::Compare(comparison, operand) => comparison.holds(value, operand, steps),
+            Self::Type(kind) => type_name(value) == kind,
+            Self::In(values) => is_among(value, values, steps),
+            Self::NotIn(values) => !is_among(value, values, steps),
+            Self::AllOf(values) => {
+                let mut has =
+                    |wanted| list().is_some_and(|list| list.iter().any(|one| compare(one, wanted, steps).is_eq()));
+                !values.is_empty() && values.iter().all(|wanted| has(wanted))
+            }
+            Self::Size(length) => list().is_some_and(|list| list.len() as u64 == *length),
             Self::Modulo(divisor, rest) => {
-                value.and_then(Value::as_i64).is_some_and(|number| number.checked_rem(*divisor) == Some(*rest))
+                value.as_i64().is_some_and(|number| number.checked_rem(*divisor) == Some(*rest))
             }
             Self::ElementMatches(condition) => {
-                value.and_then(Value::as_array).is_some_and(|list| list.iter().any(|one| condition.holds(Some(one))))
+                list().is_some_and(|list| list.iter().any(|one| condition.holds(Some(one), steps)))
             }
-            Self::AllElementsMatch(condition) => value
-                .and_then(Value::as_array)
-                .is_some_and(|list| !list.is_empty() && list.iter().all(|one| condition.holds(Some(one)))),
+            Self::AllElementsMatch(condition) => {
+                list().is_some_and(|list| !list.is_empty() && list.iter().all(|one| condition.holds(Some(one), steps)))
+            }
+            Self::All(_) | Self::Any(_) | Self::None(_) | Self::Not(_) | Self::Member(..) | Self::Exists(_) => {
+                self.holds(Some(value), steps)
+            }
         }
     }
 }
 
+/// Returns the member at a path, or `None` if there is none.
+fn member_of<'v>(value: Option<&'v Value>, path: &[String]) -> Option<&'v Value> {
+    path.iter().try_fold(value?, |value, name| match value {
+        Value::Object(members) => members.get(name),
+        Value::Array(values) => name.parse().ok().and_then(|index: usize| values.get(index)),
+        _ => None,
+    })
+}
+
 impl Comparison {
-    fn holds(self, value: &Value, operand: &Value) -> bool {
-        let order = compare(value, operand);
+    fn holds(self, value: &Value, operand: &Value, steps: &mut Steps) -> bool {
+        let order = compare(value, operand, steps);
         match self {
             Self::Equal => order.is_eq(),
             Self::NotEqual => order.is_ne(),
@@ -219,8 +262,10 @@ impl Comparison {
 }
 
 /// Returns `true` if a value is one of some values, or a list that contains one of them.
-fn is_among(value: &Value, values: &[Value]) -> bool {
-    let is_one = |value: &Value| values.iter().any(|other| compare(value, other).is_eq());
+fn is_among(value: &Value, values: &[Value], steps: &mut Steps) -> bool {
+    let mut is_one = |value: &Value| {
+        steps.left > 0 && values.iter().any(|other| steps.left > 0 && compare(value, other, steps).is_eq())
+    };
     is_one(value) || value.as_array().is_some_and(|list| list.iter().any(is_one))
 }
 
@@ -235,11 +280,9 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Compares values in CouchDB's order: null, false, true, numbers, texts, lists, objects.
-///
-/// Texts are compared by code points. CouchDB compares them by the Unicode collation; only ranges of texts differ.
-fn compare(one: &Value, other: &Value) -> Ordering {
-    let rank = |value: &Value| match value {
+/// Returns the place of the type of a value in CouchDB's order: null, false, true, numbers, texts, lists, objects.
+fn rank(value: &Value) -> u8 {
+    match value {
         Value::Null => 0,
         Value::Bool(false) => 1,
         Value::Bool(true) => 2,
@@ -247,36 +290,54 @@ fn compare(one: &Value, other: &Value) -> Ordering {
         Value::String(_) => 4,
         Value::Array(_) => 5,
         Value::Object(_) => 6,
-    };
+    }
+}
+
+/// Compares values in CouchDB's order. Without steps, all values differ.
+///
+/// Texts are compared by code points. CouchDB compares them by the Unicode collation; only ranges of texts differ.
+fn compare(one: &Value, other: &Value, steps: &mut Steps) -> Ordering {
+    if !steps.take(1) {
+        return Ordering::Less;
+    }
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
             (Some(one), Some(other)) => one.cmp(&other),
             _ => one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal),
         },
-        (Value::String(one), Value::String(other)) => one.cmp(other),
+        (Value::String(one), Value::String(other)) => {
+            let is_enough = steps.take((one.len().min(other.len()) / TEXT_BYTES_PER_STEP) as u64);
+            if is_enough { one.cmp(other) } else { Ordering::Less }
+        }
         (Value::Array(one), Value::Array(other)) => {
-            let different = one.iter().zip(other).map(|(one, other)| compare(one, other)).find(|order| order.is_ne());
+            let pairs = one.iter().zip(other);
+            let different = pairs.map(|(one, other)| compare(one, other, steps)).find(|order| order.is_ne());
             different.unwrap_or_else(|| one.len().cmp(&other.len()))
         }
-        (Value::Object(one), Value::Object(other)) => {
-            let sorted = |members: &Map<String, Value>| {
-                let mut sorted: Vec<(String, Value)> =
-                    members.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-                sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
-                sorted
-            };
-            let one = sorted(one);
-            let other = sorted(other);
-            let pairs = one.iter().zip(&other);
-            let different = pairs
-                .map(|((name, value), (other_name, other_value))| {
-                    name.cmp(other_name).then_with(|| compare(value, other_value))
-                })
-                .find(|order| order.is_ne());
-            different.unwrap_or_else(|| one.len().cmp(&other.len()))
-        }
+        (Value::Object(one), Value::Object(other)) => compare_objects(one, other, steps),
         _ => rank(one).cmp(&rank(other)),
     }
+}
+
+/// Compares the members of objects in the order of their names.
+fn compare_objects(one: &Map<String, Value>, other: &Map<String, Value>, steps: &mut Steps) -> Ordering {
+    if !steps.take((one.len() + other.len()) as u64) {
+        return Ordering::Less;
+    }
+    let sorted = |members: &'_ Map<String, Value>| {
+        let mut names: Vec<String> = members.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    };
+    let names = sorted(one);
+    let other_names = sorted(other);
+    for (name, other_name) in names.iter().zip(&other_names) {
+        let order = name.cmp(other_name).then_with(|| compare(&one[name], &other[other_name], steps));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    names.len().cmp(&other_names.len())
 }
 
 #[cfg(test)]
@@ -293,7 +354,9 @@ mod tests {
         });
         let check = |selector: Value, expected: bool| {
             let parsed = Selector::parse(&selector).expect("a selector");
-            assert_eq!(parsed.matches(&document), expected, "{selector}");
+            let (holds, steps) = parsed.matches(&document).expect("few comparisons");
+            assert_eq!(holds, expected, "{selector}");
+            assert!(steps < 30, "{selector}: {steps}");
         };
         check(json!({}), true);
         check(json!({ "type": "task" }), true);
@@ -319,6 +382,25 @@ mod tests {
         check(json!({ "tags": { "$elemMatch": { "$eq": "a" } } }), true);
         check(json!({ "parts": { "$allMatch": { "n": { "$gte": 1 } } } }), true);
         check(json!({ "n": { "$mod": [3, 2] } }), true);
+    }
+
+    #[test]
+    fn selectors_with_too_many_comparisons_are_refused() {
+        let numbers: Vec<u64> = (0..3_000).collect();
+        let document = json!({ "list": numbers, "text": "x".repeat(1 << 20) });
+        let others: Vec<u64> = (3_000..6_000).collect();
+        let texts = vec!["x".repeat(1 << 20) + "y"; 150];
+        for selector in [
+            json!({ "list": { "$in": others } }),
+            json!({ "list": { "$nin": others } }),
+            json!({ "$not": { "list": { "$all": numbers.iter().rev().collect::<Vec<_>>() } } }),
+            json!({ "text": { "$in": texts } }),
+        ] {
+            let parsed = Selector::parse(&selector).expect("a selector");
+            assert!(matches!(parsed.matches(&document), Err(Error::TooLarge(_))));
+        }
+        let parsed = Selector::parse(&json!({ "list": { "$in": [2_999] } })).expect("a selector");
+        assert!(matches!(parsed.matches(&document), Ok((true, 3_000..6_100))));
     }
 
     #[test]

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::IntoResponse;
-use base::memory::{MemoryPermit, MemoryShares};
+use base::memory::MemoryShares;
 use base::sync::Mutex;
 use base::{Clock, Random};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,13 +23,17 @@ use store::Ticket;
 use wire::{JobLabel, JobOwner, Peer, SessionTermination, Shutdown, Stream, WorkerPool};
 
 use crate::backend::{Accounts, LoggedIn};
+use crate::compression::{compressed, is_accepted};
 use crate::error::{Error, Result};
-use crate::limits::{BODY_BYTES_MAX, BODY_PAUSE_MAX, FEEDS_MAX, FEEDS_PER_PERSON_MAX, HEADER_TIME_MAX};
+use crate::limits::{FEEDS_MAX, FEEDS_PER_PERSON_MAX, HEADER_TIME_MAX};
 use crate::sessions::{SessionLogin, Sessions};
 
 mod answer;
 mod feeds;
+mod listing;
+mod multipart_answer;
 mod request;
+mod request_body;
 mod verbs;
 
 use request::Target;
@@ -232,6 +235,7 @@ async fn handle(service: &Arc<Service>, peer: Peer, request: Request<Incoming>) 
     let (head, body) = request.into_parts();
     let origin = head.headers.get(header::ORIGIN).cloned();
     let is_allowed = origin.as_ref().is_some_and(|origin| is_allowed_origin(service, origin));
+    let is_compressed = is_accepted(&head.headers);
     let is_head = head.method == Method::HEAD;
     let method = if is_head { Method::GET } else { head.method };
     let mut response = if method == Method::OPTIONS {
@@ -248,12 +252,16 @@ async fn handle(service: &Arc<Service>, peer: Peer, request: Request<Incoming>) 
         };
         answered.unwrap_or_else(IntoResponse::into_response)
     };
+    if is_compressed && !is_head {
+        response = compressed(response);
+    }
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if let Some(origin) = origin.filter(|_| is_allowed) {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("content-type, etag"));
-        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("must-revalidate"));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -338,54 +346,9 @@ impl Call {
         Ok(checked.map_err(|_| Error::Unavailable)??)
     }
 
-    /// Reads the body of the request. It counts as memory of the peer until the permit is dropped.
-    async fn read_body(&self, body: Incoming) -> Result<SentBody> {
-        self.read_body_within(body, BODY_BYTES_MAX).await
-    }
-
-    async fn read_body_within(&self, body: Incoming, bytes_max: usize) -> Result<SentBody> {
-        let too_large = || Error::TooLarge(format!("the body of this request can have at most {bytes_max} bytes"));
-        let announced = self.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        let announced = announced.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-        if announced > bytes_max {
-            return Err(too_large());
-        }
-        let full = |_| Error::Exhausted("the server has no memory left for this request, try again later");
-        let budget = self.service.services.memory.share_of(&self.peer.memory_owner());
-        let mut permit = budget.acquire(announced).map_err(full)?;
-        let mut bytes = Vec::with_capacity(announced);
-        let mut pieces = Body::new(body).into_data_stream();
-        loop {
-            let next = tokio::time::timeout(BODY_PAUSE_MAX, pieces.next()).await;
-            let Some(piece) = next.map_err(|_| Error::BadRequest("the body did not arrive in time".to_owned()))? else {
-                return Ok(SentBody { bytes, _permit: permit });
-            };
-            let piece = piece.map_err(|_| Error::BadRequest("the body did not arrive whole".to_owned()))?;
-            if bytes.len() + piece.len() > bytes_max {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&piece);
-            permit.grow(bytes.len().saturating_sub(permit.bytes())).map_err(full)?;
-        }
-    }
-
     /// Returns the address of the peer, for the log.
     fn address(&self) -> IpAddr {
         self.peer.ip()
-    }
-}
-
-/// The body of a request.
-pub(crate) struct SentBody {
-    bytes: Vec<u8>,
-    _permit: MemoryPermit,
-}
-
-impl SentBody {
-    /// Returns the text of a JSON body.
-    fn text(&self) -> Result<&str> {
-        let text = std::str::from_utf8(&self.bytes);
-        text.map_err(|_| Error::BadRequest("invalid UTF-8 JSON".to_owned()))
     }
 }
 

@@ -18,11 +18,16 @@ use serde_json::value::RawValue;
 use store::Ticket;
 use store::blob::PreparedBlob;
 
-use crate::document::{Members, items_of};
+use crate::compression::gunzip;
+use crate::document::{Members, bounded_list, items_of};
 use crate::document_id::{is_derived, unid_of};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaves, time_after};
-use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, TRANSACTION_BYTES};
+use crate::limits::{
+    DECOMPRESSED_CONTENT_BYTES_MAX, DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION,
+    TRANSACTION_BYTES,
+};
+use crate::multipart::parts_of;
 use crate::read::{PARENT_MEMBER, attachments_of, items_of_leaf};
 
 /// Number of revisions of a client's path that are kept, with the version's own.
@@ -63,12 +68,16 @@ pub struct SentDocument {
 struct SentAttachment {
     name: String,
     media_type: Option<String>,
+    /// `true` if the content is sent compressed with gzip. It is stored as it was before.
+    is_compressed: bool,
     content: SentContent,
 }
 
 #[derive(Debug, Clone)]
 enum SentContent {
     Inline(Vec<u8>),
+    /// The content is in a part of the body behind the document.
+    Follows,
     /// The content of an attachment of this name that the server has, with this digest if one is named.
     Stub(Option<String>),
 }
@@ -85,6 +94,51 @@ pub struct SavedDocument {
 impl SentDocument {
     /// Parses a document. `id` is the `_id` if the path of the request names it.
     pub fn parse(text: &str, id: Option<&str>, generated: impl FnOnce() -> String) -> Result<Self> {
+        let document = Self::parse_first(text, id, generated)?;
+        match document.attachments.iter().find(|attachment| matches!(attachment.content, SentContent::Follows)) {
+            Some(SentAttachment { name, .. }) => {
+                Err(Error::BadRequest(format!("the content of the attachment {name} does not follow in the body")))
+            }
+            None => Ok(document),
+        }
+    }
+
+    /// Parses a body in several parts: a document, and contents of its attachments. Contents that their parts or the
+    /// document say to be compressed are decompressed.
+    pub fn parse_parts(body: &[u8], boundary: &str, id: &str) -> Result<Self> {
+        let parts = parts_of(body, boundary)?;
+        let (first, contents) =
+            parts.split_first().ok_or_else(|| Error::BadRequest("the body has no document".to_owned()))?;
+        let text =
+            std::str::from_utf8(first.content).map_err(|_| Error::BadRequest("invalid UTF-8 JSON".to_owned()))?;
+        let mut document = Self::parse_first(text, Some(id), String::new)?;
+        let mut following: Vec<&mut SentAttachment> = document
+            .attachments
+            .iter_mut()
+            .filter(|attachment| matches!(attachment.content, SentContent::Follows))
+            .collect();
+        if following.len() != contents.len() {
+            return Err(Error::BadRequest(format!(
+                "{} attachments follow by the document, and {} in the body",
+                following.len(),
+                contents.len()
+            )));
+        }
+        let mut budget = DECOMPRESSED_CONTENT_BYTES_MAX;
+        for part in contents {
+            let named = part.file_name();
+            let named = named.and_then(|name| following.iter().position(|attachment| attachment.name == name));
+            let attachment = following.remove(named.unwrap_or(0));
+            attachment.content = SentContent::Inline(match attachment.is_compressed {
+                true => decompressed(part.content, &mut budget)?,
+                false => part.content.to_vec(),
+            });
+        }
+        document.size = body.len();
+        Ok(document)
+    }
+
+    fn parse_first(text: &str, id: Option<&str>, generated: impl FnOnce() -> String) -> Result<Self> {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge(format!("a document can have at most {DOCUMENT_BYTES_MAX} bytes")));
         }
@@ -144,6 +198,7 @@ impl SentDocument {
         self.attachments.extend(content.map(|(media_type, content)| SentAttachment {
             name: name.to_owned(),
             media_type: Some(media_type),
+            is_compressed: false,
             content: SentContent::Inline(content),
         }));
         self
@@ -180,16 +235,14 @@ fn parent_of(items: &[Item]) -> Result<Option<Unid>> {
 
 /// Returns the path of the revisions of a document: `_revisions`, or `_rev` alone.
 fn path_of(members: &Members<'_>) -> Result<Vec<Revision>> {
-    #[derive(serde::Deserialize)]
-    struct Revisions {
-        start: u32,
-        ids: Vec<String>,
-    }
     let invalid = || Error::BadRequest("Invalid rev format".to_owned());
     let named: Option<String> = members.read("_rev")?;
     let named = named.map(|text| text.parse::<Revision>().map_err(|_| invalid())).transpose()?;
-    let Some(Revisions { start, ids }) = members.read("_revisions")? else { return Ok(named.into_iter().collect()) };
-    if ids.len() > DOCUMENTS_PER_REQUEST_MAX || ids.len() > start as usize {
+    let Some(revisions) = members.read::<Members<'_>>("_revisions")? else { return Ok(named.into_iter().collect()) };
+    let start: u32 = revisions.read("start")?.ok_or_else(invalid)?;
+    let ids = revisions.get("ids").ok_or_else(invalid)?;
+    let ids: Vec<String> = bounded_list(ids.get(), DOCUMENTS_PER_REQUEST_MAX, "revisions")?;
+    if ids.len() > start as usize {
         return Err(invalid());
     }
     let path: Result<Vec<Revision>> = (1..=start)
@@ -207,29 +260,44 @@ fn path_of(members: &Members<'_>) -> Result<Vec<Revision>> {
 
 fn read_attachments(members: &Members<'_>) -> Result<Vec<SentAttachment>> {
     let mut read = Vec::new();
+    let mut budget = DECOMPRESSED_CONTENT_BYTES_MAX;
     let Some(sent) = members.read::<Members<'_>>("_attachments")? else { return Ok(read) };
     for (name, value) in &sent.0 {
         let attachment = Members::parse(value.get())?;
         if name.is_empty() || name.starts_with('_') {
             return Err(Error::BadRequest("the name of an attachment is empty or begins with _".to_owned()));
         }
-        let content = match attachment.read::<String>("data")? {
-            Some(data) => {
-                let decoded = STANDARD.decode(data.as_bytes());
-                SentContent::Inline(
-                    decoded.map_err(|_| Error::BadRequest(format!("the attachment {name} is not valid base64")))?,
-                )
-            }
-            None if attachment.read::<bool>("stub")? == Some(true) => SentContent::Stub(attachment.read("digest")?),
-            None => {
-                return Err(Error::BadRequest(format!(
-                    "the attachment {name} has neither data nor stub; multipart bodies are not supported"
-                )));
+        let is_compressed = match attachment.read::<String>("encoding")?.as_deref() {
+            None | Some("identity") => false,
+            Some("gzip") => true,
+            Some(other) => {
+                return Err(Error::BadRequest(format!("the attachment {name} has the unknown encoding {other}")));
             }
         };
-        read.push(SentAttachment { name: name.to_string(), media_type: attachment.read("content_type")?, content });
+        let content = match attachment.read::<String>("data")? {
+            Some(data) => {
+                let invalid = |_| Error::BadRequest(format!("the attachment {name} is not valid base64"));
+                let decoded = STANDARD.decode(data.as_bytes()).map_err(invalid)?;
+                SentContent::Inline(if is_compressed { decompressed(&decoded, &mut budget)? } else { decoded })
+            }
+            None if attachment.read::<bool>("stub")? == Some(true) => SentContent::Stub(attachment.read("digest")?),
+            None if attachment.read::<bool>("follows")? == Some(true) => SentContent::Follows,
+            None => {
+                return Err(Error::BadRequest(format!("the attachment {name} has neither data, stub nor follows")));
+            }
+        };
+        let media_type = attachment.read("content_type")?;
+        read.push(SentAttachment { name: name.to_string(), media_type, is_compressed, content });
     }
     Ok(read)
+}
+
+/// Decompresses a content, which may have as many bytes as the budget has left.
+fn decompressed(content: &[u8], budget: &mut usize) -> Result<Vec<u8>> {
+    let invalid = || Error::BadRequest("an attachment that is compressed is not valid gzip".to_owned());
+    let out = gunzip(content, *budget, &mut |_| Ok(()))?.ok_or_else(invalid)?;
+    *budget -= out.len();
+    Ok(out)
 }
 
 /// The database that is written, and the caller.
@@ -428,6 +496,9 @@ impl Target<'_> {
                     let blob = prepared.id();
                     contents.push(Arc::new(prepared));
                     (None, content.len() as u64, blob)
+                }
+                SentContent::Follows => {
+                    return Err(Error::BadRequest(format!("the attachment {} has no content", attachment.name)));
                 }
                 SentContent::Stub(digest) => {
                     let missing = || {

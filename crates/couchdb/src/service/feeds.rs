@@ -17,9 +17,9 @@ use http::{Response, StatusCode, header};
 use notes::change_log::ChangeCursor;
 use tokio::time::Instant;
 
-use super::answer::json;
+use super::answer::{self, json};
 use super::{Caller, FeedPermit, Service};
-use crate::changes::{ChangesOptions, ChangesStep, read_step};
+use crate::changes::{ChangesOptions, ChangesStep, read_step, read_step_back};
 use crate::error::{Error, Result};
 use crate::limits::{FEED_TIME_MAX, HEARTBEAT, HEARTBEAT_MIN, ROWS_MAX};
 use crate::sequence::Since;
@@ -40,6 +40,8 @@ pub(super) struct Feed {
     pub(super) options: ChangesOptions,
     /// Maximum number of rows.
     pub(super) limit: Option<usize>,
+    /// `true` if the last change is told first. Then the answer ends with the first one, whatever the kind.
+    pub(super) descending: bool,
     /// Interval of the empty lines that show that the connection lives.
     pub(super) heartbeat: Option<Duration>,
     /// Time after which the answer ends without changes.
@@ -96,6 +98,9 @@ enum Begun {
 
 /// Answers a question for changes.
 pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Result<Response<Body>> {
+    if feed.descending {
+        return answer_back(service, caller, feed).await;
+    }
     let permit = match feed.kind {
         FeedKind::Normal => None,
         FeedKind::LongPoll | FeedKind::Continuous => Some(service.begin_feed(caller)?),
@@ -123,6 +128,47 @@ pub(super) async fn answer(service: &Arc<Service>, caller: &Caller, feed: Feed) 
     *response.body_mut() = Body::from_stream(stream);
     response.headers_mut().remove(header::CONTENT_LENGTH);
     Ok(response)
+}
+
+/// Answers a question for changes with the last one first. A document that changes meanwhile may be left out.
+async fn answer_back(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Result<Response<Body>> {
+    let databases = Arc::clone(&service.services.databases);
+    let of_job = caller.clone();
+    let read: answer::ReadPart<Back> = Arc::new(move |mut back| {
+        let open = of_job.open(&databases, &feed.database)?;
+        let reading = open.reader.read()?;
+        let since = feed.since.cursor(&reading)?;
+        let left = feed.limit.map_or(ROWS_MAX, |limit| limit.max(1).saturating_sub(back.rows).min(ROWS_MAX));
+        let step = read_step_back(&reading, (since, back.before), left, &feed.options)?;
+        let mut text = String::from(if back.is_begun { "" } else { "{\"results\":[" });
+        for row in &step.rows {
+            text.push_str(if back.rows == 0 { "\n" } else { ",\n" });
+            text.push_str(row);
+            back.rows += 1;
+        }
+        let is_last = step.next.is_none() || feed.limit.is_some_and(|limit| back.rows >= limit.max(1));
+        if !step.rows.is_empty() || back.last.is_none() {
+            back.last = Some(step.sequence.to_string());
+        }
+        if is_last {
+            text.push_str(&format!("\n],\n\"last_seq\":\"{}\",\"pending\":0}}\n", back.last.as_deref().unwrap_or("0")));
+        }
+        let next = (!is_last).then_some(Back { is_begun: true, before: step.next, ..back });
+        Ok(answer::Part { text: text.into_bytes(), next, ticket: reading.ticket() })
+    });
+    answer::streamed(service, caller, "_changes", (Back::default(), read)).await
+}
+
+/// How far an answer with the last change first has come.
+#[derive(Default)]
+struct Back {
+    is_begun: bool,
+    /// The place before which it goes on, or the end of the changes.
+    before: Option<(base::Modseq, base::NoteId)>,
+    /// Number of rows that were sent.
+    rows: usize,
+    /// The sequence of the last row.
+    last: Option<String>,
 }
 
 /// Reads one step of the changes, with a listener that is notified of later ones.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::IntoResponse;
-use base::{NoteId, hex};
+use base::hex;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Incoming;
 use notes::Databases;
@@ -17,19 +17,22 @@ use store::Ticket;
 
 use super::answer::{self, Part, json as json_answer, tagged_json};
 use super::feeds::{self, Feed, FeedKind};
-use super::{Call, Caller, SentBody, Service};
+use super::listing::{self, ListOptions};
+use super::multipart_answer::{self, Form, Versions, is_accepted};
+use super::request_body::{Parsed, SentBody};
+use super::{Call, Caller, Service};
 use crate::backend::LoggedIn;
 use crate::changes::{ChangesOptions, Filter};
-use crate::document::{Members, push_text};
+use crate::document::{Members, bounded_list, push_text};
 use crate::error::{Error, Result};
-use crate::leaves::Leaves;
 use crate::limits::{
     DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LOCAL_BYTES_MAX, LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX,
-    ROWS_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
+    SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
 };
+use crate::multipart::boundary_of;
 use crate::read::{
-    DocumentOptions, WantedRevision, attachments_of, document_id, document_json, find_leaf, items_of_leaf, leaves_of,
-    missing_revisions, open_revisions,
+    AttachmentForm, DocumentOptions, WantedRevision, attachments_of, document_json, find_leaf, items_of_leaf,
+    leaves_of, missing_revisions, open_revisions,
 };
 use crate::selector::Selector;
 use crate::sequence::{Sequence, Since};
@@ -43,7 +46,7 @@ const DOCUMENTS_PER_PART: usize = 64;
 const LOOKUPS_PER_JOB: usize = 500;
 
 /// Size in bytes at which a part of an answer ends.
-const BYTES_PER_PART: usize = 2 << 20;
+pub(super) const BYTES_PER_PART: usize = 2 << 20;
 
 /// Answers a request.
 pub(super) async fn answer(call: Call, body: Incoming) -> Result<Response<Body>> {
@@ -102,7 +105,7 @@ async fn session(call: &Call, body: Incoming) -> Result<Response<Body>> {
         }
         Method::POST => {
             // Anybody may send this.
-            let sent = call.read_body_within(body, LOGIN_BYTES_MAX).await?;
+            let sent = call.read_login_body(body, LOGIN_BYTES_MAX).await?;
             let (name, password) = login_of(call, &sent)?;
             let request = PasswordRequest::without_sasl(name.as_bytes(), password.as_bytes())?;
             let LoggedIn { identity, stamp } = call.log_in(request).await?;
@@ -214,11 +217,11 @@ async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Resp
             }
         }
         Method::POST => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             let service = Arc::clone(&call.service);
             let parse = move |text: &str| SentDocument::parse(text, None, || new_id(&service));
-            let document = parse_body(call, &caller, sent, parse).await?;
-            save(call, (&caller, database), document, StatusCode::CREATED).await
+            let Parsed { value, permit: _held } = call.parse_body(&caller, sent, parse).await?;
+            save(call, (&caller, database), value, StatusCode::CREATED).await
         }
         _ => Err(not_allowed()),
     }
@@ -229,16 +232,6 @@ fn new_id(service: &Service) -> String {
     let mut id = [0; 16];
     service.services.random.fill(&mut id);
     hex::lower(&id)
-}
-
-/// Parses the body of a request on a worker, because it may be large.
-async fn parse_body<T: Send + 'static>(
-    call: &Call,
-    caller: &Caller,
-    sent: SentBody,
-    parse: impl FnOnce(&str) -> Result<T> + Send + 'static,
-) -> Result<T> {
-    call.service.run(caller, "parse", move || Ok((parse(sent.text()?)?, Ticket::NONE))).await
 }
 
 /// Saves a document with a revision of the server, and answers with it.
@@ -274,7 +267,7 @@ async fn local_document(call: &Call, (database, id): (&str, &str), body: Incomin
         }
         Method::PUT | Method::DELETE => {
             let sent = match call.method {
-                Method::PUT => Some(call.read_body_within(body, LOCAL_BYTES_MAX).await?),
+                Method::PUT => Some(call.read_body_within(&caller, body, LOCAL_BYTES_MAX).await?),
                 _ => None,
             };
             let written = sent.map(|sent| local_text(&sent, &full_id)).transpose()?;
@@ -315,22 +308,26 @@ fn local_text(sent: &SentBody, id: &str) -> Result<(String, String)> {
 }
 
 /// Returns the options of a document in a request.
-fn document_options(call: &Call) -> DocumentOptions {
+pub(super) fn document_options(call: &Call) -> DocumentOptions {
     let target = &call.target;
     DocumentOptions {
         revisions: target.is_on("revs"),
         revisions_info: target.is_on("revs_info"),
-        attachments: target.is_on("attachments"),
+        attachments: if target.is_on("attachments") { AttachmentForm::Inline } else { AttachmentForm::Stubs },
         conflicts: target.is_on("conflicts"),
     }
 }
 
 /// Returns the revision that a request names: the parameter `rev`, or the header field `If-Match`.
 fn named_revision(call: &Call) -> Result<Option<Revision>> {
-    let header =
-        || call.headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()).map(|text| text.trim_matches('"'));
+    let header = || call.field(header::IF_MATCH).map(revision_of_tag);
     let Some(text) = call.target.text("rev").or_else(header) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| Error::BadRequest("Invalid rev format".to_owned()))
+}
+
+/// Returns the revision that a tag of an answer is. That of a compressed answer is a weak one.
+fn revision_of_tag(tag: &str) -> &str {
+    tag.trim().trim_start_matches("W/").trim_matches('"')
 }
 
 /// Serves `/DATABASE/ID`: a document.
@@ -339,6 +336,13 @@ async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> 
     let named = named_revision(call)?;
     match call.method {
         Method::GET if call.target.text("open_revs").is_some() => open_document(call, (&caller, database), id).await,
+        Method::GET if call.target.is_on("attachments") && is_accepted(call, &["multipart/related"]) => {
+            let revision = named.map(|revision| revision.to_string());
+            let wanted = vec![WantedRevision { id: id.to_owned(), revision }];
+            let options = DocumentOptions { attachments: AttachmentForm::Follow, ..document_options(call) };
+            let versions = Versions { wanted, latest: false, options, form: Form::Related };
+            multipart_answer::answer(call, (&caller, database), versions).await
+        }
         Method::GET => {
             let options = document_options(call);
             let wanted = id.to_owned();
@@ -351,17 +355,20 @@ async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> 
                 Ok(((leaf.revision().to_string(), text), reading.ticket()))
             })
             .await?;
-            let tag = format!("\"{revision}\"");
-            if call.headers.get(header::IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes()) {
+            if call.field(header::IF_NONE_MATCH).map(revision_of_tag) == Some(revision.as_str()) {
                 return Ok(StatusCode::NOT_MODIFIED.into_response());
             }
             Ok(tagged_json(StatusCode::OK, &revision, text))
         }
         Method::PUT => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             let known = id.to_owned();
-            let parse = move |text: &str| SentDocument::parse(text, Some(&known), String::new);
-            let mut document = parse_body(call, &caller, sent, parse).await?;
+            let boundary = call.field(header::CONTENT_TYPE).and_then(boundary_of);
+            let parse = move |sent: &SentBody| match boundary {
+                Some(boundary) => SentDocument::parse_parts(&sent.bytes, &boundary, &known),
+                None => SentDocument::parse(sent.text()?, Some(&known), String::new),
+            };
+            let Parsed { value: mut document, permit: _held } = call.parse_bytes(&caller, sent, parse).await?;
             if call.target.text("new_edits") == Some("false") {
                 return put_replicated(call, (&caller, database), document).await;
             }
@@ -401,6 +408,10 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
     let options = document_options(call);
     let latest = call.target.is_on("latest");
     let id = id.to_owned();
+    if is_accepted(call, &["multipart/mixed"]) {
+        let options = DocumentOptions { attachments: AttachmentForm::Follow, ..options };
+        return send_leaves(call, (caller, database), (id, wanted), (latest, options)).await;
+    }
     let text = with_database(call, (caller, database), "document", move |_, open| {
         let reading = open.reader.read()?;
         let wanted = match wanted {
@@ -435,6 +446,33 @@ async fn open_document(call: &Call, (caller, database): (&Caller, &str), id: &st
     Ok(json_answer(StatusCode::OK, text.await?))
 }
 
+/// Sends the named leaves of a document, or all of them, in several parts.
+async fn send_leaves(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    (id, named): (String, Option<Vec<String>>),
+    (latest, options): (bool, DocumentOptions),
+) -> Result<Response<Body>> {
+    let of_job = id.clone();
+    let revisions = match named {
+        Some(named) => named,
+        None => {
+            let found = with_database(call, (caller, database), "document", move |_, open| {
+                let reading = open.reader.read()?;
+                let leaves = leaves_of(&reading, &of_job)?.ok_or(Error::NotFound("missing"))?;
+                let revisions = leaves.list.iter().map(|leaf| leaf.revision().to_string());
+                Ok((revisions.collect(), reading.ticket()))
+            });
+            found.await?
+        }
+    };
+    let mut seen = HashSet::new();
+    let distinct = revisions.into_iter().filter(|revision| seen.insert(revision.clone()));
+    let wanted = distinct.map(|revision| WantedRevision { id: id.clone(), revision: Some(revision) }).collect();
+    let versions = Versions { wanted, latest, options, form: Form::Mixed };
+    multipart_answer::answer(call, (caller, database), versions).await
+}
+
 /// Serves `/DATABASE/ID/FILE`: an attachment.
 async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body: Incoming) -> Result<Response<Body>> {
     let caller = call.caller().await?;
@@ -448,7 +486,7 @@ async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body:
         Method::PUT => {
             let kind = call.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
             let kind = kind.unwrap_or("application/octet-stream").to_owned();
-            Some((kind, call.read_body(body).await?))
+            Some((kind, call.read_body(&caller, body).await?))
         }
         Method::DELETE => None,
         _ => return Err(not_allowed()),
@@ -532,29 +570,28 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) ->
             feeds::answer(&call.service, &caller, feed).await
         }
         ("POST", "_changes") => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             let kind = call.target.plain_text("filter");
-            let filter = parse_body(call, &caller, sent, move |text| sent_filter(kind.as_deref(), text)).await?;
-            feeds::answer(&call.service, &caller, feed_of(call, database, filter)?).await
+            let parsed = call.parse_body(&caller, sent, move |text| sent_filter(kind.as_deref(), text)).await?;
+            feeds::answer(&call.service, &caller, feed_of(call, database, parsed.value)?).await
         }
         ("POST", "_revs_diff") => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             revisions_difference(call, of, sent).await
         }
         ("POST", "_bulk_docs") => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             save_several(call, of, sent).await
         }
         ("POST", "_bulk_get") => {
-            let sent = call.read_body(body).await?;
+            let sent = call.read_body(&caller, body).await?;
             get_several(call, of, sent).await
         }
-        ("GET", "_all_docs") => list_documents(call, of, None).await,
+        ("GET", "_all_docs") => listing::answer(call, of, ListOptions::read(call, None)?).await,
         ("POST", "_all_docs") => {
-            let sent = call.read_body(body).await?;
-            let keys =
-                parse_body(call, &caller, sent, |text| Members::parse(text)?.read::<Vec<String>>("keys")).await?;
-            list_documents(call, of, keys).await
+            let sent = call.read_body(&caller, body).await?;
+            let options = ListOptions::read(call, Some(&Members::parse(sent.text()?)?))?;
+            listing::answer(call, of, options).await
         }
         ("POST", "_ensure_full_commit") => {
             // Every change was durable when it was acknowledged.
@@ -580,9 +617,6 @@ fn feed_of(call: &Call, database: &str, sent: Filter) -> Result<Feed> {
         Some("_design") => Filter::Design,
         Some(_) => return Err(Error::NotSupported("design functions are not run; use the filter _selector")),
     };
-    if target.is_on("descending") {
-        return Err(Error::NotSupported("changes are told in ascending order only"));
-    }
     let kind = match target.plain_text("feed").as_deref() {
         None | Some("normal") => FeedKind::Normal,
         Some("longpoll") => FeedKind::LongPoll,
@@ -600,6 +634,7 @@ fn feed_of(call: &Call, database: &str, sent: Filter) -> Result<Feed> {
             filter,
         },
         limit: target.json("limit")?,
+        descending: target.is_on("descending"),
         heartbeat: Feed::heartbeat(target.text("heartbeat"))?,
         timeout: Feed::timeout(target.text("timeout"))?,
     })
@@ -613,12 +648,10 @@ fn sent_filter(kind: Option<&str>, sent: &str) -> Result<Filter> {
     let members = Members::parse(sent)?;
     match kind {
         Some("_doc_ids") => {
-            let ids: Option<HashSet<String>> = members.read("doc_ids")?;
+            let ids = members.get("doc_ids");
             let ids = ids.ok_or_else(|| Error::BadRequest("`doc_ids` must be a list".to_owned()))?;
-            if ids.len() > DOCUMENTS_PER_REQUEST_MAX {
-                return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} ids can be named")));
-            }
-            Ok(Filter::Ids(ids))
+            let ids: Vec<String> = bounded_list(ids.get(), DOCUMENTS_PER_REQUEST_MAX, "ids")?;
+            Ok(Filter::Ids(ids.into_iter().collect()))
         }
         Some("_selector") => {
             let length = members.0.iter().find(|(name, _)| name == "selector").map_or(0, |(_, text)| text.get().len());
@@ -639,17 +672,8 @@ async fn revisions_difference(
     (caller, database): (&Caller, &str),
     sent: SentBody,
 ) -> Result<Response<Body>> {
-    type Revisions = Vec<(String, Vec<String>)>;
-    let documents: Revisions = parse_body(call, caller, sent, |text| {
-        let parsed = serde_json::from_str::<BTreeMap<String, Vec<String>>>(text);
-        let parsed = parsed.map_err(|error| Error::BadRequest(format!("invalid UTF-8 JSON: {error}")))?;
-        let count: usize = parsed.values().map(|revisions| revisions.len().max(1)).sum();
-        if count > DOCUMENTS_PER_REQUEST_MAX {
-            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} revisions can be asked for")));
-        }
-        Ok(parsed.into_iter().collect())
-    })
-    .await?;
+    let parsed = call.parse_body(caller, sent, revisions_by_id).await?;
+    let documents: Vec<(String, Vec<String>)> = parsed.value;
     let mut found = serde_json::Map::new();
     for part in documents.chunks(LOOKUPS_PER_JOB) {
         let part: BTreeMap<String, Vec<String>> = part.iter().cloned().collect();
@@ -662,24 +686,39 @@ async fn revisions_difference(
     Ok(json_answer(StatusCode::OK, Value::Object(found).to_string()))
 }
 
+/// Reads the revisions of documents in a question of `_revs_diff`.
+fn revisions_by_id(text: &str) -> Result<Vec<(String, Vec<String>)>> {
+    let mut left = DOCUMENTS_PER_REQUEST_MAX;
+    let mut read: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (id, revisions) in Members::parse(text)?.0 {
+        let revisions: Vec<String> = bounded_list(revisions.get(), left, "revisions")?;
+        let too_many = || Error::TooLarge(format!("a request can have at most {DOCUMENTS_PER_REQUEST_MAX} revisions"));
+        left = left.checked_sub(revisions.len().max(1)).ok_or_else(too_many)?;
+        read.insert(id.into_owned(), revisions);
+    }
+    Ok(read.into_iter().collect())
+}
+
+/// Returns the documents that a request names.
+fn documents_in<'j, T: serde::Deserialize<'j>>(members: &Members<'j>) -> Result<Vec<T>> {
+    let documents = members.get("docs");
+    let missing = || Error::BadRequest("POST body must include `docs` parameter.".to_owned());
+    bounded_list(documents.ok_or_else(missing)?.get(), DOCUMENTS_PER_REQUEST_MAX, "documents")
+}
+
 /// Serves `_bulk_docs`: saves documents.
 async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
     let service = Arc::clone(&call.service);
-    let parsed = parse_body(call, caller, sent, move |text| {
+    let parsed = call.parse_body(caller, sent, move |text| {
         let members = Members::parse(text)?;
-        let documents: Option<Vec<&RawValue>> = members.read("docs")?;
-        let missing = || Error::BadRequest("POST body must include `docs` parameter.".to_owned());
-        let documents = documents.ok_or_else(missing)?;
-        if documents.len() > DOCUMENTS_PER_REQUEST_MAX {
-            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be sent")));
-        }
+        let documents: Vec<&RawValue> = documents_in(&members)?;
         let revisions = match members.read::<bool>("new_edits")? {
             Some(false) => Revisions::OfClient,
             _ => Revisions::OfServer,
         };
         Ok((parse_documents(&documents, || new_id(&service)), revisions))
     });
-    let (parsed, revisions) = parsed.await?;
+    let Parsed { value: (parsed, revisions), permit: _held } = parsed.await?;
     let mut answers: Vec<Option<String>> = Vec::with_capacity(parsed.len());
     let mut valid = Vec::new();
     for document in parsed {
@@ -736,22 +775,22 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: Sen
         id: String,
         rev: Option<String>,
     }
-    let wanted = parse_body(call, caller, sent, |text| {
-        let wanted: Option<Vec<Wanted>> = Members::parse(text)?.read("docs")?;
-        let missing = || Error::BadRequest("POST body must include `docs` parameter.".to_owned());
-        let wanted = wanted.ok_or_else(missing)?;
-        if wanted.len() > DOCUMENTS_PER_REQUEST_MAX {
-            return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} documents can be asked for")));
-        }
+    let wanted = call.parse_body(caller, sent, |text| {
+        let wanted: Vec<Wanted> = documents_in(&Members::parse(text)?)?;
         let revision = |Wanted { id, rev }| WantedRevision { id, revision: rev };
         Ok(wanted.into_iter().map(revision).collect::<Vec<_>>())
     });
-    let wanted = wanted.await?;
+    let wanted = wanted.await?.value;
+    let options = document_options(call);
+    let latest = call.target.is_on("latest");
+    if is_accepted(call, &["multipart/mixed", "multipart/related"]) {
+        let options = DocumentOptions { attachments: AttachmentForm::Follow, ..options };
+        let versions = Versions { wanted, latest, options, form: Form::Mixed };
+        return multipart_answer::answer(call, (caller, database), versions).await;
+    }
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
     let path = database.to_owned();
-    let options = document_options(call);
-    let latest = call.target.is_on("latest");
     let read: answer::ReadPart<usize> = Arc::new(move |begin| {
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
@@ -779,151 +818,4 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: Sen
         Ok(Part { text: text.into_bytes(), next, ticket: reading.ticket() })
     });
     answer::streamed(&call.service, caller, "_bulk_get", (0, read)).await
-}
-
-/// Serves `_all_docs`: the documents in the order of their note ids, or those with given ids.
-async fn list_documents(
-    call: &Call,
-    (caller, database): (&Caller, &str),
-    keys: Option<Vec<String>>,
-) -> Result<Response<Body>> {
-    let target = &call.target;
-    let keys = match keys {
-        Some(keys) => Some(keys),
-        None => target.json::<Vec<String>>("keys")?.or(target.plain_text("key").map(|key| vec![key])),
-    };
-    if keys.as_ref().is_some_and(|keys| keys.len() > DOCUMENTS_PER_REQUEST_MAX) {
-        return Err(Error::TooLarge(format!("at most {DOCUMENTS_PER_REQUEST_MAX} ids can be named")));
-    }
-    let unsupported = ["startkey", "endkey", "start_key", "end_key", "descending", "skip"];
-    if unsupported.iter().any(|name| target.text(name).is_some()) {
-        return Err(Error::NotSupported("documents are listed whole, with a limit, or by their keys"));
-    }
-    let with_documents = target.is_on("include_docs").then(|| document_options(call));
-    let limit = target.json::<usize>("limit")?.unwrap_or(usize::MAX);
-    let service = Arc::clone(&call.service);
-    let of_job = caller.clone();
-    let path = database.to_owned();
-    let read: answer::ReadPart<Listing> = Arc::new(move |listing| {
-        let open = of_job.open(&service.services.databases, &path)?;
-        let reading = open.reader.read()?;
-        let ticket = reading.ticket();
-        let mut list = ListedPart { reading: &reading, text: String::new(), listing, with_documents };
-        if listing == Listing::default() {
-            let total = reading.counters().notes;
-            list.text.push_str(&format!("{{\"total_rows\":{total},\"offset\":0,\"rows\":["));
-        }
-        let is_last = match &keys {
-            Some(keys) => list.named(keys, limit)?,
-            None => list.all(limit)?,
-        };
-        let next = (!is_last).then_some(list.listing);
-        if next.is_none() {
-            list.text.push_str("\n]}\n");
-        }
-        Ok(Part { text: list.text.into_bytes(), next, ticket })
-    });
-    answer::streamed(&call.service, caller, "_all_docs", (Listing::default(), read)).await
-}
-
-/// The place in a list of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Listing {
-    /// The number of rows before.
-    rows: usize,
-    /// The number of ids that were looked up.
-    keys: usize,
-    /// The last note that was examined.
-    note: NoteId,
-}
-
-/// A part of a list of documents.
-struct ListedPart<'l> {
-    reading: &'l notes::DatabaseSnapshot<'l>,
-    text: String,
-    listing: Listing,
-    with_documents: Option<DocumentOptions>,
-}
-
-impl ListedPart<'_> {
-    fn is_full(&self, begin: Listing) -> bool {
-        self.listing.rows - begin.rows >= ROWS_MAX || self.text.len() >= BYTES_PER_PART
-    }
-
-    /// Adds the rows of documents with ids. Returns `true` if none are left.
-    fn named(&mut self, keys: &[String], limit: usize) -> Result<bool> {
-        let begin = self.listing;
-        while let Some(id) = keys.get(self.listing.keys) {
-            if self.listing.rows >= limit {
-                return Ok(true);
-            }
-            if self.is_full(begin) {
-                return Ok(false);
-            }
-            self.listing.keys += 1;
-            let leaves = leaves_of(self.reading, id).ok().flatten();
-            let Some(leaves) = leaves else {
-                self.push_row(&json!({ "key": id, "error": "not_found" }).to_string());
-                continue;
-            };
-            let row = self.row(id, &leaves)?;
-            self.push_row(&row);
-        }
-        Ok(true)
-    }
-
-    /// Adds the rows of the next documents. Returns `true` if none are left.
-    fn all(&mut self, limit: usize) -> Result<bool> {
-        let mut headers = Vec::new();
-        let room = limit.saturating_sub(self.listing.rows);
-        let next = self.reading.for_each_note_bounded(self.listing.note, ROWS_MAX, &mut |header| {
-            headers.push(header);
-            Ok(headers.len() < DOCUMENTS_PER_PART)
-        })?;
-        let mut examined = None;
-        for header in headers {
-            let begun = self.text.len();
-            if self.listing.rows >= limit || begun >= BYTES_PER_PART {
-                self.listing.note = examined.unwrap_or(self.listing.note);
-                return Ok(self.listing.rows >= limit);
-            }
-            examined = Some(header.note);
-            if !header.class.is_document() || self.reading.winner_of(&header)?.is_some() {
-                continue;
-            }
-            let leaves = Leaves::of_note(self.reading, header)?;
-            if leaves.winner().is_deletion() {
-                continue;
-            }
-            let id = document_id(self.reading, &leaves.header)?;
-            let row = self.row(&id, &leaves)?;
-            self.push_row(&row);
-        }
-        self.listing.note = next.unwrap_or(self.listing.note);
-        Ok(next.is_none() || room == 0)
-    }
-
-    fn row(&self, id: &str, leaves: &Leaves) -> Result<String> {
-        let winner = leaves.winner();
-        let mut value = json!({ "rev": winner.revision().to_string() });
-        if winner.is_deletion() {
-            value["deleted"] = json!(true);
-        }
-        let mut row = format!("{{\"id\":{0},\"key\":{0},\"value\":{value}", json!(id));
-        if let Some(options) = self.with_documents {
-            row.push_str(",\"doc\":");
-            match winner.is_deletion() {
-                true => row.push_str("null"),
-                false => row.push_str(&document_json(self.reading, (id, leaves), winner, options)?),
-            }
-        }
-        row.push('}');
-        Ok(row)
-    }
-
-    fn push_row(&mut self, row: &str) {
-        self.text.push_str(if self.listing.rows == 0 { "\n" } else { ",\n" });
-        self.text.push_str(row);
-        self.listing.rows += 1;
-    }
 }

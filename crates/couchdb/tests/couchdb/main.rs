@@ -1,6 +1,8 @@
 //! Trees of revisions that clients push to two servers, which replicate with each other: both have the leaves and the
 //! winner that CouchDB's rules give for the same pushes.
 
+mod http;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,233 @@
+//! Answers in several parts: documents with the contents of their attachments, for clients that accept them.
+//!
+//! | request | form |
+//! |---|---|
+//! | a document with `attachments=true` | `multipart/related`: the document, then the contents in its order |
+//! | `open_revs`, `_bulk_get` | `multipart/mixed`: a part for each version, which is JSON or, with attachments, again `multipart/related` |
+//!
+//! Contents are read and sent piece by piece, so attachments may have any size. A document that changes meanwhile breaks
+//! the answer off.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::body::Body;
+use base::{NoteId, hex};
+use http::{HeaderValue, Response, header};
+use notes::DatabaseSnapshot;
+use serde_json::json;
+
+use super::answer::{self, Part};
+use super::verbs::BYTES_PER_PART;
+use super::{Call, Caller};
+use crate::error::{Error, Result};
+use crate::leaves::{Leaf, Leaves};
+use crate::multipart::quoted;
+use crate::read::{
+    Attachment, DocumentOptions, WantedRevision, attachments_of, document_json, items_of_leaf, leaves_of, wanted_leaves,
+};
+
+/// The versions that are sent.
+pub(super) struct Versions {
+    /// The requested revisions.
+    pub(super) wanted: Vec<WantedRevision>,
+    /// `true` if later versions are sent in their place.
+    pub(super) latest: bool,
+    /// What the documents are sent with.
+    pub(super) options: DocumentOptions,
+    /// The form of the answer.
+    pub(super) form: Form,
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `multipart/related`: one version with its attachments. There must be one.
+    Related,
+    /// `multipart/mixed`: a part for each version.
+    Mixed,
+}
+
+/// Returns `true` if a client accepts a media type and names it. One that accepts anything gets JSON.
+pub(super) fn is_accepted(call: &Call, kinds: &[&str]) -> bool {
+    let accepted = call.field(header::ACCEPT).unwrap_or_default().split(',');
+    let mut names = accepted.map(|one| one.split(';').next().unwrap_or_default().trim());
+    names.any(|name| kinds.iter().any(|kind| name.eq_ignore_ascii_case(kind)))
+}
+
+/// A piece of an answer.
+enum Piece {
+    Text(String),
+    /// The rest of a content.
+    Content {
+        note: NoteId,
+        attachment: Attachment,
+        offset: u64,
+    },
+}
+
+/// How far an answer has come.
+struct Sending {
+    /// Number of the next requested revision. After the last one, the end follows.
+    next: usize,
+    /// What was prepared and not sent.
+    pieces: VecDeque<Piece>,
+}
+
+/// Sends versions of documents.
+pub(super) async fn answer(
+    call: &Call,
+    (caller, database): (&Caller, &str),
+    versions: Versions,
+) -> Result<Response<Body>> {
+    let service = Arc::clone(&call.service);
+    let of_job = caller.clone();
+    let path = database.to_owned();
+    let mut boundary = [0; 16];
+    service.services.random.fill(&mut boundary);
+    let boundary = hex::lower(&boundary);
+    let kind = match versions.form {
+        Form::Related => "related",
+        Form::Mixed => "mixed",
+    };
+    let kind = HeaderValue::from_str(&format!("multipart/{kind}; boundary=\"{boundary}\""));
+    let read: answer::ReadPart<Sending> = Arc::new(move |mut sending| {
+        let open = of_job.open(&service.services.databases, &path)?;
+        let reading = open.reader.read()?;
+        let text = sending.fill(&reading, (&versions, &boundary))?;
+        let is_last = sending.pieces.is_empty() && sending.next > versions.wanted.len();
+        Ok(Part { text, next: (!is_last).then_some(sending), ticket: reading.ticket() })
+    });
+    let start = Sending { next: 0, pieces: VecDeque::new() };
+    let mut response = answer::streamed(&call.service, caller, "multipart", (start, read)).await?;
+    response.headers_mut().insert(header::CONTENT_TYPE, kind.map_err(|_| Error::Unavailable)?);
+    Ok(response)
+}
+
+impl Sending {
+    /// Returns the next bytes.
+    fn fill(&mut self, reading: &DatabaseSnapshot<'_>, (versions, boundary): (&Versions, &str)) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while out.len() < BYTES_PER_PART {
+            match self.pieces.pop_front() {
+                Some(Piece::Text(text)) => out.extend_from_slice(text.as_bytes()),
+                Some(Piece::Content { note, attachment, offset }) => {
+                    let room = (BYTES_PER_PART - out.len()) as u64;
+                    let end = attachment.length.min(offset.saturating_add(room));
+                    if offset < end {
+                        out.extend(reading.blob_range(note, &attachment.blob, offset..end)?);
+                    }
+                    if end < attachment.length {
+                        self.pieces.push_front(Piece::Content { note, attachment, offset: end });
+                    }
+                }
+                None => match versions.wanted.get(self.next) {
+                    Some(wanted) => {
+                        self.next += 1;
+                        self.pieces.extend(pieces_of(reading, wanted, (versions, boundary))?);
+                    }
+                    None if self.next > versions.wanted.len() => break,
+                    None => {
+                        self.next += 1;
+                        if versions.form == Form::Mixed {
+                            self.pieces.push_back(Piece::Text(format!("--{boundary}--\r\n")));
+                        }
+                    }
+                },
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Returns the pieces of the versions that answer a requested revision.
+fn pieces_of(
+    reading: &DatabaseSnapshot<'_>,
+    wanted: &WantedRevision,
+    (versions, boundary): (&Versions, &str),
+) -> Result<Vec<Piece>> {
+    let revision = wanted.revision.as_deref();
+    let leaves = match leaves_of(reading, &wanted.id) {
+        Err(Error::BadRequest(_)) => None,
+        read => read?,
+    };
+    let chosen = leaves.iter().flat_map(|leaves| {
+        wanted_leaves(leaves, revision, versions.latest).into_iter().map(move |leaf| (leaves, leaf))
+    });
+    let mut pieces = Vec::new();
+    for (leaves, leaf) in chosen {
+        let document = (wanted.id.as_str(), leaves, leaf);
+        match versions.form {
+            Form::Related if revision.is_none() && leaf.is_deletion() => return Err(Error::NotFound("deleted")),
+            Form::Related => return related(reading, document, (versions.options, boundary)),
+            Form::Mixed => pieces.extend(mixed(reading, document, (versions.options, boundary))?),
+        }
+    }
+    if pieces.is_empty() {
+        if versions.form == Form::Related {
+            return Err(Error::NotFound("missing"));
+        }
+        let missing = json!({ "id": wanted.id, "missing": revision.unwrap_or("undefined") });
+        pieces.push(failed_part(boundary, &missing.to_string()));
+    }
+    Ok(pieces)
+}
+
+fn failed_part(boundary: &str, text: &str) -> Piece {
+    Piece::Text(format!("--{boundary}\r\nContent-Type: application/json; error=\"true\"\r\n\r\n{text}\r\n"))
+}
+
+/// Returns the part of a version in `multipart/mixed`.
+fn mixed(
+    reading: &DatabaseSnapshot<'_>,
+    (id, leaves, leaf): (&str, &Leaves, &Leaf),
+    (options, boundary): (DocumentOptions, &str),
+) -> Result<Vec<Piece>> {
+    let revision = leaf.revision().to_string();
+    // A boundary of its own. It must not begin like the outer one.
+    let digest = blake3::hash(format!("{boundary} {revision}").as_bytes());
+    let inner = hex::lower(&digest.as_bytes()[..16]);
+    let pieces = match related(reading, (id, leaves, leaf), (options, &inner)) {
+        Err(error @ Error::TooLarge(_)) => {
+            let (_, word) = error.kind();
+            let failed = json!({ "id": id, "rev": revision, "error": word, "reason": error.to_string() });
+            return Ok(vec![failed_part(boundary, &failed.to_string())]);
+        }
+        pieces => pieces?,
+    };
+    let shown = id.replace(|c: char| c.is_control(), " ");
+    let mut head = format!("--{boundary}\r\nX-Doc-Id: {shown}\r\nX-Rev-Id: {revision}\r\n");
+    let has_attachments = pieces.iter().any(|piece| matches!(piece, Piece::Content { .. }));
+    if !has_attachments {
+        let document = document_json(reading, (id, leaves), leaf, options)?;
+        head.push_str(&format!("Content-Type: application/json\r\n\r\n{document}\r\n"));
+        return Ok(vec![Piece::Text(head)]);
+    }
+    head.push_str(&format!("Content-Type: multipart/related; boundary=\"{inner}\"\r\n\r\n"));
+    let tail = Piece::Text("\r\n".to_owned());
+    Ok(std::iter::once(Piece::Text(head)).chain(pieces).chain([tail]).collect())
+}
+
+/// Returns the parts of a version in `multipart/related`: the document and the contents of its attachments.
+fn related(
+    reading: &DatabaseSnapshot<'_>,
+    (id, leaves, leaf): (&str, &Leaves, &Leaf),
+    (options, boundary): (DocumentOptions, &str),
+) -> Result<Vec<Piece>> {
+    let document = document_json(reading, (id, leaves), leaf, options)?;
+    let items = items_of_leaf(reading, leaf)?.unwrap_or_default();
+    let mut pieces = vec![Piece::Text(format!("--{boundary}\r\nContent-Type: application/json\r\n\r\n{document}"))];
+    for attachment in attachments_of(&items) {
+        let Some(note) = leaf.note else { continue };
+        let Attachment { name, media_type, length, .. } = &attachment;
+        let kind = media_type.replace(|c: char| c.is_control(), " ");
+        pieces.push(Piece::Text(format!(
+            "\r\n--{boundary}\r\nContent-Disposition: attachment; filename={}\r\nContent-Type: {kind}\r\n\
+             Content-Length: {length}\r\n\r\n",
+            quoted(name)
+        )));
+        pieces.push(Piece::Content { note, attachment, offset: 0 });
+    }
+    pieces.push(Piece::Text(format!("\r\n--{boundary}--")));
+    Ok(pieces)
+}
