@@ -64,12 +64,12 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     let own_host = &instance.hostname;
     let files = CertificateFiles::from_config(&instance.config, &instance.data, own_host);
     let mut answer = Answer::message(format!("{} is registered.", name.abbreviated()));
-    if !files.is_self_signed() {
+    if files.is_configured() {
         answer = answer.with_message(
             "The configuration names the certificate of this server (`tls.certificate`); other servers must trust its authority (`tls.peers`)."
                 .to_owned(),
         );
-    } else if !certifier.has_issued(&files).map_err(AdminError::refused)? {
+    } else if !certifier.has_issued(&files, now).map_err(AdminError::refused)? {
         certifier
             .issue(own_host, organization, now)
             .and_then(|own| own.install(&instance.data))
@@ -209,7 +209,7 @@ mod tests {
         execute(&sample.instance, &request).expect("it can be registered");
         let text = std::fs::read_to_string(&output).expect("it was written");
         let file = instance::certifier::ServerFile::parse(&text).expect("it is complete");
-        assert_eq!(file.host().as_deref(), Some("spoke.acme.test"));
+        assert_eq!(file.server_name(), Some(Name::new("CN=spoke.acme.test/O=Acme")));
         assert_eq!(file.partner, Some(format!("{}:1352", sample.instance.hostname)));
         let again = execute(&sample.instance, &request).expect_err("the file exists").to_string();
         assert!(again.contains("exists already"), "{again}");

@@ -1,5 +1,8 @@
 //! The server's certificate: either the configured one, or a self-signed one that the server creates.
 //!
+//! A server of a domain has one of the domain's certifier instead ([`ServerFile`]), whose key is in the same file, so
+//! that a crash cannot leave a pair that does not fit.
+//!
 //! A server without a certificate could not offer encryption. The first start therefore creates a self-signed
 //! certificate for the server's name and keeps it in the data folder. Clients warn about it, as they should. SIGHUP or
 //! `doublet tls reload` reads the files again.
@@ -15,6 +18,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::time::ASN1Time;
 
+use crate::certifier::ServerFile;
 use crate::data_folder::{DataError, DataFolder, read_limited, write_private};
 
 /// Paths of the certificate and its key.
@@ -22,12 +26,26 @@ use crate::data_folder::{DataError, DataFolder, read_limited, write_private};
 pub struct CertificateFiles {
     chain: PathBuf,
     key: PathBuf,
-    /// Server name for which a certificate is created if the files are missing, or `None` if the configuration names
-    /// the files.
-    self_signed_name: Option<String>,
+    /// The files of the server itself, or `None` if the configuration names the files.
+    own: Option<OwnCertificate>,
     /// File with the root certificates that sign the certificates of other servers. If it is not configured, it is that
     /// of the certifier, which may not exist.
     peers: PeerRoots,
+}
+
+/// The certificate of a server whose configuration names none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OwnCertificate {
+    /// Server name for which a self-signed certificate is created if there is none.
+    name: String,
+    data: DataFolder,
+}
+
+impl OwnCertificate {
+    /// Returns the file of the certificate that the certifier has issued, with its key, if it exists.
+    fn issued_file(&self) -> Option<PathBuf> {
+        Some(self.data.issued_file()).filter(|file| file.exists())
+    }
 }
 
 /// The file with the root certificates that sign the certificates of other servers.
@@ -86,6 +104,16 @@ pub enum CertificateError {
         /// File of the missing key.
         key: PathBuf,
     },
+    /// A certificate was issued, and cannot be used by this server.
+    #[error(
+        "the certificate cannot be used for the server {server}: {reason}; `doublet server register` on the first server of the domain issues a new one"
+    )]
+    Unusable {
+        /// The name of this server.
+        server: String,
+        /// The reason.
+        reason: String,
+    },
     /// No certificate can be created for this name.
     #[error("cannot create a certificate for {0:?}: {1}")]
     Generate(String, String),
@@ -100,22 +128,20 @@ impl CertificateFiles {
             None => PeerRoots { path: data.certifier_file(), is_configured: false },
         };
         match (&config.tls.certificate.0, &config.tls.key.0) {
-            (Some(chain), Some(key)) => {
-                Self { chain: data.resolve(chain), key: data.resolve(key), self_signed_name: None, peers }
-            }
+            (Some(chain), Some(key)) => Self { chain: data.resolve(chain), key: data.resolve(key), own: None, peers },
             _ => {
                 let (chain, key) = data.self_signed_files();
-                Self { chain, key, self_signed_name: Some(server_name.to_owned()), peers }
+                let own = OwnCertificate { name: server_name.to_owned(), data: data.clone() };
+                Self { chain, key, own: Some(own), peers }
             }
         }
     }
 
-    /// Loads the certificate. A self-signed certificate that does not exist yet is created first.
+    /// Loads the certificate. A self-signed certificate that does not exist yet is created first, and an interrupted
+    /// installation of one of the certifier is completed.
     pub fn load(&self) -> Result<Tls, CertificateError> {
-        if let Some(name) = &self.self_signed_name
-            && !(self.chain.exists() && self.key.exists())
-        {
-            self.create(name)?;
+        if let Some(own) = &self.own {
+            self.prepare(own)?;
         }
         let (chain, key) = self.read_files()?;
         let roots = self.peers.read()?;
@@ -142,25 +168,51 @@ impl CertificateFiles {
 
     /// Reads the description of the certificate from its file.
     pub fn describe(&self) -> Result<CertificateDescription, CertificateError> {
-        let chain = read_limited(&self.chain, PEM_BYTES_MAX as u64)?;
+        let (chain, _) = self.read_files()?;
         parse_description(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
 
-    /// Returns `true` if the server creates the certificate itself.
+    /// Returns `true` if the configuration names the files of the certificate.
     #[must_use]
-    pub fn is_self_signed(&self) -> bool {
-        self.self_signed_name.is_some()
+    pub fn is_configured(&self) -> bool {
+        self.own.is_none()
     }
 
-    /// Returns the file of the certificate.
+    /// Returns `true` if the server has created the certificate itself, as far as the files tell.
+    #[must_use]
+    pub fn is_self_signed(&self) -> bool {
+        self.own.is_some() && self.issued_file().is_none()
+    }
+
+    /// Returns the file of the certificate for clients, without the key.
     #[must_use]
     pub fn chain_file(&self) -> &Path {
         &self.chain
     }
 
+    fn issued_file(&self) -> Option<PathBuf> {
+        self.own.as_ref().and_then(OwnCertificate::issued_file)
+    }
+
     fn read_files(&self) -> Result<(Vec<u8>, Vec<u8>), DataError> {
         let size_bytes_max = PEM_BYTES_MAX as u64;
+        if let Some(issued) = self.issued_file() {
+            let both = read_limited(&issued, size_bytes_max)?;
+            return Ok((both.clone(), both));
+        }
         Ok((read_limited(&self.chain, size_bytes_max)?, read_limited(&self.key, size_bytes_max)?))
+    }
+
+    fn prepare(&self, own: &OwnCertificate) -> Result<(), CertificateError> {
+        if let Some(issued) = ServerFile::installed(&own.data)? {
+            let for_clients = read_limited(&self.chain, PEM_BYTES_MAX as u64).ok();
+            if self.key.exists() || for_clients.as_deref() != Some(issued.chain().as_bytes()) {
+                issued.install(&own.data)?;
+            }
+        } else if !(self.chain.exists() && self.key.exists()) {
+            self.create(&own.name)?;
+        }
+        Ok(())
     }
 
     fn create(&self, name: &str) -> Result<(), CertificateError> {
@@ -177,7 +229,9 @@ impl CertificateFiles {
     }
 
     fn tls_error(&self, source: wire::TlsError) -> CertificateError {
-        CertificateError::Tls { chain: self.chain.clone(), key: self.key.clone(), source }
+        let issued = self.issued_file();
+        let [chain, key] = [&self.chain, &self.key].map(|file| issued.as_ref().unwrap_or(file).clone());
+        CertificateError::Tls { chain, key, source }
     }
 }
 

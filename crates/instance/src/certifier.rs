@@ -6,17 +6,19 @@
 
 use std::path::PathBuf;
 
-use base::Timestamp;
+use base::{Name, Timestamp};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
+use wire::tls::verify_issued;
 use x509_parser::pem::Pem;
 use x509_parser::x509::X509Name;
 
-use crate::certificate::{CertificateError, CertificateFiles};
-use crate::data_folder::{DataFolder, read_limited, write_private};
+use crate::certificate::{CertificateError, CertificateFiles, server_name_in};
+use crate::data_folder::{DataFolder, read_limited, remove_file, write_private};
 
 /// Common name of the certifier.
 const NAME: &str = "Doublet certifier";
@@ -82,13 +84,13 @@ impl Certifier {
         Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem })
     }
 
-    /// Returns `true` if this certifier has issued the certificate in the files.
-    pub fn has_issued(&self, files: &CertificateFiles) -> Result<bool, CertificateError> {
+    /// Returns `true` if this certifier has signed the certificate in the files, and it is valid now.
+    pub fn has_issued(&self, files: &CertificateFiles, now: Timestamp) -> Result<bool, CertificateError> {
         if !files.chain_file().exists() {
             return Ok(false);
         }
-        let own = subject_text(&self.certificate, |subject| Some(subject.to_string()));
-        Ok(Some(files.describe()?.issuer) == own)
+        let chain = read_limited(files.chain_file(), PEM_BYTES_MAX as u64)?;
+        Ok(verify_issued(&chain, self.certificate.as_bytes(), now).is_ok())
     }
 
     /// Issues the certificate of a server with this host name, as clients and other servers verify it.
@@ -142,19 +144,49 @@ impl ServerFile {
         Some(Self { certificate, key: key?, certifier, partner, partner_name: line(PARTNER_NAME_PREFIX) })
     }
 
-    /// Writes the certificate of this server, with its key, to the data folder.
-    pub fn install(&self, data: &DataFolder) -> Result<(), CertificateError> {
-        let (chain, key) = data.self_signed_files();
-        write_private(&files(data).0, self.certifier.as_bytes())?;
-        write_private(&key, self.key.as_bytes())?;
-        write_private(&chain, self.chain().as_bytes())?;
+    /// Checks that the certificate names the server, was signed by the certifier, is valid now and fits the key.
+    pub fn verify(&self, server: &Name, now: Timestamp) -> Result<(), CertificateError> {
+        let unusable = |reason: String| CertificateError::Unusable { server: server.abbreviated(), reason };
+        let named = self.server_name().ok_or_else(|| unusable("it names no server".to_owned()))?;
+        if named != *server {
+            return Err(unusable(format!("it is for the server {}", named.abbreviated())));
+        }
+        verify_issued(self.certificate.as_bytes(), self.certifier.as_bytes(), now).map_err(|error| {
+            unusable(format!("the certifier in the file has not signed it, or its time is over: {error}"))
+        })?;
+        Tls::new(self.chain().as_bytes(), self.key.as_bytes()).map_err(|error| unusable(error.to_string()))?;
         Ok(())
     }
 
-    /// Returns the host name of the server.
+    /// Installs the certificate in the data folder. The key and the certificate are one file, which is replaced as a
+    /// whole, so they fit together whenever the program ends.
+    pub fn install(&self, data: &DataFolder) -> Result<(), CertificateError> {
+        let (chain, key) = data.self_signed_files();
+        write_private(&files(data).0, self.certifier.as_bytes())?;
+        write_private(&data.issued_file(), self.to_text().as_bytes())?;
+        // From here on the pair of earlier versions is not read any more. Clients get the certificate from its file.
+        write_private(&chain, self.chain().as_bytes())?;
+        remove_file(&key)?;
+        Ok(())
+    }
+
+    /// Reads the file that was installed in a data folder. Returns `None` if there is none.
+    pub fn installed(data: &DataFolder) -> Result<Option<Self>, CertificateError> {
+        let path = data.issued_file();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = String::from_utf8(read_limited(&path, PEM_BYTES_MAX as u64)?).ok();
+        let file = text.as_deref().and_then(Self::parse);
+        file.map(Some).ok_or(CertificateError::Unreadable(path))
+    }
+
+    /// Returns the name of the server in its certificate.
     #[must_use]
-    pub fn host(&self) -> Option<String> {
-        subject_text(&self.certificate, |subject| Some(subject.iter_common_name().next()?.as_str().ok()?.to_owned()))
+    pub fn server_name(&self) -> Option<Name> {
+        let pem = Pem::iter_from_buffer(self.certificate.as_bytes()).next()?.ok()?;
+        // A server file always states the organization.
+        server_name_in(&pem.contents, "")
     }
 
     /// Returns the certificate of the server followed by that of the certifier.
@@ -223,7 +255,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::certificate::server_name_in;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
@@ -250,7 +281,7 @@ mod tests {
         let issued = certifier(&folder).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
         let name = server_name_in(&der(&issued.certificate), "Other").expect("a name");
         assert_eq!(name.canonical(), "CN=hub.acme.test/O=Acme");
-        assert_eq!(issued.host().as_deref(), Some("hub.acme.test"));
+        assert_eq!(issued.server_name(), Some(name));
         // Another start of the program signs with the same name and key.
         let again = certifier(&folder).issue("spoke.acme.test", "Acme", NOW).expect("it can be issued");
         let authority = der(&issued.certifier);
@@ -282,12 +313,78 @@ mod tests {
         let other = tempfile::tempdir().expect("a folder");
         let data = DataFolder::new(other.path());
         issued.install(&data).expect("it can be written");
-        assert!(data.certifier_file().exists() && data.self_signed_files().1.exists());
-        let sources = config::ConfigSources { data: Some(other.path().to_owned()), ..config::ConfigSources::default() };
-        let config = config::load(&sources).expect("a valid configuration");
+        assert_eq!(ServerFile::installed(&data).expect("it can be read"), Some(issued.clone()));
+        assert_eq!(std::fs::metadata(data.issued_file()).expect("it exists").permissions().mode() & 0o777, 0o600);
+        let config = config(&other);
         let files = |data| CertificateFiles::from_config(&config, data, "hub.acme.test");
-        assert!(certifier(&folder).has_issued(&files(&data)).expect("it can be read"));
-        let has_issued = certifier(&folder).has_issued(&files(&DataFolder::new(folder.path())));
+        assert!(certifier(&folder).has_issued(&files(&data), NOW).expect("it can be read"));
+        let empty = DataFolder::new(folder.path());
+        let has_issued = certifier(&folder).has_issued(&files(&empty), NOW);
         assert!(has_issued.is_ok_and(|is_own| !is_own), "there is no certificate");
+        let six_years = Timestamp::from_seconds(NOW.seconds() + 6 * 366 * 86_400);
+        assert!(!certifier(&folder).has_issued(&files(&data), six_years).expect("it can be read"), "it has expired");
+    }
+
+    #[test]
+    fn certifier_of_the_same_name_has_not_issued_what_another_one_signed() {
+        let [folder, stranger, server] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+        let data = DataFolder::new(server.path());
+        let issued = certifier(&stranger).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        issued.install(&data).expect("it can be written");
+        let files = CertificateFiles::from_config(&config(&server), &data, "hub.acme.test");
+        assert!(certifier(&stranger).has_issued(&files, NOW).expect("it can be read"));
+        assert!(!certifier(&folder).has_issued(&files, NOW).expect("it can be read"), "only the names are equal");
+    }
+
+    #[test]
+    fn server_file_is_verified_before_it_is_installed() {
+        let [folder, stranger] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let issued = certifier(&folder).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        let foreign = certifier(&stranger).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        let check = |file: &ServerFile, name: &str, expected: &str| {
+            let error = file.verify(&Name::new(name), NOW).map_err(|error| error.to_string()).err().unwrap_or_default();
+            assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{error}");
+        };
+        check(&issued, "CN=hub.acme.test/O=Acme", "");
+        check(&issued, "CN=hub.acme.test/O=Other", "hub.acme.test/Acme");
+        check(&issued, "CN=spoke.acme.test/O=Acme", "hub.acme.test/Acme");
+        let signed_by_another = ServerFile { certifier: foreign.certifier.clone(), ..issued.clone() };
+        check(&signed_by_another, "CN=hub.acme.test/O=Acme", "has not signed it");
+        let other_key = ServerFile { key: foreign.key, ..issued };
+        check(&other_key, "CN=hub.acme.test/O=Acme", "key");
+    }
+
+    #[test]
+    fn certificate_and_key_fit_whenever_an_installation_ends() {
+        let [folder, server] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let data = DataFolder::new(server.path());
+        let load = || {
+            let config = config(&server);
+            CertificateFiles::from_config(&config, &data, "hub.acme.test").load()
+        };
+        load().expect("a self-signed pair");
+        let issued = certifier(&folder).issue("hub.acme.test", "Acme", NOW).expect("it can be issued");
+        // The steps of an installation, and a start after each.
+        write_private(&data.certifier_file(), issued.certifier.as_bytes()).expect("writable");
+        load().expect("the self-signed pair still fits");
+        write_private(&data.issued_file(), issued.to_text().as_bytes()).expect("writable");
+        load().expect("the issued certificate has its key");
+        let (chain, key) = data.self_signed_files();
+        let for_clients = std::fs::read_to_string(&chain).expect("it exists");
+        assert_eq!(for_clients, issued.chain(), "the start has completed the installation");
+        assert!(!key.exists());
+        // A pair that does not fit, which an interrupted join of an earlier version left, is repaired by another join.
+        std::fs::remove_file(data.issued_file()).expect("it exists");
+        let other = certifier(&folder).issue("x", "Acme", NOW).expect("it can be issued");
+        write_private(&key, other.key.as_bytes()).expect("writable");
+        load().expect_err("they do not fit");
+        issued.install(&data).expect("it can be written");
+        load().expect("the pair is not read any more");
+    }
+
+    fn config(folder: &tempfile::TempDir) -> config::Config {
+        let data = Some(folder.path().to_owned());
+        config::load(&config::ConfigSources { data, ..config::ConfigSources::default() })
+            .expect("a valid configuration")
     }
 }

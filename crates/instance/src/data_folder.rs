@@ -6,6 +6,7 @@
 //! | `store/` | all databases |
 //! | `full-text/` | the full-text index; rebuilt from the databases if it is missing |
 //! | `tls/certificate.pem`, `tls/key.pem` | the certificate and its key, unless the configuration names others |
+//! | `tls/server.pem` | the certificate of the domain's certifier for this server, its key, and the certifier; if it exists, `tls/certificate.pem` is a copy for clients, and `tls/key.pem` is not read |
 //! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another one |
 //! | `control.sock` | the socket at which a running server accepts administration commands |
 //! | `listeners.json` | the addresses at which a running server listens |
@@ -36,7 +37,7 @@ const STICKY: u32 = 0o1000;
 const NAMES_BEFORE_STORE: [&str; 5] = ["keys", "tls", "templates", "lock", "lost+found"];
 
 /// The paths of a data folder.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     path: PathBuf,
 }
@@ -219,6 +220,12 @@ impl DataFolder {
         (self.path.join("tls/certificate.pem"), self.path.join("tls/key.pem"))
     }
 
+    /// Returns the path of the certificate that the certifier of the domain has issued for this server, with its key.
+    #[must_use]
+    pub fn issued_file(&self) -> PathBuf {
+        self.path.join("tls/server.pem")
+    }
+
     /// Returns the path of the certificate of the authority that signs the certificates of the domain's servers.
     #[must_use]
     pub fn certifier_file(&self) -> PathBuf {
@@ -291,6 +298,16 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
         if is_new { File::open(parent_folder(folder))?.sync_all() } else { Ok(()) }
     };
     write().map_err(DataError::io_error("write", path))
+}
+
+/// Removes a file if it exists. This survives a power failure after the call.
+pub(crate) fn remove_file(path: &Path) -> Result<(), DataError> {
+    let remove = || match std::fs::remove_file(path) {
+        Ok(()) => File::open(parent_folder(path))?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    remove().map_err(DataError::io_error("remove", path))
 }
 
 /// Returns the folder that contains the name of a file or folder.

@@ -10,14 +10,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use base::Timestamp;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
 };
@@ -92,6 +95,17 @@ impl Tls {
     pub(crate) fn settings(&self) -> Arc<ServerSettings> {
         self.settings.load_full()
     }
+}
+
+/// Checks that the first certificate of a chain in PEM form was signed by one of the authorities, may identify a client,
+/// and is valid at a time. The signature counts, not the name of the issuer.
+pub fn verify_issued(chain_pem: &[u8], authorities_pem: &[u8], now: Timestamp) -> Result<(), TlsError> {
+    let verifier = client_verifier(Arc::new(root_store(authorities_pem)?), ClientCertificates::Required)?;
+    let chain = certificates(chain_pem)?;
+    let seconds = u64::try_from(now.seconds()).unwrap_or(0);
+    let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    verifier.verify_client_cert(&chain[0], &chain[1..], at)?;
+    Ok(())
 }
 
 impl ServerSettings {
@@ -199,10 +213,7 @@ fn server_config_h2(
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let builder = match peers {
         Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider());
-            let verifier = verifier.allow_unauthenticated().build();
-            let refuse = |error: rustls::server::VerifierBuilderError| TlsError::Pem("certificate", error.to_string());
-            builder.with_client_cert_verifier(verifier.map_err(refuse)?)
+            builder.with_client_cert_verifier(client_verifier(Arc::clone(roots), ClientCertificates::Optional)?)
         }
         None => builder.with_no_client_auth(),
     };
@@ -210,6 +221,24 @@ fn server_config_h2(
     config.ticketer = ring::Ticketer::new()?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Whether clients must present a certificate.
+enum ClientCertificates {
+    Required,
+    Optional,
+}
+
+fn client_verifier(
+    roots: Arc<RootCertStore>,
+    certificates: ClientCertificates,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    let builder = match certificates {
+        ClientCertificates::Required => builder,
+        ClientCertificates::Optional => builder.allow_unauthenticated(),
+    };
+    builder.build().map_err(|error| TlsError::Pem("certificate", error.to_string()))
 }
 
 fn root_store(roots_pem: &[u8]) -> Result<RootCertStore, TlsError> {

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use admin::request::JoinRequest;
 use admin::servers::with_port;
 use admin::{AdminError, Answer, ProgressCallback};
-use base::Name;
+use base::{Clock as _, Name};
 use config::Config;
 use instance::certificate::ServerCredentials;
 use instance::certifier::ServerFile;
 use instance::data_folder::read_limited;
+use instance::system::SystemClock;
 use instance::{StoreServices, server_name};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use notes::{Database, DatabaseKind, Identity};
@@ -28,10 +29,10 @@ const DIRECTORY: &str = "names.nsf";
 
 /// Joins the domain of another server.
 pub fn join(config: Config, request: &JoinRequest, report: &mut ProgressCallback<'_>) -> Result<Answer, AdminError> {
-    let host = server_name(&config);
-    let file = read_server_file(request, &host)?;
     let organization = config.server.organization.clone();
-    let itself = Name::new(&format!("CN={host}/O={organization}"));
+    let itself = Name::new(&format!("CN={}/O={organization}", server_name(&config)));
+    let file = read_server_file(request, &itself)?;
+    file.verify(&itself, SystemClock::new().now()).map_err(AdminError::refused)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -93,20 +94,21 @@ fn connect(
 }
 
 /// Reads the server file and checks that it is for this server.
-fn read_server_file(request: &JoinRequest, host: &str) -> Result<ServerFile, AdminError> {
+fn read_server_file(request: &JoinRequest, itself: &Name) -> Result<ServerFile, AdminError> {
     let bytes = read_limited(&request.file, PEM_BYTES_MAX as u64).map_err(AdminError::refused)?;
     let text = String::from_utf8(bytes).ok();
     let file = text.as_deref().and_then(ServerFile::parse).ok_or_else(|| {
         let file = request.file.display();
         AdminError::refused(format!("{file} is not a file that `doublet server register` has written"))
     })?;
-    let named = file.host().unwrap_or_default();
-    if named.eq_ignore_ascii_case(host) {
-        return Ok(file);
+    match file.server_name() {
+        Some(named) if named == *itself => Ok(file),
+        named => Err(AdminError::refused(format!(
+            "the file is for the server {}, but the name of this server is {} (`server.name`, `server.organization`)",
+            named.map(|named| named.abbreviated()).unwrap_or_default(),
+            itself.abbreviated()
+        ))),
     }
-    Err(AdminError::refused(format!(
-        "the file is for the server {named}, but the name of this server is {host} (`server.name`)"
-    )))
 }
 
 fn existing_directory(services: &StoreServices) -> Result<Option<Arc<Database>>, AdminError> {
