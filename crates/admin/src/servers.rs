@@ -3,16 +3,17 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use base::Name;
+use base::{Name, Timestamp};
 use directory::ServerDocument;
 use instance::Instance;
 use instance::certificate::CertificateFiles;
 use instance::certifier::Certifier;
 use instance::data_folder::write_private;
+use instance::limits::CERTIFICATE_RENEWAL_TIME;
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 use serde_json::json;
 
-use super::answer::record;
+use super::answer::{record, timestamp_json};
 use super::request::ServerRequest;
 use super::{AdminError, AdminResult, Answer};
 use crate::acl::change_acl;
@@ -30,7 +31,13 @@ pub(super) fn execute(instance: &Instance, request: &ServerRequest) -> AdminResu
         ServerRequest::Join(_) => Err(AdminError::Refused(
             "this data folder is in use; stop the server, and join before its first start".to_owned(),
         )),
+        ServerRequest::Renew { .. } => Err(AdminError::Refused(
+            "no server runs on this data folder; start it (`doublet serve`), because it asks the first server of the \
+             domain over the network"
+                .to_owned(),
+        )),
         ServerRequest::List => list(instance),
+        ServerRequest::Show { name } => show(instance, name.as_deref()),
         ServerRequest::Remove { name } => remove(instance, name),
     }
 }
@@ -62,7 +69,7 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     let now = instance.clock.now();
     let certifier = Certifier::open_or_create(&instance.data, organization, now).map_err(AdminError::refused)?;
     let own_host = &instance.hostname;
-    let files = CertificateFiles::from_config(&instance.config, &instance.data, own_host);
+    let files = certificate_files(instance);
     let mut answer = Answer::message(format!("{} is registered.", name.abbreviated()));
     if files.is_configured() {
         answer = answer.with_message(
@@ -81,6 +88,11 @@ fn register(instance: &Instance, registration: &Registration<'_>) -> AdminResult
     issued.partner = Some(own_address.clone());
     issued.partner_name = Some(own_host.clone());
     instance.directory.servers_register(&[(itself.clone(), Some(own_address)), (name.clone(), Some(address))])?;
+    for (server, certificate) in [(itself, files.describe().ok()), (&name, issued.describe())] {
+        if let Some(certificate) = certificate {
+            instance.directory.server_set_certificate(server, certificate.not_after)?;
+        }
+    }
     admit_domain_servers(instance)?;
     write_private(registration.output, issued.to_text().as_bytes()).map_err(AdminError::refused)?;
     let file = registration.output.display();
@@ -102,6 +114,11 @@ fn admit_domain_servers(instance: &Instance) -> Result<(), AdminError> {
     })
 }
 
+/// Returns all registered servers.
+pub fn all(instance: &Instance) -> Result<Vec<Arc<ServerDocument>>, AdminError> {
+    Ok(all_entries(&|position, limit| instance.directory.servers(position, limit))?)
+}
+
 fn list(instance: &Instance) -> AdminResult {
     let own = &instance.directory.options().server;
     let row = |server: &Arc<ServerDocument>| {
@@ -109,10 +126,44 @@ fn list(instance: &Instance) -> AdminResult {
             ("server", json!(server.name.abbreviated())),
             ("address", json!(server.address)),
             ("this_server", json!(server.name == *own)),
+            ("certificate_until", timestamp_json(certificate_until(instance, server))),
         ])
     };
-    let servers = all_entries(&|position, limit| instance.directory.servers(position, limit))?;
-    Ok(Answer::list(servers.iter().map(row).collect()))
+    Ok(Answer::list(all(instance)?.iter().map(row).collect()))
+}
+
+/// Returns until when the certificate of a server is valid: of this one, as its file says; of another one, as the
+/// server that has issued it has recorded in the directory.
+fn certificate_until(instance: &Instance, server: &ServerDocument) -> Option<Timestamp> {
+    let own = || {
+        let is_own = server.name == instance.directory.options().server;
+        is_own.then(|| certificate_files(instance).describe().ok()).flatten()
+    };
+    own().map(|certificate| certificate.not_after).or(server.certificate_until)
+}
+
+fn certificate_files(instance: &Instance) -> CertificateFiles {
+    CertificateFiles::from_config(&instance.config, &instance.data, &instance.hostname)
+}
+
+fn show(instance: &Instance, name: Option<&str>) -> AdminResult {
+    let own = &instance.directory.options().server;
+    let full = name.map_or_else(|| own.clone(), |name| server_name(instance, name));
+    let server = instance.directory.server(&full)?.ok_or_else(|| AdminError::no_such("server", &full.abbreviated()))?;
+    let denied = instance.directory.deny_list_of_server(&full)?;
+    let until = certificate_until(instance, &server);
+    let certificate = (full == *own).then(|| certificate_files(instance).describe().ok()).flatten();
+    let is_renewed = full != *own || certificate_files(instance).is_issued();
+    let renewal = until.filter(|_| is_renewed).map(|until| until.before(CERTIFICATE_RENEWAL_TIME));
+    Ok(Answer::record(vec![
+        ("server", json!(server.name.abbreviated())),
+        ("address", json!(server.address)),
+        ("this_server", json!(full == *own)),
+        ("deny_list", json!(denied.map(|list| list.abbreviated()))),
+        ("certificate_issuer", json!(certificate.map(|certificate| certificate.issuer))),
+        ("certificate_until", timestamp_json(until)),
+        ("renewed_from", timestamp_json(renewal)),
+    ]))
 }
 
 fn remove(instance: &Instance, name: &str) -> AdminResult {

@@ -195,6 +195,8 @@ impl Client {
         search: search_client::SearchClient;
         /// Returns the stub for replication.
         replication: replication_client::ReplicationClient;
+        /// Returns the stub for the certificates of servers.
+        servers: servers_client::ServersClient;
         /// Returns the stub for names in the directory.
         directory: directory_client::DirectoryClient;
         /// Returns the stub for sending mail.

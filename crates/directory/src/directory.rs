@@ -387,7 +387,12 @@ impl Directory {
             return Ok(());
         }
         let mut edit = self.edit()?;
-        let server = ServerDocument { note: base::NoteId(0), name: self.options.server.clone(), address: None };
+        let server = ServerDocument {
+            note: base::NoteId(0),
+            name: self.options.server.clone(),
+            address: None,
+            certificate_until: None,
+        };
         edit.save(&Record::Server(Arc::new(server)))?;
         self.commit_durable(edit)
     }

@@ -3,6 +3,7 @@
 //! The names are Domino's where Domino has such an item; `docs/directory.md` lists all of them. Items unknown to this
 //! crate are kept when a note is changed.
 
+use base::Timestamp;
 use notes::item::find_item;
 use notes::{Item, ItemFlags, ItemValue};
 
@@ -34,6 +35,7 @@ pub(crate) const POSTMASTER: &str = "Postmaster";
 
 pub(crate) const SERVER_NAME: &str = "ServerName";
 pub(crate) const NET_ADDRESSES: &str = "NetAddresses";
+pub(crate) const CERTIFICATE_EXPIRES: &str = "CertificateExpires";
 pub(crate) const SOURCE: &str = "Source";
 pub(crate) const DESTINATION: &str = "Destination";
 pub(crate) const REPEAT_INTERVAL: &str = "RepeatInterval";
@@ -62,6 +64,11 @@ pub(crate) fn count(items: &[Item], name: &str) -> Option<u64> {
     let number = find_item(items, name)?.value.number()?;
     // The cast saturates at both ends; numbers that large are not valid counts anyway.
     (number.is_finite() && number >= 0.0).then_some(number as u64)
+}
+
+/// Returns the first point in time of an item.
+pub(crate) fn time(items: &[Item], name: &str) -> Option<Timestamp> {
+    find_item(items, name)?.value.time()
 }
 
 /// Replaces all items with the given name by `item`, or removes them if it is `None`.
@@ -101,4 +108,9 @@ pub(crate) fn set_secret(items: &mut Vec<Item>, name: &str, value: Option<String
 pub(crate) fn set_count(items: &mut Vec<Item>, name: &str, value: Option<u64>) {
     // Byte counts stay far below 2^53, up to which a double is exact.
     set(items, name, value.map(|value| Item::summary(name, ItemValue::Number(value as f64))));
+}
+
+/// Sets an item to a point in time, or removes it if `value` is `None`.
+pub(crate) fn set_time(items: &mut Vec<Item>, name: &str, value: Option<Timestamp>) {
+    set(items, name, value.map(|value| Item::summary(name, ItemValue::Time(value))));
 }

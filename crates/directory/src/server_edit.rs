@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{Name, NoteId};
+use base::{Name, NoteId, Timestamp};
 use notes::acl::LOCAL_DOMAIN_SERVERS;
 
 use crate::directory::Directory;
@@ -47,7 +47,7 @@ impl Directory {
         for (name, address) in servers {
             let mut server = match edit.find(&LookupKey::name(name.canonical()))? {
                 Some(Record::Server(server)) => server.as_ref().clone(),
-                _ => ServerDocument { note: NoteId(0), name: name.clone(), address: None },
+                _ => ServerDocument { note: NoteId(0), name: name.clone(), address: None, certificate_until: None },
             };
             if address.is_some() {
                 server.address.clone_from(address);
@@ -59,6 +59,19 @@ impl Directory {
             leave_group(&mut edit, TERMINATED_SERVERS, name)?;
         }
         edit.save(&Record::Group(Arc::new(group)))?;
+        self.commit_durable(edit)
+    }
+
+    /// Records until when the certificate of a server is valid. Returns [`Error::NotFound`] if it is not registered.
+    pub fn server_set_certificate(&self, name: &Name, until: Timestamp) -> Result<()> {
+        let mut edit = self.edit()?;
+        let Some(Record::Server(server)) = edit.find(&LookupKey::name(name.canonical()))? else {
+            return Err(Error::not_found(format!("server {}", name.abbreviated())));
+        };
+        edit.save(&Record::Server(Arc::new(ServerDocument {
+            certificate_until: Some(until),
+            ..server.as_ref().clone()
+        })))?;
         self.commit_durable(edit)
     }
 

@@ -4,7 +4,7 @@
 //! that belong in the directory and not in the configuration file because the program creates them, such as signing
 //! keys and secrets. Values are kept out of the summary, so that no view shows them.
 
-use base::{Name, NoteId};
+use base::{Name, NoteId, Timestamp};
 use notes::Item;
 
 use crate::cache::MemorySize;
@@ -26,12 +26,15 @@ pub struct ServerDocument {
     pub name: Name,
     /// Host and port of the native protocol, or `None` if they are unknown.
     pub address: Option<String>,
+    /// End of the validity of its last certificate of the domain's certifier, or `None` if it is unknown.
+    pub certificate_until: Option<Timestamp>,
 }
 
 impl ServerDocument {
     pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
         let name = Name::new(items::text(items, items::SERVER_NAME)?);
-        Some(Self { note, name, address: items::text(items, items::NET_ADDRESSES).map(str::to_owned) })
+        let address = items::text(items, items::NET_ADDRESSES).map(str::to_owned);
+        Some(Self { note, name, address, certificate_until: items::time(items, items::CERTIFICATE_EXPIRES) })
     }
 
     pub(crate) fn write(&self, items: &mut Vec<Item>) {
@@ -39,6 +42,7 @@ impl ServerDocument {
         items::set_text(items, items::TYPE, Some(SERVER_FORM));
         items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
         items::set_text(items, items::NET_ADDRESSES, self.address.as_deref());
+        items::set_time(items, items::CERTIFICATE_EXPIRES, self.certificate_until);
     }
 
     pub(crate) fn unique_keys(&self) -> Vec<LookupKey> {
@@ -126,7 +130,8 @@ mod tests {
     #[test]
     fn a_server_reads_back_from_its_items() {
         for address in [None, Some("hub.acme.test:1352".to_owned())] {
-            let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme"), address };
+            let certificate_until = address.as_ref().map(|_| Timestamp::from_seconds(1_767_225_600));
+            let server = ServerDocument { note: NoteId(1), name: Name::new("hub/Acme"), address, certificate_until };
             let mut items = Vec::new();
             server.write(&mut items);
             assert_eq!(ServerDocument::read(NoteId(1), &items), Some(server));

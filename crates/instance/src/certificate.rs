@@ -169,7 +169,7 @@ impl CertificateFiles {
     /// Reads the description of the certificate from its file.
     pub fn describe(&self) -> Result<CertificateDescription, CertificateError> {
         let (chain, _) = self.read_files()?;
-        parse_description(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
+        CertificateDescription::parse(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
 
     /// Returns `true` if the configuration names the files of the certificate.
@@ -178,10 +178,17 @@ impl CertificateFiles {
         self.own.is_none()
     }
 
-    /// Returns `true` if the server has created the certificate itself, as far as the files tell.
+    /// Returns `true` if the certifier of the domain has issued the certificate: it is in its file, or the configuration
+    /// does not name it and the certifier is known.
+    #[must_use]
+    pub fn is_issued(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.data.certifier_file().exists())
+    }
+
+    /// Returns `true` if the server has created the certificate itself.
     #[must_use]
     pub fn is_self_signed(&self) -> bool {
-        self.own.is_some() && self.issued_file().is_none()
+        self.own.is_some() && !self.is_issued()
     }
 
     /// Returns the file of the certificate for clients, without the key.
@@ -282,22 +289,25 @@ pub fn server_name_in(certificate: &[u8], organization: &str) -> Option<Name> {
     (is_plain(&common) && is_plain(&organization)).then(|| Name::new(&format!("CN={common}/O={organization}")))
 }
 
-/// Parses the first certificate of a chain.
-fn parse_description(chain: &[u8]) -> Option<CertificateDescription> {
-    let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    let alternative = certificate.subject_alternative_name().ok().flatten();
-    let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
-        GeneralName::DNSName(name) => (*name).to_owned(),
-        other => other.to_string(),
-    });
-    let moment = |at: ASN1Time| Timestamp::from_seconds(at.timestamp());
-    Some(CertificateDescription {
-        names: names.collect(),
-        issuer: certificate.issuer().to_string(),
-        not_before: moment(certificate.validity().not_before),
-        not_after: moment(certificate.validity().not_after),
-    })
+impl CertificateDescription {
+    /// Describes the first certificate of a chain in PEM form. Returns `None` if it cannot be read.
+    #[must_use]
+    pub fn parse(chain: &[u8]) -> Option<Self> {
+        let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
+        let certificate = pem.parse_x509().ok()?;
+        let alternative = certificate.subject_alternative_name().ok().flatten();
+        let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
+            GeneralName::DNSName(name) => (*name).to_owned(),
+            other => other.to_string(),
+        });
+        let moment = |at: ASN1Time| Timestamp::from_seconds(at.timestamp());
+        Some(Self {
+            names: names.collect(),
+            issuer: certificate.issuer().to_string(),
+            not_before: moment(certificate.validity().not_before),
+            not_after: moment(certificate.validity().not_after),
+        })
+    }
 }
 
 fn generate_self_signed(name: &str) -> Result<(String, String), rcgen::Error> {

@@ -4,12 +4,12 @@
 //! server. Another server gets a *server file*: its certificate, its key and the certificate of the certifier in one
 //! PEM file, which `doublet server join` reads. `docs/replication.md` ("Servers") describes the steps.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Name, Timestamp};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
@@ -17,7 +17,7 @@ use wire::tls::verify_issued;
 use x509_parser::pem::Pem;
 use x509_parser::x509::X509Name;
 
-use crate::certificate::{CertificateError, CertificateFiles, server_name_in};
+use crate::certificate::{CertificateDescription, CertificateError, CertificateFiles, server_name_in};
 use crate::data_folder::{DataFolder, read_limited, remove_file, write_private};
 
 /// Common name of the certifier.
@@ -73,15 +73,25 @@ impl Certifier {
             write_private(&certificate, created.0.as_bytes())?;
             tracing::info!(file = %certificate.display(), "created the certifier of this domain");
         }
-        let unreadable = || CertificateError::Unreadable(certificate.clone());
+        Self::read(&certificate, &key)
+    }
+
+    fn read(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let unreadable = || CertificateError::Unreadable(certificate.to_owned());
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| unreadable());
-        let pem = text(read_limited(&certificate, PEM_BYTES_MAX as u64)?)?;
-        let key_pem = text(read_limited(&key, PEM_BYTES_MAX as u64)?)?;
+        let pem = text(read_limited(certificate, PEM_BYTES_MAX as u64)?)?;
+        let key_pem = text(read_limited(key, PEM_BYTES_MAX as u64)?)?;
         let organization =
             subject_text(&pem, |subject| Some(subject.iter_organization().next()?.as_str().ok()?.to_owned()));
         let key_pair = KeyPair::from_pem(&key_pem).map_err(|error| generate_error(NAME, &error))?;
         let params = certifier_params(&organization.ok_or_else(unreadable)?);
         Ok(Self { issuer: Issuer::new(params, key_pair), certificate: pem })
+    }
+
+    /// Opens the certifier of a data folder. Returns `None` if this server does not have its key.
+    pub fn open(data: &DataFolder) -> Result<Option<Self>, CertificateError> {
+        let (certificate, key) = files(data);
+        (certificate.exists() && key.exists()).then(|| Self::read(&certificate, &key)).transpose()
     }
 
     /// Returns `true` if this certifier has signed the certificate in the files, and it is valid now.
@@ -96,20 +106,63 @@ impl Certifier {
     /// Issues the certificate of a server with this host name, as clients and other servers verify it.
     pub fn issue(&self, host: &str, organization: &str, now: Timestamp) -> Result<ServerFile, CertificateError> {
         let issue = || -> Result<ServerFile, rcgen::Error> {
-            let mut names = vec![host.to_owned(), "localhost".to_owned()];
-            names.dedup();
-            let mut params = CertificateParams::new(names)?;
-            params.distinguished_name = distinguished_name(host, organization);
-            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-            params.use_authority_key_identifier_extension = true;
-            set_validity(&mut params, now, SERVER_YEARS);
             let key = KeyPair::generate()?;
-            let certificate = params.signed_by(&key, &self.issuer)?.pem();
+            let certificate = server_params(host, organization, now)?.signed_by(&key, &self.issuer)?.pem();
             let certifier = self.certificate.clone();
             Ok(ServerFile { certificate, key: key.serialize_pem(), certifier, partner: None, partner_name: None })
         };
         issue().map_err(|error| generate_error(host, &error))
+    }
+}
+
+impl Certifier {
+    /// Issues another certificate of a server, for the key of a signing request in DER form. Returns it in PEM form.
+    pub fn renew(&self, server: &Name, request: &[u8], now: Timestamp) -> Result<String, CertificateError> {
+        let host = server.common();
+        let (_, organization) = server
+            .abbreviated()
+            .split_once('/')
+            .map(|(host, rest)| (host.to_owned(), rest.to_owned()))
+            .unwrap_or_default();
+        let sign = || -> Result<String, rcgen::Error> {
+            // This verifies the signature, which proves that the server has the key.
+            let request = CertificateSigningRequestParams::from_der(&request.into())?;
+            if request.params.distinguished_name != distinguished_name(host, &organization) {
+                return Err(rcgen::Error::CouldNotParseCertificationRequest);
+            }
+            Ok(server_params(host, &organization, now)?.signed_by(&request.public_key, &self.issuer)?.pem())
+        };
+        sign().map_err(|error| generate_error(host, &error))
+    }
+}
+
+/// A new key of a server, and the request that a certifier signs it.
+pub struct SigningRequest {
+    key: KeyPair,
+    /// The request in DER form.
+    pub request: Vec<u8>,
+}
+
+impl SigningRequest {
+    /// Creates a key and the request for its certificate.
+    pub fn create(host: &str, organization: &str) -> Result<Self, CertificateError> {
+        let create = || {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = distinguished_name(host, organization);
+            let key = KeyPair::generate()?;
+            let request = params.serialize_request(&key)?.der().to_vec();
+            Ok(Self { key, request })
+        };
+        create().map_err(|error| generate_error(host, &error))
+    }
+
+    /// Returns the server file with the certificate that the certifier of a data folder has issued for the key.
+    pub fn complete(&self, certificate: String, data: &DataFolder) -> Result<ServerFile, CertificateError> {
+        let path = data.certifier_file();
+        let certifier = String::from_utf8(read_limited(&path, PEM_BYTES_MAX as u64)?);
+        let certifier = certifier.map_err(|_| CertificateError::Unreadable(path))?;
+        let key = self.key.serialize_pem();
+        Ok(ServerFile { certificate, key, certifier, partner: None, partner_name: None })
     }
 }
 
@@ -181,6 +234,12 @@ impl ServerFile {
         file.map(Some).ok_or(CertificateError::Unreadable(path))
     }
 
+    /// Describes the certificate. Returns `None` if it cannot be read.
+    #[must_use]
+    pub fn describe(&self) -> Option<CertificateDescription> {
+        CertificateDescription::parse(self.certificate.as_bytes())
+    }
+
     /// Returns the name of the server in its certificate.
     #[must_use]
     pub fn server_name(&self) -> Option<Name> {
@@ -215,6 +274,18 @@ fn create(organization: &str, now: Timestamp) -> Result<(String, String), rcgen:
     let mut params = certifier_params(organization);
     set_validity(&mut params, now, CERTIFIER_YEARS);
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+fn server_params(host: &str, organization: &str, now: Timestamp) -> Result<CertificateParams, rcgen::Error> {
+    let mut names = vec![host.to_owned(), "localhost".to_owned()];
+    names.dedup();
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = distinguished_name(host, organization);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, now, SERVER_YEARS);
+    Ok(params)
 }
 
 fn certifier_params(organization: &str) -> CertificateParams {
@@ -352,6 +423,28 @@ mod tests {
         check(&signed_by_another, "CN=hub.acme.test/O=Acme", "has not signed it");
         let other_key = ServerFile { key: foreign.key, ..issued };
         check(&other_key, "CN=hub.acme.test/O=Acme", "key");
+    }
+
+    #[test]
+    fn renewed_certificate_has_the_name_of_the_server_and_the_key_of_the_request() {
+        let [folder, spoke] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let certifier = certifier(&folder);
+        let name = Name::new("CN=spoke.acme.test/O=Acme");
+        let data = DataFolder::new(spoke.path());
+        certifier.issue("spoke.acme.test", "Acme", NOW).and_then(|file| file.install(&data)).expect("it is issued");
+        assert!(Certifier::open(&data).expect("it can be read").is_none(), "this server has no key of the certifier");
+        let request = SigningRequest::create("spoke.acme.test", "Acme").expect("a key");
+        let later = Timestamp::from_seconds(NOW.seconds() + 4 * 366 * 86_400);
+        let certificate = certifier.renew(&name, &request.request, later).expect("it is signed");
+        let file = request.complete(certificate, &data).expect("the certifier is known");
+        file.verify(&name, Timestamp::from_seconds(NOW.seconds() + 8 * 366 * 86_400)).expect("it is valid");
+        // The subject of the request does not decide, and nobody gets a certificate for a key that is not theirs.
+        let other = SigningRequest::create("hub.acme.test", "Acme").expect("a key");
+        certifier.renew(&name, &other.request, NOW).expect_err("the request is for another server");
+        let mut broken = request.request.clone();
+        *broken.last_mut().expect("it is not empty") ^= 1;
+        certifier.renew(&name, &broken, NOW).expect_err("the signature is wrong");
+        certifier.renew(&name, b"nonsense", NOW).expect_err("it is no request");
     }
 
     #[test]

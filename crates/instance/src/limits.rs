@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Maximum size of a file with trusted certificates or with a password, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Time before the end of a certificate of the domain's certifier from which the server asks for a new one.
+pub const CERTIFICATE_RENEWAL_TIME: Duration = Duration::from_secs(90 * 86_400);
+
 /// Maximum size of the file with the key of encrypted attachments, in bytes.
 pub const BLOB_KEY_FILE_BYTES_MAX: u64 = 1_024;
 

@@ -61,6 +61,13 @@ pub trait RequestedPulls: Send + Sync {
     fn progress(&self, server: &Name, number: u64) -> Option<v1::RequestedPull>;
 }
 
+/// Issues the certificates of the servers of the domain.
+pub trait CertificateIssuer: Send + Sync {
+    /// Issues a new certificate for a server that has proved its name by its present one, and the key of a signing
+    /// request in DER form. Returns the certificate in PEM form. Fails with a text for the operator of that server.
+    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String>;
+}
+
 /// A template from which databases can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateInfo {

@@ -17,6 +17,7 @@ use crate::session::{SessionOwner, Sessions};
 
 pub(crate) mod acl;
 pub(crate) mod attachment;
+pub(crate) mod certificate;
 pub(crate) mod change;
 pub(crate) mod database;
 pub(crate) mod deleted;

@@ -47,6 +47,9 @@ pub const PING_TIME_MAX: Duration = Duration::from_secs(20);
 /// Size of one chunk of streamed content, in bytes.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
+/// Maximum size of a certificate signing request, in bytes. One with a name and an RSA key has about 1 KiB.
+pub const SIGNING_REQUEST_BYTES_MAX: usize = 16 << 10;
+
 /// Maximum length of a login name, in bytes.
 pub const LOGIN_BYTES_MAX: usize = 1_024;
 

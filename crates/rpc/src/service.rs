@@ -25,7 +25,7 @@ use tower_service::Service as _;
 use wire::{RunError, Shutdown, WorkerPool};
 
 use crate::admission::Caller;
-use crate::backend::{Accounts, DatabaseCreator, RequestedPulls, ViewIndexer};
+use crate::backend::{Accounts, CertificateIssuer, DatabaseCreator, RequestedPulls, ViewIndexer};
 use crate::cmd::CallContext;
 use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, REPLICA_MESSAGE_BYTES_MAX};
@@ -76,6 +76,8 @@ pub struct Services {
     pub database_creator: Arc<dyn DatabaseCreator>,
     /// The service that pulls from other servers when they request it.
     pub requested_pulls: Arc<dyn RequestedPulls>,
+    /// The service that issues certificates for other servers.
+    pub certificates: Arc<dyn CertificateIssuer>,
     /// The service that accepts mail.
     pub submissions: Arc<SubmissionService>,
     /// The pool that runs the verbs.
@@ -301,6 +303,7 @@ pub(crate) async fn route(service: &Arc<Service>, request: Request<RequestBody>)
         mail_server::MailServer up to MESSAGE_BYTES_MAX,
         directory_server::DirectoryServer up to MESSAGE_BYTES_MAX,
         search_server::SearchServer up to MESSAGE_BYTES_MAX,
+        servers_server::ServersServer up to MESSAGE_BYTES_MAX,
         replication_server::ReplicationServer up to REPLICA_MESSAGE_BYTES_MAX
     );
     Status::unimplemented("unknown service").into_http()

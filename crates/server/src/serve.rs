@@ -36,7 +36,7 @@ use crate::listeners::{
 use crate::logins::{self, Logins};
 use crate::metrics;
 use crate::periodic_tasks;
-use crate::replication::{self, Replication};
+use crate::replication::{self, CertificateRenewal, Replication};
 use crate::session_registry::{DirectoryWatch, SessionRegistry};
 use crate::statistics::ServerStatistics;
 use crate::view_updater::{self, ViewUpdater};
@@ -164,6 +164,7 @@ struct Server {
     queued: Arc<Notify>,
     updater: Arc<ViewUpdater>,
     replication: Arc<Replication>,
+    renewal: Arc<CertificateRenewal>,
     /// The person who works on a local store; `None` on a server.
     local_person: Option<Arc<Identity>>,
 }
@@ -208,6 +209,7 @@ impl Server {
         let logins = Logins::new(&instance, Arc::clone(&sessions));
         let updater = Arc::new(ViewUpdater::new(&instance));
         let replication = Arc::new(Replication::new(&instance, files.clone(), &memory));
+        let renewal = CertificateRenewal::new(&replication, &tls);
         Ok(Arc::new(Self {
             instance,
             pool,
@@ -224,6 +226,7 @@ impl Server {
             queued,
             updater,
             replication,
+            renewal,
             local_person,
         }))
     }
@@ -247,6 +250,7 @@ impl Server {
         }
         running.spawn(view_updater::run(Arc::clone(&self.updater), Arc::clone(&self.instance), self.shutdown.clone()));
         running.spawn(replication::run(Arc::clone(&self.replication), self.shutdown.clone()));
+        running.spawn(replication::renew_certificate(Arc::clone(&self.renewal), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let server = Arc::clone(self);
             let shutdown = self.shutdown.clone();
@@ -425,6 +429,7 @@ impl control::server::Execute for Server {
                 }
                 answer
             }
+            Request::Server(ServerRequest::Renew { from }) => self.renewal.execute(from.as_deref()),
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of references to attachments can be rebuilt only while the server is not running; stop it first".to_owned());
             }

@@ -36,8 +36,24 @@ pub enum ServerRequest {
     /// The directory of the other server replicates to this one, and the certificate is installed. On a server that has
     /// joined already, only the certificate is replaced.
     Join(JoinRequest),
-    /// Lists the servers of the domain.
+    /// Replaces the certificate of this server by a new one with the same name, for a new key.
+    ///
+    /// The first server of the domain issues it: this server connects to it with its present certificate, which must be
+    /// valid. A running server does this by itself 90 days before the certificate ends.
+    Renew {
+        /// The first server of the domain, if it is not the one that has issued the present certificate.
+        #[arg(long, value_name = "SERVER")]
+        #[serde(default)]
+        from: Option<String>,
+    },
+    /// Lists the servers of the domain, with the end of their certificates.
     List,
+    /// Shows a server and its certificate.
+    Show {
+        /// Name of the server, such as spoke.acme.example/Acme, or its host name. Default: this server.
+        #[arg(value_name = "SERVER")]
+        name: Option<String>,
+    },
     /// Removes a server from the directory and from the group of the domain's servers. Its certificate stays valid
     /// until it expires; access control lists that name the server itself are not changed.
     Remove {

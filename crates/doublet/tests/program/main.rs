@@ -24,6 +24,7 @@ mod native_notes;
 mod native_views;
 mod pdf;
 mod permissions;
+mod renewal;
 mod replication;
 mod searching;
 mod server_lifecycle;

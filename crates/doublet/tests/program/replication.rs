@@ -184,7 +184,7 @@ fn a_server_joins_the_domain_of_another_one() {
 }
 
 /// Returns two running servers of one domain, the second joined to the first, which has Ann.
-fn joined_servers() -> ((TestFolder, Server), (TestFolder, Server)) {
+pub fn joined_servers() -> ((TestFolder, Server), (TestFolder, Server)) {
     let hub = server_folder("hub.acme.test", TestFolder::with_people(&["ann@acme.test"]));
     hub.check_input(&["user", "add", "bob@acme.test", "--password-stdin"], "sesame street\n", "was added");
     let spoke = server_folder("spoke.acme.test", TestFolder::new());

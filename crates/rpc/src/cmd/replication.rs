@@ -122,7 +122,7 @@ pub(crate) fn requested_pull(
 }
 
 /// Returns the name of the server that calls. People may not call.
-fn calling_server(context: &CallContext) -> Result<Name> {
+pub(super) fn calling_server(context: &CallContext) -> Result<Name> {
     let identity = context.identity()?;
     if !identity.server {
         let who = identity.name.abbreviated();

@@ -8,14 +8,15 @@ use proto::v1::mail_server::Mail;
 use proto::v1::notes_server::Notes;
 use proto::v1::replication_server::Replication;
 use proto::v1::search_server::Search;
+use proto::v1::servers_server::Servers;
 use proto::v1::sessions_server::Sessions;
 use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, split_request, streams, table, waiting};
 use crate::cmd::{
-    acl, attachment, database, deleted, design, edit, folder, full_text, local_replica, names, note, profile,
-    replication, session, unread, view,
+    acl, attachment, certificate, database, deleted, design, edit, folder, full_text, local_replica, names, note,
+    profile, replication, session, unread, view,
 };
 
 type Outcome<R> = Result<Response<R>, Status>;
@@ -203,6 +204,10 @@ table! { Replication {
         streams::write_replica_notes(self, request).await
     }
 }
+
+table! { Servers {
+    renew_certificate: RenewCertificateRequest => RenewCertificateReply = certificate::renew;
+} }
 
 table! { Directory {}
     async fn lookup_names(&self, request: Request<v1::LookupNamesRequest>) -> Outcome<v1::LookupNamesReply> {

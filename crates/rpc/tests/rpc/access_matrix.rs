@@ -100,6 +100,7 @@ fn rows() -> Vec<(&'static str, PermittedCallers, Call)> {
         "Replication/OfferReplicaNotes" FROM_READER, replication.offer_replica_notes |_n| p::OfferReplicaNotesRequest { database: plan(), ..Default::default() };
         "Replication/RequestPull" SERVERS, replication.request_pull |_n| p::RequestPullRequest::default();
         "Replication/GetRequestedPull" SERVERS, replication.get_requested_pull |_n| p::GetRequestedPullRequest::default();
+        "Servers/RenewCertificate" SERVERS, servers.renew_certificate |_n| p::RenewCertificateRequest::default();
         "Mail/DepositMail" PermittedCallers::Sessions, mail.deposit_mail |_n| letter();
     };
     rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {

@@ -30,8 +30,8 @@ use notes::{
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use proto::{details, v1};
 use rpc::backend::{
-    Accounts, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, SessionSlot, TemplateInfo,
-    ViewIndexer,
+    Accounts, CertificateIssuer, CreateDatabaseError, DatabaseCreator, IndexBuildProgress, RequestedPulls, SessionSlot,
+    TemplateInfo, ViewIndexer,
 };
 use rpc::limits::MESSAGE_BYTES_MAX;
 use rpc::session::SessionLimits;
@@ -124,6 +124,7 @@ impl TestServer {
             indexer: Arc::clone(&indexes) as _,
             database_creator: Arc::new(creator),
             requested_pulls: Arc::new(NoPulls),
+            certificates: Arc::new(NoCertifier),
             submissions,
             pool: pool.clone(),
             login_pool: login_pool.clone(),
@@ -367,6 +368,15 @@ impl RequestedPulls for NoPulls {
     }
 }
 
+/// Issues no certificates.
+struct NoCertifier;
+
+impl CertificateIssuer for NoCertifier {
+    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String> {
+        Err(format!("no certificate for {}: {} bytes", server.abbreviated(), signing_request.len()))
+    }
+}
+
 impl DatabaseCreator for TestCreator {
     fn templates(&self) -> Vec<TemplateInfo> {
         if let Some(hook) = &mut *self.on_templates.lock() {
@@ -460,6 +470,7 @@ impl Client {
         changes: changes_client::ChangesClient;
         search: search_client::SearchClient;
         replication: replication_client::ReplicationClient;
+        servers: servers_client::ServersClient;
         directory: directory_client::DirectoryClient;
         mail: mail_client::MailClient;
     }

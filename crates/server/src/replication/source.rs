@@ -176,6 +176,12 @@ impl RemoteServer {
         self.call(self.client.replication().get_requested_pull(v1::GetRequestedPullRequest { number }))
     }
 
+    /// Asks the server for a certificate for the key of a signing request. Returns it in PEM form.
+    pub(super) fn renew_certificate(&self, signing_request: Vec<u8>) -> Result<String, AdminError> {
+        let request = v1::RenewCertificateRequest { signing_request };
+        Ok(self.call(self.client.servers().renew_certificate(request))?.certificate)
+    }
+
     /// Sends a message to the server, which has the mailboxes. Returns the identifier that the server has given it.
     pub(super) fn forward_mail(
         &self,

@@ -24,7 +24,7 @@ use crate::descriptors::sender_checks;
 use crate::limits::SESSION_END_TIME_MAX;
 use crate::listeners::{ListenerProtocol, ServeConnection};
 use crate::logins::Logins;
-use crate::replication::PullRequests;
+use crate::replication::{DomainCertificates, PullRequests};
 use crate::session_registry::SessionRegistry;
 use crate::submission_hooks::submission_service;
 use crate::transfer_agent::TransferAgent;
@@ -196,6 +196,7 @@ pub(super) fn native_service(
         }),
         database_creator: Arc::new(TemplateDatabaseCreator::new(instance)),
         requested_pulls: Arc::new(PullRequests::new(&server.replication)),
+        certificates: Arc::new(DomainCertificates::new(instance)),
         submissions,
         pool: server.pool.clone(),
         login_pool: server.login_pool.clone(),

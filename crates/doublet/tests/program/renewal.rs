@@ -1,0 +1,108 @@
+//! Tests of the certificates of a domain: their renewal over the network, without a copied file.
+
+use client::{Client, Trust, v1};
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use serde_json::json;
+
+use crate::replication::joined_servers;
+use crate::{Server, TestFolder};
+
+/// Returns the file with the certificate and the key of a server.
+fn issued(folder: &TestFolder) -> String {
+    std::fs::read_to_string(folder.data().join("tls/server.pem")).expect("the server has joined")
+}
+
+/// Checks that the listeners of a running server present the certificate in its data folder.
+fn check_presented(folder: &TestFolder, server: &Server) {
+    let certificate = std::fs::read(folder.data().join("tls/certificate.pem")).expect("it is there for clients");
+    let address = server.listeners.get("native").expect("it listens");
+    let options = client::ConnectOptions::new(address, Trust::pinned(&certificate).expect("a certificate"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::connect(&options).await.expect("the certificate is the one in the folder");
+        client.sessions().get_server(v1::GetServerRequest {}).await.expect("it answers");
+    });
+}
+
+#[test]
+fn a_joined_server_gets_a_new_certificate_from_the_first_one() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    let before = issued(&spoke);
+    check_presented(&spoke, &joined);
+    spoke.check(&["server", "renew"], "This server has a new certificate, valid until 2");
+    let after = issued(&spoke);
+    let key = |text: &str| text[text.find("BEGIN PRIVATE").expect("it has a key")..].to_owned();
+    assert!(before != after && key(&before) != key(&after), "certificate and key are new");
+    // New connections get it without a restart, and the other server accepts it.
+    check_presented(&spoke, &joined);
+    spoke.check(&["replicate", "hub.acme.test", "names.nsf", "--pull"], "names.nsf");
+    let shown = spoke.json(&["server", "show"]);
+    let listed = hub.json(&["server", "list"]);
+    let at_hub = listed.as_array().into_iter().flatten().find(|row| row["server"] == "spoke.acme.test/Acme");
+    let at_hub = at_hub.expect("it is registered");
+    assert!(shown["certificate_until"].is_string() && shown["renewed_from"].is_string(), "{shown}");
+    assert_eq!(at_hub["certificate_until"], shown["certificate_until"], "the first server has recorded it");
+    // The first server signs its own, and nobody else can.
+    let own = issued(&hub);
+    hub.check(&["server", "renew"], "This server has a new certificate");
+    assert_ne!(issued(&hub), own);
+    check_presented(&hub, &running);
+    spoke.check_fails(&["server", "renew", "--from", "third.acme.test"], "third.acme.test/Acme: ");
+    hub.check(&["server", "remove", "spoke.acme.test"], "was removed");
+    spoke.check_fails(&["server", "renew"], "hub.acme.test/Acme: ");
+    assert_eq!(issued(&spoke), after, "a refused renewal changes nothing");
+    joined.stop();
+    running.stop();
+    spoke.check_fails(&["server", "renew"], "start it (`doublet serve`)");
+}
+
+#[test]
+fn a_certificate_near_its_end_is_renewed_without_a_command() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    joined.stop();
+    // The pair of files of an earlier version, with a certificate that ends within the next weeks.
+    let (chain, key) = short_certificate(&hub, "spoke.acme.test");
+    let folder = spoke.data().join("tls");
+    std::fs::remove_file(folder.join("server.pem")).expect("it exists");
+    std::fs::write(folder.join("certificate.pem"), chain).expect("writes a test file");
+    std::fs::write(folder.join("key.pem"), key).expect("writes a test file");
+    let mut joined = spoke.serve();
+    let line = joined.wait_for_log("renewed the certificate of this server");
+    assert!(line.contains("valid_until=2"), "{line}");
+    assert!(issued(&spoke).contains("Name: hub.acme.test\n"), "the server that has signed it is asked first next time");
+    assert!(!folder.join("key.pem").exists(), "the key of the old certificate is gone");
+    check_presented(&spoke, &joined);
+    let shown = spoke.json(&["server", "show"]);
+    assert_eq!(shown["this_server"], json!(true), "{shown}");
+    joined.stop();
+    // The next start has nothing to renew.
+    let after = issued(&spoke);
+    spoke.serve().stop();
+    assert_eq!(issued(&spoke), after);
+    running.stop();
+}
+
+/// Signs a certificate of a server with the certifier of the hub, valid for the next weeks.
+fn short_certificate(hub: &TestFolder, host: &str) -> (String, String) {
+    let read = |name: &str| std::fs::read_to_string(hub.data().join("tls").join(name)).expect("it has registered");
+    let (certifier, certifier_key) = (read("certifier.pem"), read("certifier.key"));
+    let name = |common: &str| {
+        let mut name = DistinguishedName::new();
+        name.push(DnType::CommonName, common);
+        name.push(DnType::OrganizationName, "Acme");
+        name
+    };
+    let mut params = CertificateParams::new(vec![host.to_owned(), "localhost".to_owned()]).expect("valid names");
+    params.distinguished_name = name(host);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let valid_days = std::time::Duration::from_secs(40 * 86_400);
+    params.not_before = (std::time::SystemTime::now() - valid_days).into();
+    params.not_after = (std::time::SystemTime::now() + valid_days).into();
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = name("Doublet certifier");
+    let issuer = Issuer::new(authority, KeyPair::from_pem(&certifier_key).expect("a key"));
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.signed_by(&key, &issuer).expect("it signs").pem();
+    (format!("{certificate}{certifier}"), key.serialize_pem())
+}

@@ -1,0 +1,24 @@
+//! The renewal of the certificates of servers.
+//!
+//! The name of the caller is that of its present certificate, which the handshake has verified. Calls of servers on a
+//! deny list are refused before they come here.
+
+use proto::v1;
+
+use super::replication::calling_server;
+use super::{CallContext, check_count};
+use crate::error::{Error, Result};
+use crate::limits::SIGNING_REQUEST_BYTES_MAX;
+use crate::service::CallOutcome;
+
+/// Issues a new certificate for the server that calls.
+pub(crate) fn renew(
+    context: &CallContext,
+    request: v1::RenewCertificateRequest,
+) -> Result<CallOutcome<v1::RenewCertificateReply>> {
+    let server = calling_server(context)?;
+    check_count(request.signing_request.len(), "bytes of a signing request", SIGNING_REQUEST_BYTES_MAX)?;
+    let issued = context.services.certificates.renew(&server, &request.signing_request);
+    let reply = issued.map(|certificate| v1::RenewCertificateReply { certificate });
+    reply.map(CallOutcome::immediate).map_err(Error::State)
+}

@@ -1,0 +1,279 @@
+//! Renewal of the certificate that the certifier of the domain has issued for this server.
+//!
+//! The server that has the key of the certifier, the first one of the domain, signs its own certificate. Another server
+//! makes a new key and asks that server to sign it (`RenewCertificate`), over a connection with its present certificate.
+//! That works as long as this one is valid, so it begins [`CERTIFICATE_RENEWAL_TIME`] before its end, and is tried again
+//! until it succeeds. The new certificate has the same name. It must be of the certifier that this server knows, so a
+//! server that is asked and answers with another one changes nothing.
+//!
+//! The new certificate and its key replace the old ones in one step, and new connections use them at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::servers::{self, server_name};
+use admin::{AdminError, AdminResult, Answer};
+use base::sync::Mutex;
+use base::{Name, Timestamp};
+use instance::Instance;
+use instance::certificate::{CertificateDescription, CertificateError, CertificateFiles};
+use instance::certifier::{Certifier, ServerFile, SigningRequest};
+use instance::limits::CERTIFICATE_RENEWAL_TIME;
+use rpc::backend::CertificateIssuer;
+use wire::{Shutdown, Tls};
+
+use super::Replication;
+
+/// Pause between two looks at the certificate.
+const LOOK_PAUSE: Duration = Duration::from_secs(12 * 3_600);
+
+/// Pause after the first failure of a renewal. It doubles with each further one, up to [`LOOK_PAUSE`].
+const FAILURE_PAUSE: Duration = Duration::from_secs(60);
+
+/// Maximum number of servers that are asked for a certificate if it is not known which one has the certifier.
+const SERVERS_ASKED_MAX: usize = 16;
+
+/// Renews the certificate of this server.
+pub(crate) struct CertificateRenewal {
+    replication: Arc<Replication>,
+    tls: Arc<Tls>,
+    /// Held while the certificate is renewed.
+    running: Mutex<()>,
+}
+
+/// Issues certificates for other servers, if this server has the key of the certifier.
+pub(crate) struct DomainCertificates {
+    instance: Arc<Instance>,
+}
+
+/// Looks after the certificate until the server drains.
+pub(crate) async fn run(renewal: Arc<CertificateRenewal>, shutdown: Shutdown) {
+    let mut failures = 0;
+    loop {
+        let task = Arc::clone(&renewal);
+        let outcome = tokio::task::spawn_blocking(move || task.renew_if_due()).await;
+        failures = match outcome {
+            Ok(Ok(())) => 0,
+            Ok(Err(error)) => {
+                tracing::warn!(target: "tls", %error, "cannot renew the certificate; will retry");
+                failures + 1
+            }
+            Err(error) => {
+                tracing::error!(target: "tls", %error, "the renewal of the certificate was aborted; will retry");
+                failures + 1
+            }
+        };
+        tokio::select! {
+            () = shutdown.draining() => return,
+            () = tokio::time::sleep(pause_after(failures)) => {}
+        }
+    }
+}
+
+/// Returns the pause after a number of consecutive failures.
+fn pause_after(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => LOOK_PAUSE,
+        Some(doubled) => FAILURE_PAUSE.saturating_mul(1 << doubled.min(16)).min(LOOK_PAUSE),
+    }
+}
+
+/// Returns `true` if it is time to renew a certificate. One that is not valid any more cannot identify this server.
+fn is_due(certificate: &CertificateDescription, now: Timestamp) -> bool {
+    now.after(CERTIFICATE_RENEWAL_TIME) >= certificate.not_after
+}
+
+impl CertificateRenewal {
+    pub(crate) fn new(replication: &Arc<Replication>, tls: &Arc<Tls>) -> Arc<Self> {
+        let (replication, tls) = (Arc::clone(replication), Arc::clone(tls));
+        Arc::new(Self { replication, tls, running: Mutex::default() })
+    }
+
+    /// Executes `doublet server renew`.
+    pub(crate) fn execute(&self, from: Option<&str>) -> AdminResult {
+        let _turn = self.running.lock();
+        if self.files().is_configured() {
+            return Err(AdminError::Refused(
+                "the configuration names the certificate of this server (`tls.certificate`); replace those files, and \
+                 run `doublet tls reload`"
+                    .to_owned(),
+            ));
+        }
+        let until = self.renew(from)?.to_rfc3339();
+        Ok(Answer::message(format!("This server has a new certificate, valid until {until}. New connections use it.")))
+    }
+
+    /// Renews the certificate if it is due. Certificates that are not of the domain's certifier are left alone.
+    fn renew_if_due(&self) -> Result<(), AdminError> {
+        let _turn = self.running.lock();
+        let files = self.files();
+        if files.is_configured() || !self.instance().data.certifier_file().exists() {
+            return Ok(());
+        }
+        let certificate = files.describe().map_err(AdminError::refused)?;
+        if is_due(&certificate, self.instance().clock.now()) {
+            self.renew(None)?;
+        }
+        Ok(())
+    }
+
+    /// Installs a new certificate. Returns the end of its validity.
+    fn renew(&self, from: Option<&str>) -> Result<Timestamp, AdminError> {
+        let instance = self.instance();
+        let itself = &instance.directory.options().server;
+        let now = instance.clock.now();
+        let file = match Certifier::open(&instance.data).map_err(AdminError::refused)? {
+            Some(certifier) => {
+                let organization = &instance.config.server.organization;
+                let issued = certifier.issue(&instance.hostname, organization, now);
+                issued.map_err(AdminError::refused)?
+            }
+            None => self.ask(from)?,
+        };
+        file.verify(itself, now).map_err(AdminError::refused)?;
+        file.install(&instance.data).map_err(AdminError::refused)?;
+        let files = self.files();
+        files.reload(&self.tls).map_err(AdminError::refused)?;
+        let until = files.describe().map_err(AdminError::refused)?.not_after;
+        tracing::info!(target: "tls", valid_until = until.to_rfc3339(), "renewed the certificate of this server");
+        if file.partner_name.is_none() {
+            record(instance, itself, until);
+        }
+        Ok(until)
+    }
+
+    /// Asks the other servers of the domain, one after the other, until one has signed.
+    fn ask(&self, from: Option<&str>) -> Result<ServerFile, AdminError> {
+        let instance = self.instance();
+        let installed = ServerFile::installed(&instance.data).map_err(AdminError::refused)?;
+        if installed.is_none() && !instance.data.certifier_file().exists() {
+            return Err(AdminError::Refused(
+                "this server has no certificate of a domain; `doublet server register` makes it the first server of \
+                 one, and `doublet server join` a further one"
+                    .to_owned(),
+            ));
+        }
+        let mut failures = Vec::new();
+        for server in self.servers_to_ask(from, installed.as_ref())? {
+            match self.ask_server(&server) {
+                Ok(file) => {
+                    let partner = installed.and_then(|file| file.partner);
+                    return Ok(ServerFile { partner, partner_name: Some(server.common().to_owned()), ..file });
+                }
+                Err(error) => failures.push(format!("{}: {error}", server.abbreviated())),
+            }
+        }
+        if failures.is_empty() {
+            failures.push("the directory names no other server; give its name (--from)".to_owned());
+        }
+        let advice = "if the certificate is not valid any more, repeat `doublet server register` on the first server \
+                      and `doublet server join` here";
+        Err(AdminError::Refused(format!("{}; {advice}", failures.join("; "))))
+    }
+
+    /// Returns the named server; or all servers, that first which has issued the present certificate.
+    fn servers_to_ask(&self, from: Option<&str>, installed: Option<&ServerFile>) -> Result<Vec<Name>, AdminError> {
+        let instance = self.instance();
+        if let Some(from) = from {
+            return Ok(vec![server_name(instance, from)]);
+        }
+        let itself = &instance.directory.options().server;
+        let issuer = installed.and_then(|file| file.partner_name.as_deref()).map(|name| server_name(instance, name));
+        let registered = servers::all(instance)?;
+        let others = registered.iter().map(|server| server.name.clone());
+        let others = others.filter(|name| name != itself && Some(name) != issuer.as_ref());
+        Ok(issuer.clone().into_iter().chain(others).take(SERVERS_ASKED_MAX).collect())
+    }
+
+    fn ask_server(&self, server: &Name) -> Result<ServerFile, AdminError> {
+        let instance = self.instance();
+        let organization = &instance.config.server.organization;
+        let request = SigningRequest::create(&instance.hostname, organization).map_err(AdminError::refused)?;
+        let certificate = self.replication.connect_to(server)?.renew_certificate(request.request.clone())?;
+        let file = request.complete(certificate, &instance.data).map_err(AdminError::refused)?;
+        file.verify(&instance.directory.options().server, instance.clock.now()).map_err(AdminError::refused)?;
+        Ok(file)
+    }
+
+    fn instance(&self) -> &Instance {
+        &self.replication.instance
+    }
+
+    fn files(&self) -> &CertificateFiles {
+        &self.replication.files
+    }
+}
+
+impl DomainCertificates {
+    pub(crate) fn new(instance: &Arc<Instance>) -> Self {
+        Self { instance: Arc::clone(instance) }
+    }
+
+    fn issue(&self, server: &Name, signing_request: &[u8]) -> Result<String, AdminError> {
+        let instance = &self.instance;
+        let label = server.abbreviated();
+        if instance.directory.server(server)?.is_none() {
+            return Err(AdminError::Refused(format!(
+                "{label} is not registered in the directory of this server; `doublet server register` registers it"
+            )));
+        }
+        if let Some(list) = instance.directory.deny_list_of_server(server)? {
+            return Err(AdminError::Refused(format!("the deny list {} excludes {label}", list.abbreviated())));
+        }
+        let certifier = Certifier::open(&instance.data).map_err(AdminError::refused)?.ok_or_else(|| {
+            AdminError::Refused(
+                "this server does not have the key of the certifier; ask the first server of the domain \
+                 (`doublet server renew --from`)"
+                    .to_owned(),
+            )
+        })?;
+        let issued = certifier.renew(server, signing_request, instance.clock.now()).and_then(|certificate| {
+            let until = CertificateDescription::parse(certificate.as_bytes()).map(|described| described.not_after);
+            Ok((certificate, until.ok_or_else(|| CertificateError::Unreadable("the new certificate".into()))?))
+        });
+        let (certificate, until) = issued.map_err(AdminError::refused)?;
+        tracing::info!(target: "tls", server = label, valid_until = until.to_rfc3339(), "issued a certificate");
+        record(instance, server, until);
+        Ok(certificate)
+    }
+}
+
+impl CertificateIssuer for DomainCertificates {
+    fn renew(&self, server: &Name, signing_request: &[u8]) -> Result<String, String> {
+        self.issue(server, signing_request).map_err(|error| error.to_string())
+    }
+}
+
+/// Records the end of a certificate in the directory. It is for people only, so a failure is logged.
+fn record(instance: &Instance, server: &Name, until: Timestamp) {
+    if let Err(error) = instance.directory.server_set_certificate(server, until) {
+        let server = server.abbreviated();
+        tracing::warn!(target: "tls", server, %error, "cannot record the end of a certificate in the directory");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificate_is_renewed_in_its_last_ninety_days() {
+        let day = |number: i64| Timestamp::from_seconds(number * 86_400);
+        let certificate = CertificateDescription {
+            names: Vec::new(),
+            issuer: String::new(),
+            not_before: day(0),
+            not_after: day(365),
+        };
+        for (now, expected) in [(0, false), (274, false), (275, true), (364, true), (400, true)] {
+            assert_eq!(is_due(&certificate, day(now)), expected, "day {now}");
+        }
+    }
+
+    #[test]
+    fn failed_renewals_are_repeated_with_growing_pauses() {
+        let minutes = |failures| pause_after(failures).as_secs() / 60;
+        assert_eq!([1, 2, 3, 10, 11, 1_000].map(minutes), [1, 2, 4, 512, 720, 720]);
+        assert_eq!(pause_after(0), LOOK_PAUSE);
+    }
+}
