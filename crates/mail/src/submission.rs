@@ -158,6 +158,11 @@ pub struct SubmissionRequest {
 /// A message that another server of the domain forwards, because this one has the mailboxes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForwardedMessage {
+    /// The canonical name of the server.
+    pub server: String,
+    /// The server's identifier of the request. If it is not empty, a repetition of the same request gets the result of
+    /// the first one and is not carried out again.
+    pub request_id: String,
     /// The network address of the server.
     pub peer: Option<SocketAddr>,
     /// The reverse path; empty for reports.
@@ -235,11 +240,28 @@ impl SubmissionService {
         if request.request_id.is_empty() {
             return Ok(self.accepted_submission(self.carry_out(request)?));
         }
-        let running = match self.requests.begin(&request)? {
+        let running = match self.requests.begin((&request).into())? {
             LoggedRequest::New(running) => running,
             LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
         };
         let result = self.carry_out(request)?;
+        running.record_result(result.clone());
+        Ok(self.accepted_submission(result))
+    }
+
+    /// Accepts a message that another server of the domain forwards, unless the same request was accepted before. Each
+    /// recipient is the person who has the mail file, so groups are not expanded again. A mail file that nobody has any
+    /// more is reported to the sender; the address of the recipient is not looked up, because it may be that of a group,
+    /// or lead to another domain.
+    pub fn accept_forwarded(&self, forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
+        if forwarded.request_id.is_empty() {
+            return Ok(self.accepted_submission(self.carry_out_forwarded(forwarded)?));
+        }
+        let running = match self.requests.begin((&forwarded).into())? {
+            LoggedRequest::New(running) => running,
+            LoggedRequest::Accepted(result) => return Ok(self.accepted_submission(result)),
+        };
+        let result = self.carry_out_forwarded(forwarded)?;
         running.record_result(result.clone());
         Ok(self.accepted_submission(result))
     }
@@ -261,10 +283,7 @@ impl SubmissionService {
         Ok(self.accept_submission(Submission { origin, envelope, resolved, message })?)
     }
 
-    /// Accepts a message that another server of the domain forwards. Each recipient is the person who has the mail
-    /// file, so groups are not expanded again. A mail file that nobody has any more is reported to the sender; the
-    /// address of the recipient is not looked up, because it may be that of a group, or lead to another domain.
-    pub fn accept_forwarded(&self, forwarded: ForwardedMessage) -> Result<AcceptedSubmission, Refusal> {
+    fn carry_out_forwarded(&self, forwarded: ForwardedMessage) -> Result<RequestResult, Refusal> {
         let ForwardedMessage { peer, reverse_path, envelope_id, return_content, smtputf8, message, .. } = forwarded;
         let size_bytes = message.len() as u64;
         if size_bytes > self.options.message_bytes_max {
@@ -296,7 +315,7 @@ impl SubmissionService {
         let trace = self.trace_of(&origin, &envelope);
         let message = without_forged([trace.as_bytes(), &message].concat(), &self.options.hostname);
         let envelope = Envelope { eight_bit: !message.is_ascii(), ..envelope };
-        self.accept(Submission { origin, envelope, resolved, message })
+        self.accept_submission(Submission { origin, envelope, resolved, message })
     }
 
     /// Checks whether there is capacity for a message of this size: queue, disk, log. A size of 0 means unknown. Does

@@ -51,6 +51,7 @@ pub use join::join;
 pub use local::{LocalReplication, LocalStore, replicate as replicate_local};
 use log::ReplicationLog;
 pub(crate) use log::remove_old as remove_old_log_entries;
+use mail::MailConnections;
 pub(crate) use push::PullRequests;
 pub(crate) use renewal::{CertificateRenewal, DomainCertificates, run as renew_certificate};
 use rows::{Comparable, comparable, listing, preview_row};
@@ -80,6 +81,8 @@ pub struct Replication {
     freed: Condvar,
     /// Notified when connections have changed.
     pub(crate) changed: Notify,
+    /// The connections over which mail was forwarded lately.
+    mail: MailConnections<RemoteServer>,
 }
 
 impl Replication {
@@ -96,6 +99,7 @@ impl Replication {
             busy: Mutex::default(),
             freed: Condvar::new(),
             changed: Notify::new(),
+            mail: MailConnections::default(),
         }
     }
 

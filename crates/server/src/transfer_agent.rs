@@ -56,6 +56,7 @@ impl TransferAgent {
             if let Some(transfer) = &self.transfer {
                 transfer.close_idle().await;
             }
+            self.replication.close_idle_mail();
             if (more_here || more_elsewhere) && !self.shutdown.is_draining() {
                 continue;
             }
@@ -74,6 +75,7 @@ impl TransferAgent {
         if let Some(transfer) = &self.transfer {
             transfer.close().await;
         }
+        self.replication.close_mail();
     }
 
     /// Starts due jobs as far as there is capacity. Returns `true` if more jobs may be due and there is capacity for
@@ -168,6 +170,8 @@ impl TransferAgent {
                 TransferOutcome::Delivered { reply, .. } => ("sent", &self.counters.sent, reply),
                 TransferOutcome::Temporary { reply } => ("deferred", &self.counters.deferred, reply),
                 TransferOutcome::Permanent { reply } => ("failed", &self.counters.failed, reply),
+                // Only local deliveries find that a mailbox is elsewhere.
+                TransferOutcome::Elsewhere { server } => ("rerouted", &self.counters.deferred, server),
             };
             count.add(1);
             tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");

@@ -427,6 +427,88 @@ fn mail_for_a_mailbox_of_another_server_is_forwarded() {
     running.stop();
 }
 
+/// Sends a message to the spoke for a mailbox of the hub. Waits until the hub has accepted it.
+fn send_to_hub(joined: &mut Server, to: &str, subject: &str) -> String {
+    crate::deliver(joined, to, &format!("From: carl@away.test\r\nSubject: {subject}\r\n\r\nfrom the spoke"));
+    joined.wait_for_log("accepted as")
+}
+
+#[test]
+fn forwarded_mail_uses_a_kept_connection_and_survives_its_loss() {
+    let ((hub, running), (spoke, mut joined)) = joined_servers();
+    let connections = |server: &Server| {
+        let metrics = server.metrics();
+        let line = metrics.lines().find(|line| line.starts_with("doublet_connections{listener=\"native\"}"));
+        line.and_then(|line| line.rsplit(' ').next()).expect("it is counted").to_owned()
+    };
+    send_to_hub(&mut joined, "bob@acme.test", "one");
+    assert_eq!(connections(&running), "1", "it is kept");
+    send_to_hub(&mut joined, "bob@acme.test", "two");
+    assert_eq!(connections(&running), "1", "it is used again");
+    // The other server is killed, so the kept connection is lost.
+    let address = running.listeners.get("native").expect("it listens").clone();
+    running.kill();
+    let mut again = hub.serve_command();
+    again.args(["--set", &format!("listen.native={address}")]);
+    let running = hub.start(again, &[]);
+    send_to_hub(&mut joined, "bob@acme.test", "three");
+    let mut imap = running.dial("imap");
+    imap.expect("* OK");
+    imap.ask("a LOGIN bob \"sesame street\"", "a OK");
+    imap.say("b SELECT INBOX");
+    assert_eq!(imap.line_with("EXISTS"), "* 3 EXISTS", "each message is there once");
+    assert_eq!(spoke.json(&["queue", "list"]), json!([]));
+    joined.stop();
+    running.stop();
+}
+
+#[test]
+fn forwarded_mail_for_a_person_who_is_gone_is_reported() {
+    let ((hub, running), (_spoke, mut joined)) = joined_servers();
+    // The directory of the spoke still has the person.
+    hub.check(&["user", "remove", "bob@acme.test"], "was removed");
+    send_to_hub(&mut joined, "bob@acme.test", "late");
+    let queued = hub.json(&["queue", "list"]);
+    let report = queued.as_array().into_iter().flatten().find(|row| row.to_string().contains("dora@elsewhere.test"));
+    assert!(report.is_some(), "the report waits for the sender's server: {queued}");
+    joined.stop();
+    running.stop();
+}
+
+#[test]
+fn message_that_was_deleted_on_one_server_vanishes_from_the_inbox_of_the_other() {
+    let ((hub, running), (spoke, joined)) = joined_servers();
+    for subject in ["one", "two"] {
+        crate::deliver(&running, "bob@acme.test", &format!("Subject: {subject}\r\n\r\nHello"));
+    }
+    spoke.json(&["replicate", "hub.acme.test", "mail/bob.nsf", "--pull"]);
+    let address = joined.listeners.get("native").expect("it listens").clone();
+    let file = hub.path("again.pem").display().to_string();
+    hub.check(&["server", "register", "spoke.acme.test", "--output", &file, "--address", &address], "is registered");
+    let log_in = |server: &Server| {
+        let mut imap = server.dial("imap");
+        imap.expect("* OK");
+        imap.ask("a LOGIN bob \"sesame street\"", "a OK");
+        imap.say("b SELECT INBOX");
+        assert_eq!(imap.line_with("EXISTS"), "* 2 EXISTS");
+        imap.expect("b OK");
+        imap
+    };
+    let mut at_hub = log_in(&running);
+    let mut at_spoke = log_in(&joined);
+    at_spoke.ask("c STORE 1 +FLAGS (\\Deleted)", "c OK");
+    at_spoke.ask("d EXPUNGE", "d OK");
+    let rows = hub.json(&["replicate", "spoke.acme.test", "mail/bob.nsf", "--pull"]);
+    assert_eq!((&rows[0]["deleted"], &rows[0]["refused"]), (&json!(1), &json!(0)), "{rows}");
+    at_hub.say("c NOOP");
+    assert_eq!(at_hub.line_with("EXPUNGE"), "* 1 EXPUNGE");
+    at_hub.expect("c OK");
+    at_hub.say("d FETCH 1 BODY.PEEK[HEADER.FIELDS (SUBJECT)]");
+    assert_eq!(at_hub.line_with("Subject"), "Subject: two");
+    joined.stop();
+    running.stop();
+}
+
 /// Both servers encrypt attachments, each with a key of its own, so they name contents differently.
 #[test]
 fn servers_with_different_keys_exchange_attachments_and_messages() {

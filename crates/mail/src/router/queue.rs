@@ -71,6 +71,8 @@ pub enum TransferOutcome {
     Temporary { reply: String },
     /// A permanent failure.
     Permanent { reply: String },
+    /// The mailbox is not here, but on another server of the domain, to which the message is sent next.
+    Elsewhere { server: String },
 }
 
 /// Number of messages in the queue, by kind.
@@ -401,8 +403,8 @@ impl Router {
         let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
             let mailbox = self.mailbox_of(queued)?;
-            outcomes.push(match self.refusal_reply(&mailbox, size)? {
-                Some(reply) => TransferOutcome::Temporary { reply: reply.into() },
+            outcomes.push(match self.refusal(&mailbox, size)? {
+                Some(outcome) => outcome,
                 None => {
                     routed_message.local.push((mailbox, queued.recipient.clone()));
                     TransferOutcome::Delivered { reply: "250 2.0.0 delivered".into(), reports: false }
@@ -412,22 +414,25 @@ impl Router {
         self.record_outcomes(job, &outcomes, vec![routed_message])
     }
 
-    /// Returns the reason why a mailbox cannot accept a message now, or `None` if it can.
-    fn refusal_reply(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
+    /// Returns why a mailbox cannot accept a message here and now, or `None` if it can.
+    fn refusal(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<TransferOutcome>> {
+        let later = |reply: &str| Ok(Some(TransferOutcome::Temporary { reply: reply.to_owned() }));
         let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
             Ok(quota) => quota,
             // A missing mail file that has an owner is created by the delivery.
-            Err(Error::Notes(notes::Error::NotFound { .. })) if mailbox.other_server.is_some() => {
-                return Ok(Some("450 4.2.0 the mailbox is on another server"));
-            }
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
-                return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
+                // An entry of version 1 names no server, and the person may have moved to another one.
+                if let Some(server) = mailbox.other_server.clone() {
+                    return Ok(Some(TransferOutcome::Elsewhere { server }));
+                }
+                let has_owner = !mailbox.owner.canonical().is_empty();
+                return if has_owner { Ok(None) } else { later("450 4.2.0 there is no such mailbox") };
             }
             Err(error) if is_store_failure(&error) => return Err(error),
-            Err(_) => return Ok(Some(CANNOT_OPEN)),
+            Err(_) => return later(CANNOT_OPEN),
         };
         let fits = quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit);
-        Ok((!fits).then_some(MAILBOX_FULL))
+        if fits { Ok(None) } else { later(MAILBOX_FULL) }
     }
 
     fn mailbox_of(&self, queued: &QueuedRecipient) -> Result<LocalMailbox> {
@@ -478,6 +483,10 @@ impl Router {
                         queued.warned = true;
                         late.push(queued.clone());
                     }
+                }
+                TransferOutcome::Elsewhere { server } => {
+                    queued.server = Some(server.clone());
+                    queued.next_attempt = now;
                 }
                 TransferOutcome::Permanent { reply } => {
                     let mut gone = entry.recipients.remove(position);

@@ -13,12 +13,12 @@ use base::sync::{Mutex, MutexGuard};
 use store::Ticket;
 
 use crate::limits::{LOGGED_REQUESTS_MAX, REQUEST_ID_BYTES_MAX};
-use crate::submission::{Refusal, SubmissionRequest};
+use crate::submission::{ForwardedMessage, Refusal, SubmissionRequest};
 
 /// A digest of all fields of a request.
 type Digest = blake3::Hash;
 
-/// The canonical name of a user, and the identifier that the user gave the request.
+/// The canonical name of a user or of another server, and the identifier that it gave the request.
 type RequestKey = (String, String);
 
 /// The results of earlier requests.
@@ -55,6 +55,14 @@ pub(crate) struct RunningRequest<'log> {
     key: RequestKey,
 }
 
+/// A request, as far as the log needs it.
+pub(crate) struct IdentifiedRequest<'r> {
+    /// The canonical name of the user or of the server.
+    pub sender: &'r str,
+    pub request_id: &'r str,
+    pub digest: Digest,
+}
+
 /// A request with an identifier, as the log knows it.
 pub(crate) enum LoggedRequest<'log> {
     /// The request is new and is to be carried out.
@@ -65,12 +73,12 @@ pub(crate) enum LoggedRequest<'log> {
 
 impl RequestLog {
     /// Begins a request with an identifier, or returns the result of the same request.
-    pub(crate) fn begin(&self, request: &SubmissionRequest) -> Result<LoggedRequest<'_>, Refusal> {
-        if request.request_id.len() > REQUEST_ID_BYTES_MAX {
+    pub(crate) fn begin(&self, request: IdentifiedRequest<'_>) -> Result<LoggedRequest<'_>, Refusal> {
+        let IdentifiedRequest { sender, request_id, digest } = request;
+        if request_id.len() > REQUEST_ID_BYTES_MAX {
             return Err(Refusal::Malformed("The identifier of the request is too long"));
         }
-        let key = (request.login.clone(), request.request_id.clone());
-        let digest = digest(request);
+        let key = (sender.to_owned(), request_id.to_owned());
         let mut state = self.lock();
         match state.requests.get(&key) {
             Some(known) if known.digest != digest => {
@@ -115,15 +123,31 @@ impl Drop for RunningRequest<'_> {
     }
 }
 
-fn digest(request: &SubmissionRequest) -> Digest {
+impl<'r> From<&'r SubmissionRequest> for IdentifiedRequest<'r> {
+    fn from(request: &'r SubmissionRequest) -> Self {
+        let recipients = request.recipients.iter().map(String::as_str);
+        let digest = digest(&request.sender, recipients, &request.message);
+        Self { sender: &request.login, request_id: &request.request_id, digest }
+    }
+}
+
+impl<'r> From<&'r ForwardedMessage> for IdentifiedRequest<'r> {
+    fn from(forwarded: &'r ForwardedMessage) -> Self {
+        let recipients = forwarded.recipients.iter().map(|(_, mail_file)| mail_file.as_str());
+        let digest = digest(&forwarded.reverse_path, recipients, &forwarded.message);
+        Self { sender: &forwarded.server, request_id: &forwarded.request_id, digest }
+    }
+}
+
+fn digest<'r>(sender: &str, recipients: impl Iterator<Item = &'r str>, message: &[u8]) -> Digest {
     let mut hasher = blake3::Hasher::new();
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    add(request.sender.as_bytes());
-    request.recipients.iter().for_each(|recipient| add(recipient.as_bytes()));
-    add(&request.message);
+    add(sender.as_bytes());
+    recipients.for_each(|recipient| add(recipient.as_bytes()));
+    add(message);
     hasher.finalize()
 }
 
@@ -143,7 +167,7 @@ mod tests {
     }
 
     fn carry_out(log: &RequestLog, request: &SubmissionRequest, id: &str) -> Result<String, Refusal> {
-        match log.begin(request)? {
+        match log.begin(request.into())? {
             LoggedRequest::New(running) => {
                 running.record_result(RequestResult { id: id.to_owned(), ticket: Ticket::default() });
                 Ok(id.to_owned())
@@ -171,8 +195,8 @@ mod tests {
     #[test]
     fn request_without_a_result_can_be_repeated() {
         let log = RequestLog::default();
-        let first = log.begin(&request("ann", "1", "a")).expect("it is new");
-        assert!(matches!(log.begin(&request("ann", "1", "a")), Err(Refusal::Unavailable(_))), "it is running");
+        let first = log.begin((&request("ann", "1", "a")).into()).expect("it is new");
+        assert!(matches!(log.begin((&request("ann", "1", "a")).into()), Err(Refusal::Unavailable(_))), "it is running");
         drop(first);
         assert_eq!(carry_out(&log, &request("ann", "1", "b"), "second"), Ok("second".to_owned()));
     }

@@ -16,6 +16,21 @@ use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseRecord, Databases, Iden
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table};
 
+/// The addresses of acme.test after all users have moved to another server.
+struct Moved;
+
+impl AddressResolver for Moved {
+    fn targets(&self, address: &str) -> mail::Result<Vec<DeliveryTarget>> {
+        let targets = Acme.targets(address)?.into_iter().map(|target| match target {
+            DeliveryTarget::Local(mailbox) => {
+                DeliveryTarget::Local(LocalMailbox { other_server: Some("CN=other/O=Acme".to_owned()), ..mailbox })
+            }
+            target => target,
+        });
+        Ok(targets.collect())
+    }
+}
+
 /// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
 struct Acme;
 
@@ -566,4 +581,32 @@ fn other_reports_beyond_the_limit_are_dropped() {
     assert_eq!(world.router.suppressed_reports(), 2);
     world.send("bob@acme.test", &["gone@acme.test"]);
     assert_eq!(world.inbox("bob").len(), 2, "failures are still reported");
+}
+
+/// Entries of version 1 name no server, like those of a person who has moved since.
+#[test]
+fn queued_message_for_a_mailbox_that_is_elsewhere_goes_there() {
+    let world = world();
+    let long = [MESSAGE, &[b'x'; 2_000]].concat();
+    let accepted = world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
+    assert_eq!((accepted.delivered, accepted.queued), (0, 1));
+    let queued = world.router.list()[0].1.recipients[0].clone();
+    assert_eq!((queued.mail_file.as_deref(), queued.server), (Some("mail/tiny.nsf"), None));
+    if let Ok(database) = world.mail.databases().database_open("mail/tiny.nsf") {
+        let itself = Arc::new(Identity::local_server(""));
+        world.mail.databases().database_delete(&database.authorize(&itself).unwrap()).unwrap();
+    }
+    let router = Router::open(Arc::clone(&world.mail), Arc::new(Moved), RouterOptions::default()).unwrap();
+    world.clock.advance(Duration::from_secs(400));
+    let jobs = router.take_local_jobs(10);
+    assert_eq!(jobs.len(), 1);
+    router.deliver_local(&jobs[0]).unwrap();
+    assert!(world.mail.open_as_server("mail/tiny.nsf").is_err(), "no mail file was created");
+    let jobs = router.take_remote_jobs(10);
+    assert_eq!(jobs.len(), 1, "it is forwarded at once");
+    assert_eq!(jobs[0].destination, Destination::Server("CN=other/O=Acme".to_owned()));
+    assert!(router.take_local_jobs(10).is_empty());
+    let delivered = TransferOutcome::Delivered { reply: "250 ok".into(), reports: true };
+    router.finish(&jobs[0], &[delivered]).unwrap();
+    assert_eq!(router.counts().messages, 0);
 }

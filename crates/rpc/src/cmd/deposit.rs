@@ -103,6 +103,8 @@ fn accept_forwarded(
         (Recipient { address: recipient.address, notify, original: given(recipient.original) }, recipient.mail_file)
     };
     let forwarded = ForwardedMessage {
+        server: identity.name.canonical().to_owned(),
+        request_id: envelope.request_id,
         peer: context.caller.peer.address,
         reverse_path: envelope.reverse_path,
         recipients: envelope.recipients.into_iter().map(recipient).collect(),

@@ -223,6 +223,20 @@ async fn only_registered_servers_forward_mail() {
         reports.len() == 1 && reports[0].contains("gone@acme.test"),
         "what cannot be delivered is reported: {reports:?}"
     );
+    let repeated = |text: &[u8]| {
+        let recipient = v1::ForwardedRecipient { mail_file: "mail/bob.nsf".to_owned(), ..Default::default() };
+        let envelope = v1::ForwardedEnvelope {
+            recipients: vec![recipient],
+            request_id: "once".to_owned(),
+            ..v1::ForwardedEnvelope::default()
+        };
+        vec![v1::DepositMailRequest { part: Some(Part::Forwarded(envelope)) }, content(text)]
+    };
+    let id = deposit(&other, repeated(MESSAGE)).await.expect("it is registered");
+    assert_eq!(deposit(&other, repeated(MESSAGE)).await.expect("the reply was lost"), id);
+    assert_eq!(inbox(&server, "bob").len(), 2, "the repetition is not delivered");
+    let another = deposit(&other, repeated(&[MESSAGE, b"more\r\n"].concat())).await;
+    assert_eq!(refusal(another), refused(Code::InvalidArgument, "invalid"));
     server.directory.server_remove(&spoke).expect("it is registered");
     assert_eq!(refusal(deposit(&other, parts()).await), refused(Code::PermissionDenied, "access"));
 }

@@ -2,14 +2,75 @@
 //!
 //! One transfer carries a message for all recipients of a server. It takes the envelope and the trace fields along, and
 //! adds one of its own at the other server, so a message that goes in a circle ends like one that came over SMTP.
+//!
+//! A connection is kept for the next messages to the same server. If it turns out to be lost, the transfer is repeated
+//! once over a new one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Name;
+use base::sync::Mutex;
 use client::{Code, v1};
 use mail::router::{DeliveryJob, Notify, QueuedRecipient, ReturnContent, TransferOutcome};
 
 use super::Replication;
+use super::source::RemoteServer;
+
+/// Time for which a connection is kept for the next message, as for connections over SMTP.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Maximum number of connections that are kept for one server. No more jobs of one destination run at a time by default.
+const KEPT_PER_SERVER_MAX: usize = 5;
+
+/// Maximum number of connections that are kept for all servers together.
+const KEPT_MAX: usize = 50;
+
+/// Connections to other servers that are kept for the next message. Each is used by one message at a time.
+pub(super) struct MailConnections<C> {
+    /// The connections that are not in use, with the measured time of their last use, the latest last.
+    idle: Mutex<Vec<IdleConnection<C>>>,
+}
+
+struct IdleConnection<C> {
+    server: Name,
+    connection: C,
+    used_at: Duration,
+}
+
+impl<C> Default for MailConnections<C> {
+    fn default() -> Self {
+        Self { idle: Mutex::default() }
+    }
+}
+
+impl<C> MailConnections<C> {
+    /// Takes the connection to a server that was used last.
+    fn take(&self, server: &Name, now: Duration) -> Option<C> {
+        self.close_idle(now);
+        let mut idle = self.idle.lock();
+        let found = idle.iter().rposition(|kept| kept.server == *server)?;
+        Some(idle.remove(found).connection)
+    }
+
+    /// Keeps a connection. Closes those that were not used for the longest time if there are too many.
+    fn keep(&self, server: &Name, connection: C, now: Duration) {
+        let mut idle = self.idle.lock();
+        idle.push(IdleConnection { server: server.clone(), connection, used_at: now });
+        if idle.iter().filter(|kept| kept.server == *server).count() > KEPT_PER_SERVER_MAX
+            && let Some(oldest) = idle.iter().position(|kept| kept.server == *server)
+        {
+            idle.remove(oldest);
+        }
+        let excess = idle.len().saturating_sub(KEPT_MAX);
+        idle.drain(..excess);
+    }
+
+    /// Closes the connections that were not used for [`IDLE_TIME_MAX`].
+    fn close_idle(&self, now: Duration) {
+        self.idle.lock().retain(|kept| now.saturating_sub(kept.used_at) <= IDLE_TIME_MAX);
+    }
+}
 
 impl Replication {
     /// Sends a message to the server that has the mailboxes. Returns the outcome for each recipient.
@@ -21,7 +82,7 @@ impl Replication {
     ) -> Vec<TransferOutcome> {
         let replication = Arc::clone(self);
         let name = Name::new(server);
-        let envelope = envelope_of(job, message.len());
+        let envelope = envelope_of(job, &message);
         // The connection blocks, which no thread of the network may.
         let forwarded = tokio::task::spawn_blocking(move || replication.forward(&name, envelope, &message)).await;
         let outcome =
@@ -29,7 +90,33 @@ impl Replication {
         vec![outcome; job.recipients.len()]
     }
 
+    /// Closes the connections for mail that are not used any more.
+    pub(crate) fn close_idle_mail(&self) {
+        self.mail.close_idle(self.instance.clock.monotonic());
+    }
+
+    /// Closes all connections for mail that are not in use.
+    pub(crate) fn close_mail(&self) {
+        self.mail.idle.lock().clear();
+    }
+
+    /// Forwards a message over a kept connection, or else over a new one. The request has an identifier, so the other
+    /// server accepts it once, also if a connection is lost after it was sent.
     fn forward(&self, name: &Name, envelope: v1::ForwardedEnvelope, message: &[u8]) -> TransferOutcome {
+        match self.instance.directory.deny_list_of_server(name) {
+            Ok(None) => {}
+            Ok(Some(list)) => {
+                let text = format!("the deny list {} excludes {}", list.abbreviated(), name.abbreviated());
+                return TransferOutcome::Temporary { reply: format!("451 4.7.1 {text}") };
+            }
+            Err(error) => return TransferOutcome::Temporary { reply: format!("451 4.3.0 {error}") },
+        }
+        let kept = self.mail.take(name, self.instance.clock.monotonic());
+        if let Some(server) = kept.filter(|server| !server.client.is_closed())
+            && let Some(outcome) = self.forward_over(server, name, (envelope.clone(), message))
+        {
+            return outcome;
+        }
         let label = name.abbreviated();
         let server = match self.connect_to(name) {
             Ok(server) if server.identity.name == *name => server,
@@ -41,12 +128,32 @@ impl Replication {
             }
             Err(error) => return TransferOutcome::Temporary { reply: format!("451 4.4.1 {error} ({label})") },
         };
-        match server.forward_mail(envelope, message) {
+        self.forward_over(server, name, (envelope, message)).unwrap_or_else(|| TransferOutcome::Temporary {
+            reply: format!("451 4.4.2 the connection was lost ({label})"),
+        })
+    }
+
+    /// Forwards a message over a connection, which is kept afterwards. Returns `None` if the connection is lost.
+    fn forward_over(
+        &self,
+        server: RemoteServer,
+        name: &Name,
+        (envelope, message): (v1::ForwardedEnvelope, &[u8]),
+    ) -> Option<TransferOutcome> {
+        let label = name.abbreviated();
+        let outcome = match server.forward_mail(envelope, message) {
             Ok(id) => {
                 TransferOutcome::Delivered { reply: format!("250 2.0.0 accepted as {id} ({label})"), reports: true }
             }
+            // What the other server refuses has a reason. A failure without one is that of the connection.
+            Err(status) if client::reason(&status).is_empty() => {
+                tracing::debug!(target: "mail", server = label, %status, "a connection for mail was lost");
+                return None;
+            }
             Err(status) => failure(&status, &label),
-        }
+        };
+        self.mail.keep(name, server, self.instance.clock.monotonic());
+        Some(outcome)
     }
 }
 
@@ -63,7 +170,7 @@ fn failure(status: &client::Status, label: &str) -> TransferOutcome {
     }
 }
 
-fn envelope_of(job: &DeliveryJob, length: usize) -> v1::ForwardedEnvelope {
+fn envelope_of(job: &DeliveryJob, message: &[u8]) -> v1::ForwardedEnvelope {
     let recipient = |queued: &QueuedRecipient| v1::ForwardedRecipient {
         address: queued.recipient.address.clone(),
         mail_file: queued.mail_file.clone().unwrap_or_default(),
@@ -81,10 +188,65 @@ fn envelope_of(job: &DeliveryJob, length: usize) -> v1::ForwardedEnvelope {
             ReturnContent::Headers => 2,
         },
         smtputf8: envelope.smtputf8,
-        length_bytes: length as u64,
+        length_bytes: message.len() as u64,
+        request_id: request_id(job, message),
     }
+}
+
+/// Returns the identifier of the transfer of a message to these recipients, which is the same when it is repeated.
+fn request_id(job: &DeliveryJob, message: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(job.envelope.id.as_bytes());
+    add(job.envelope.reverse_path.as_bytes());
+    for queued in &job.recipients {
+        add(queued.mail_file.as_deref().unwrap_or_default().as_bytes());
+    }
+    add(message);
+    hasher.finalize().to_hex().to_string()
 }
 
 fn notify_bits(notify: Notify) -> u32 {
     u32::from(notify.success) | u32::from(notify.failure) << 1 | u32::from(notify.delay) << 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(number: usize) -> Name {
+        Name::new(&format!("CN=spoke{number}/O=Acme"))
+    }
+
+    const fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    #[test]
+    fn connections_are_kept_for_twenty_seconds_and_used_by_one_message() {
+        let kept = MailConnections::default();
+        kept.keep(&server(1), "older", seconds(0));
+        kept.keep(&server(1), "newer", seconds(10));
+        kept.keep(&server(2), "of another", seconds(10));
+        assert_eq!(kept.take(&server(1), seconds(15)), Some("newer"));
+        assert_eq!(kept.take(&server(1), seconds(20)), Some("older"));
+        assert_eq!(kept.take(&server(1), seconds(20)), None, "both are in use");
+        assert_eq!(kept.take(&server(2), seconds(31)), None, "it was idle for too long");
+        assert!(kept.idle.lock().is_empty(), "and is closed");
+    }
+
+    #[test]
+    fn few_connections_are_kept() {
+        let kept = MailConnections::default();
+        (0..KEPT_PER_SERVER_MAX + 1).for_each(|number| kept.keep(&server(0), number, seconds(0)));
+        let mut found: Vec<usize> = std::iter::from_fn(|| kept.take(&server(0), seconds(0))).collect();
+        found.sort_unstable();
+        assert_eq!(found, (1..=KEPT_PER_SERVER_MAX).collect::<Vec<_>>(), "the oldest is closed");
+        (0..KEPT_MAX + 10).for_each(|number| kept.keep(&server(number), number, seconds(0)));
+        assert_eq!(kept.idle.lock().len(), KEPT_MAX);
+        assert_eq!(kept.take(&server(0), seconds(0)), None);
+    }
 }

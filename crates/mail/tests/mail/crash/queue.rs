@@ -376,6 +376,10 @@ fn settle(entry: &mut QueueEntry, job: &DeliveryJob, outcomes: &[TransferOutcome
                     delayed |= wants(queued).delay;
                 }
             }
+            TransferOutcome::Elsewhere { server } => {
+                queued.server = Some(server.clone());
+                queued.next_attempt = now;
+            }
             TransferOutcome::Permanent { .. } => failed.push(entry.recipients.remove(position)),
         }
     }
