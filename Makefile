@@ -22,7 +22,7 @@ run: build ## start a demo server: domain demo.test with users and mail (DATA=fo
 
 test: build ## run every test in its short form
 	@scripts/need test
-	conformance/run "$(DOUBLET)" crash faults replication worst --seconds 15 --messages 2000 --bound-ms 1000
+	conformance/run "$(DOUBLET)" crash faults replication cluster worst --seconds 15 --messages 2000 --bound-ms 1000
 	scripts/test
 
 check: ## check format, lints, docs, licences, house rules and advisories, fuzz briefly, list newer dependencies
@@ -50,6 +50,6 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 
 soak: build ## run the long forms: crash loop, faults, replication, worst requests, thousands of seeds, long fuzzing
 	@scripts/need test
-	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication worst --seconds 600
+	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash faults replication cluster worst --seconds 600
 	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --bin doublet-fuzz -- --iterations 2000000

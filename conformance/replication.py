@@ -66,13 +66,21 @@ class Member:
         if os.path.ismount(folder):
             settings |= SMALL_DISK
         settings["imap.uid_rank"] = str(NAMES.index(name) + 1)
-        self.server = Doublet(program, folder, settings)
-        self.gate = Gate(lambda: self.server.address("native"))
+        self.server = self.make_server(program, folder, settings)
+        self.gate = self.make_gate()
         self.copy = f"{folder}/copy"
         # Takes the space of the file system, if the folder has one of its own.
         self.filler = Filler(f"{folder}/filler") if os.path.ismount(folder) else None
         # What was acknowledged since the copy of the data was made: edits, messages, deletions.
         self.since_copy = []
+
+    def make_server(self, program, folder, settings):
+        """Returns the server, which is not started yet."""
+        return Doublet(program, folder, settings)
+
+    def make_gate(self):
+        """Returns the way to the server."""
+        return Gate(lambda: self.server.address("native"))
 
     def as_ann(self, *words):
         """Runs a command as Ann and returns its result, or None if it failed."""
@@ -174,12 +182,16 @@ class Cluster:
         self.random = random.Random(seed)
         self.password = password
         self.clock = build_clock(folder)
-        self.members = [Member(program, f"{folder}/{name}", name) for name in NAMES]
+        self.members = [self.make_member(program, f"{folder}/{name}", name) for name in NAMES]
         self.laptop = Laptop(self.members[0], folder)
         self.edits, self.messages, self.deleted = set(), set(), set()
         self.documents, self.doomed = [], []
         self.next_number = 0
         self.counts = dict.fromkeys(("edits", "messages", "marks", "deletions", "replications", "cuts", "kills", "stops", "clocks", "restores", "phone", "syncs", "laptop", "full disks"), 0)
+
+    def make_member(self, program, folder, name):
+        """Returns a server, which is not started yet."""
+        return Member(program, folder, name)
 
     def run(self, steps):
         """Runs the test. Raises `Wrong` if a guarantee is violated."""
@@ -424,13 +436,17 @@ class Cluster:
         self.restart(member)
         self.counts["full disks"] += 1
 
-    def settle(self):
-        """Ends all faults and replicates until nothing changes."""
+    def end_faults(self):
+        """Ends all faults."""
         for member in self.members:
             member.gate.is_open = True
             if member.server.prefix:
                 member.server.prefix = []
                 self.restart(member)
+
+    def settle(self):
+        """Ends all faults and replicates until nothing changes."""
+        self.end_faults()
         for _ in range(ROUNDS_MAX):
             changed = 0
             for member in self.members:

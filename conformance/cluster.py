@@ -1,0 +1,141 @@
+"""Three servers whose connections replicate by themselves, each in a network namespace of its own.
+
+The work and the faults are those of the part `replication`, but links go down instead of connections being closed: a
+server that is cut off gets no answer, and finds out by its own limits. Each server has connections to both others
+(`doublet connection add`). Two minutes after the last fault, all replicas must be equal, without a command. Then the
+checks are those of the part `replication`.
+
+Without root, or without namespaces, the servers have a proxy that cuts connections, as in that part.
+"""
+
+import contextlib
+import imaplib
+import os
+import ssl
+import time
+
+import replication
+from faults.resources import Unavailable, file_system
+from network import Links, NamespacedDoublet, Network
+from replication import DATABASES, NAMES, Wrong
+
+STEPS = (60, 1_000)
+EQUAL_AFTER_S = 120
+COMPARE_PAUSE_S = 2
+# A server that is cut off stays so for this many steps at most: each replication with it waits for a time limit.
+CLOSED_STEPS_MAX = 3
+# Number of documents and of messages that each server gets while one is cut off at the end.
+LAST_CHANGES = 3
+SETTINGS = {"replication.replicators": "2"}
+
+
+class NamespacedMember(replication.Member):
+    """A server in a network namespace, and its links."""
+
+    def __init__(self, program, folder, name, network):
+        self.network, self.name = network, name
+        super().__init__(program, folder, name)
+
+    def make_server(self, program, folder, settings):
+        return NamespacedDoublet(program, folder, settings | SETTINGS, self.network, self.name)
+
+    def make_gate(self):
+        return Links(self.network, self.name)
+
+
+class Cluster(replication.Cluster):
+    """The three servers, whose connections replicate."""
+
+    def __init__(self, program, folder, password, seed, network):
+        self.network = network
+        self.closed_steps = 0
+        super().__init__(program, folder, password, seed)
+
+    def make_member(self, program, folder, name):
+        if self.network:
+            return NamespacedMember(program, folder, name, self.network)
+        return super().make_member(program, folder, name)
+
+    def prepare(self):
+        super().prepare()
+        for member in self.members:
+            for other in self.members:
+                if other is not member:
+                    member.server.command("connection", "add", other.host, "--every", "1min")
+
+    def step(self):
+        self.closed_steps = 0 if all(member.gate.is_open for member in self.members) else self.closed_steps + 1
+        if self.closed_steps > CLOSED_STEPS_MAX:
+            for member in self.members:
+                member.gate.is_open = True
+        super().step()
+
+    def mailbox(self, member):
+        """Opens Ann's inbox. A server permits a password without encryption only on the loopback interface."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        client = imaplib.IMAP4_SSL(*member.server.address("imap_tls"), ssl_context=context, timeout=20)
+        client.login(f"ann@{replication.DOMAIN}", self.password)
+        client.select("INBOX")
+        return client
+
+    def settle(self):
+        """Ends all faults. The connections of the servers must make all replicas equal."""
+        self.cut_off()
+        self.end_faults()
+        begin = time.monotonic()
+        while differences := self.differences():
+            if time.monotonic() - begin > EQUAL_AFTER_S:
+                raise Wrong(f"{EQUAL_AFTER_S} s after the last fault: {differences[:3]}")
+            time.sleep(COMPARE_PAUSE_S)
+        print(f"cluster: all replicas were equal {time.monotonic() - begin:.0f} s after the last fault", flush=True)
+        # The laptop has no connection, and brings edits of its own, so the servers replicate once more.
+        super().settle()
+
+    def cut_off(self):
+        """The last fault: a server is cut off while all are changed, so that something is left to replicate."""
+        self.random.choice(self.members).gate.is_open = False
+        for member in self.members:
+            for _ in range(LAST_CHANGES):
+                self.edit(member)
+                self.create(member)
+                self.append(member)
+
+    def differences(self):
+        """Returns the rows of databases that differ between two servers."""
+        found = []
+        for member in self.members:
+            for other in self.members:
+                if other is not member:
+                    with contextlib.suppress(Wrong):
+                        found += [row for row in member.replicated(other, *DATABASES, "--compare") if row["different"]]
+                        continue
+                    found.append(f"{member.host} does not reach {other.host}")
+        return found
+
+
+def run(program, folder, password):
+    """Runs the test. Returns the numbers of passed and failed tests."""
+    is_long = bool(os.environ.get("DOUBLET_SOAK"))
+    seed = os.environ.get("DOUBLET_SEED") or (str(time.time_ns() % 1_000_000) if is_long else "1")
+    print(f"cluster: DOUBLET_SEED={seed}", flush=True)
+    with contextlib.ExitStack() as stack:
+        network = None
+        try:
+            network = stack.enter_context(Network(NAMES))
+        except Unavailable as reason:
+            print(f"cluster: connections are cut by a proxy: {reason}")
+        try:
+            stack.enter_context(file_system(f"{folder}/{NAMES[-1]}", replication.DISK_BYTES))
+        except Unavailable as reason:
+            print(f"cluster: no disk gets full: {reason}")
+        cluster = Cluster(program, folder, password, seed, network)
+        begin = time.monotonic()
+        try:
+            cluster.run(STEPS[is_long])
+        except Wrong as wrong:
+            print(f"cluster: {str(wrong)[:4_000]}")
+            return 0, 1
+    counts = ", ".join(f"{what} {count}" for what, count in cluster.counts.items())
+    print(f"cluster: all replicas are equal after {time.monotonic() - begin:.1f} s: {counts}")
+    return 1, 0
