@@ -46,6 +46,12 @@ impl Error {
         }
     }
 
+    /// Returns `true` if stored data is damaged. If the error is about one message, others can still be read.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Mail(error) if error.is_damage())
+    }
+
     /// Returns `true` if the operator must be informed, because no action of a client should cause this error.
     #[must_use]
     pub fn is_server_fault(&self) -> bool {

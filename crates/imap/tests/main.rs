@@ -1,10 +1,11 @@
 //! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
 //! store; several clients against a model; clients that change between two servers; searches against a model, and with
 //! an index against searches without; verbs in each state of a session; slices of long responses; messages that cannot
-//! be read; memory; pace; complete connections over loopback sockets; debug events.
+//! be read; documents without a message; memory; pace; complete connections over loopback sockets; debug events.
 
 mod access_matrix;
 mod change_slices;
+mod composed;
 mod connection;
 mod debug_log;
 mod dialogue;

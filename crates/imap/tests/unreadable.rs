@@ -59,15 +59,16 @@ fn response_about_unreadable_message_is_left_out() {
     }
     let length = SMALL.len();
     let first = format!("* 1 FETCH (UID 1 BODY[] {{{length}}}\r\n{SMALL})\r\n");
-    check("UID FETCH 1:* BODY.PEEK[]", &format!("{first}{REPLY}"));
+    let last = format!("* 3 FETCH (UID 3 BODY[] {{{length}}}\r\n{SMALL})\r\n");
+    check("UID FETCH 1:* BODY.PEEK[]", &format!("{first}{last}{REPLY}"));
 }
 
 #[test]
 fn flags_are_sent_of_all_messages_that_were_marked_as_seen() {
     let length = SMALL.len();
     let flags = "FLAGS (\\Seen \\Recent)";
-    let first = format!("* 1 FETCH (BODY[] {{{length}}}\r\n{SMALL} {flags})\r\n");
-    check("FETCH 1:* BODY[]", &format!("{first}* 2 FETCH ({flags})\r\n* 3 FETCH ({flags})\r\n{REPLY}"));
+    let whole = |number: u32| format!("* {number} FETCH (BODY[] {{{length}}}\r\n{SMALL} {flags})\r\n");
+    check("FETCH 1:* BODY[]", &format!("{}{}* 2 FETCH ({flags})\r\n{REPLY}", whole(1), whole(3)));
 }
 
 /// Begins to fetch attributes of a message and, after the first slice, makes it unreadable. Returns the output of the

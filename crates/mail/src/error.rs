@@ -30,6 +30,18 @@ pub enum Error {
     TooLarge { size_bytes: u64, max_bytes: u64 },
 }
 
+impl Error {
+    /// Returns `true` if stored data is damaged. If the error is about one message, others can still be read.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged(_)
+                | Self::Notes(notes::Error::Damaged { .. } | notes::Error::Store(store::Error::Damaged { .. }))
+        )
+    }
+}
+
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {
         Self::Notes(error.into())

@@ -4,6 +4,7 @@
 //! texts of the parts. Text parts that are displayed with the message go to the body. The names of attachments are
 //! indexed, and so is the text of attachments that contain text. No more of a part is decoded than is indexed.
 
+use notes::note::MESSAGE_ITEM;
 use search::extract::{self, FileKind, IsolatedReader};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
 use search::{ContentReader, NotePart, NoteText, OpenNote, html};
@@ -26,7 +27,7 @@ pub struct MessageTextReader {
 
 impl ContentReader for MessageTextReader {
     fn read(&self, note: &OpenNote<'_>, text: &mut NoteText) -> search::Result<bool> {
-        if note.summary.body.first().is_none_or(|body| body.name != "$Head") {
+        if note.summary.body.first().is_none_or(|body| body.name != MESSAGE_ITEM) {
             return Ok(false);
         }
         self.read_message(note, text).map(|()| true).map_err(|error| match error {

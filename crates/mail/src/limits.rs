@@ -83,6 +83,12 @@ pub const PREVIEW_PARTS_MAX: usize = 8;
 /// Maximum number of addresses of one header field that are kept as items of a message's note.
 pub const SUMMARY_ADDRESSES_MAX: usize = 100;
 
+/// Maximum size of the text of a message that is composed from the items of a document. The rest is not shown.
+pub const COMPOSED_TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Maximum number of attachments of a message that is composed from the items of a document.
+pub const COMPOSED_ATTACHMENTS_MAX: usize = 1_000;
+
 /// Maximum number of bytes of one text that is kept as an item of a message's note.
 pub const SUMMARY_TEXT_BYTES_MAX: usize = 2_048;
 

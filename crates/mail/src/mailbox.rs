@@ -5,6 +5,7 @@
 //! | [`mod@file`] | [`MailStore`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
 //! | [`mail_snapshot`] | [`MailSnapshot`], a snapshot of a mail file: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`], a stored message, byte for byte |
+//! | `composed_message` | the message that stands for a document without one |
 //! | [`flags`] | flags and keywords by name |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
@@ -14,6 +15,7 @@
 //! UIDs, UIDVALIDITY and modseqs come from `notes`, where one batch changes a message and its folder, so the two are
 //! always consistent. Writers to one mailbox wait for each other, so no client ever sees an internal conflict.
 
+mod composed_message;
 pub mod file;
 pub mod flags;
 mod head_cache;

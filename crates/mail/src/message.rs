@@ -18,6 +18,7 @@ use std::borrow::Cow;
 
 use base::codec::{Decoder, Encoder};
 use base::{Timestamp, Unpaced};
+use notes::note::MESSAGE_ITEM;
 use notes::{Databases, Item, ItemValue, NewNote, Writer};
 use store::blob::PreparedBlob;
 
@@ -33,7 +34,7 @@ pub const HEAD_ORDINAL: u16 = 0;
 pub const SKELETON_ORDINAL: u16 = 1;
 
 /// The body items that every message has, by ordinal.
-pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
+pub const BODY_ITEMS: [&str; 2] = [MESSAGE_ITEM, "$MIME"];
 
 /// A parsed message that can be put into any number of mailboxes. It keeps no reference to the bytes of the message.
 ///
@@ -132,7 +133,8 @@ pub fn crlf_growth(raw: &[u8]) -> u64 {
     bare.saturating_add(open) as u64
 }
 
-fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {
+/// Returns the item `$Head`.
+pub(crate) fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {
     let mut out = Encoder::with_capacity(header.len() + 128);
     out.u8(1).bytes(&structure.encode()).raw(header);
     out.finish()
@@ -185,7 +187,8 @@ fn display_text(mailbox: &address::Mailbox) -> String {
     }
 }
 
-fn truncate_summary_text(mut text: String) -> String {
+/// Truncates a text to the length that lists show.
+pub(crate) fn truncate_summary_text(mut text: String) -> String {
     if text.len() > SUMMARY_TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(SUMMARY_TEXT_BYTES_MAX));
     }

@@ -69,6 +69,9 @@ pub struct FolderEntry {
     pub marks: Marks,
     /// `true` if the note has Readers items, so that not every reader of the database may see it.
     pub restricted: bool,
+    /// `true` if the note has no MIME message, so that mail clients see one that is composed from its items. The size
+    /// is then that of the items.
+    pub composed: bool,
     /// Modseq of the last change of the note.
     pub modseq: Modseq,
     /// Size of the message in bytes.
@@ -88,6 +91,9 @@ const RESTRICTED_BIT: u8 = 0x80;
 /// Bit in the marks of a stored entry: the growth follows the size.
 const CRLF_GROWTH_BIT: u8 = 0x40;
 
+/// Bit in the marks of a stored entry: the note has no MIME message.
+const COMPOSED_BIT: u8 = 0x20;
+
 impl FolderEntry {
     /// Creates the entry of a note.
     #[must_use]
@@ -97,6 +103,7 @@ impl FolderEntry {
             note: header.note,
             marks: header.marks,
             restricted: header.flags.contains(NoteFlags::HAS_READERS),
+            composed: header.flags.contains(NoteFlags::COMPOSED),
             modseq: header.modseq,
             size: header.size,
             crlf_growth: header.crlf_growth,
@@ -119,7 +126,8 @@ impl FolderEntry {
         let mut out = Encoder::with_capacity(48);
         let restricted = if self.restricted { RESTRICTED_BIT } else { 0 };
         let growth = if self.crlf_growth == 0 { 0 } else { CRLF_GROWTH_BIT };
-        out.u32(self.note.0).u8(self.marks.0 | restricted | growth).u64(self.modseq.0);
+        let composed = if self.composed { COMPOSED_BIT } else { 0 };
+        out.u32(self.note.0).u8(self.marks.0 | restricted | growth | composed).u64(self.modseq.0);
         out.i64(self.received.0).i64(self.saved.0).varint(self.size);
         if self.crlf_growth > 0 {
             out.varint(self.crlf_growth);
@@ -151,8 +159,9 @@ impl FolderEntry {
         Ok(Self {
             uid,
             note,
-            marks: Marks(marks & !(RESTRICTED_BIT | CRLF_GROWTH_BIT)),
+            marks: Marks(marks & !(RESTRICTED_BIT | CRLF_GROWTH_BIT | COMPOSED_BIT)),
             restricted,
+            composed: marks & COMPOSED_BIT != 0,
             modseq,
             size,
             crlf_growth,
@@ -321,6 +330,7 @@ mod tests {
             note: NoteId(77),
             marks: Marks::SEEN.union(Marks::FLAGGED),
             restricted: true,
+            composed: true,
             modseq: Modseq(1234),
             size: 10_240,
             crlf_growth: 300,
@@ -332,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back() {
-        let usual = FolderEntry { crlf_growth: 0, ..entry() };
+        let usual = FolderEntry { crlf_growth: 0, composed: false, ..entry() };
         assert_eq!(FolderEntry::decode(Uid(9), &entry().encode()), Ok(entry()));
         assert_eq!(FolderEntry::decode(Uid(9), &usual.encode()), Ok(usual));
         let bytes = entry().encode();

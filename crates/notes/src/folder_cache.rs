@@ -209,6 +209,7 @@ mod tests {
             uid: Uid(uid),
             note: NoteId(uid),
             marks: Marks::default(),
+            composed: false,
             restricted: false,
             modseq: Modseq(1),
             size: 1,

@@ -65,6 +65,9 @@ impl NoteClass {
     }
 }
 
+/// The body item that a document with a MIME message has.
+pub const MESSAGE_ITEM: &str = "$Head";
+
 /// Flags of a note as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoteFlags(pub u16);
@@ -86,9 +89,11 @@ bitflags::bitflags! {
         /// The last save came from another replica. A caller who names only its sequence number may have read another
         /// save with this number.
         const RECEIVED = 0x0200;
+        /// The document has no item [`MESSAGE_ITEM`], so mail clients see a message that is composed from its items.
+        const COMPOSED = 0x0400;
         /// The replica has a part of the contents only ([`crate::replica::ReplicaNote::truncate`]). The document can
         /// be deleted, but not changed or restored, and is not sent to other replicas.
-        const TRUNCATED = 0x0400;
+        const TRUNCATED = 0x0800;
     }
 }
 

@@ -583,7 +583,7 @@ impl Writer<'_, '_> {
         }
         let header = &mut self.received_header(note)?.after;
         let size_before = header.size;
-        header.flags = writer::flags_of(items);
+        header.flags = writer::flags_of(new.class, contents);
         if new.is_conflict {
             header.flags |= NoteFlags::CONFLICT;
         }

@@ -24,8 +24,8 @@ use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, SummaryRecord as Record};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{
-    BodyDirectoryEntry, ExpectedVersion, Keyword, Marks, Membership, NewContents, NewNote, Note, NoteClass, NoteFlags,
-    NoteHeader, REPLICATION_SETTINGS_UNID_PREFIX, Summary,
+    BodyDirectoryEntry, ExpectedVersion, Keyword, MESSAGE_ITEM, Marks, Membership, NewContents, NewNote, Note,
+    NoteClass, NoteFlags, NoteHeader, REPLICATION_SETTINGS_UNID_PREFIX, Summary,
 };
 use crate::profile::is_profile_unid;
 use crate::public;
@@ -144,7 +144,7 @@ impl Writer<'_, '_> {
         check_unid_of_class(unid, new.class)?;
         let now = self.part.now;
         let mut header = NoteHeader {
-            flags: flags_of(&new.items),
+            flags: flags_of(new.class, NewContents::new(&new.items, &[])),
             parent: new.parent,
             received: new.received.unwrap_or(now),
             crlf_growth: new.crlf_growth,
@@ -257,8 +257,8 @@ impl Writer<'_, '_> {
         self.part.rewrites = true;
         self.advance(note, &changed)?;
         let header = &mut self.pending_header(note)?.after;
-        let others = header.flags.0 & !NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).0;
-        header.flags = NoteFlags(others).union(flags_of(items));
+        let derived = NoteFlags::HAS_READERS.union(NoteFlags::PUBLIC).union(NoteFlags::COMPOSED);
+        header.flags = header.flags.difference(derived).union(flags_of(header.class, contents));
         header.size = stored;
         header.crlf_growth = 0;
         let sequence = header.sequence;
@@ -792,11 +792,18 @@ pub(crate) fn access_items(items: &[Item]) -> impl Iterator<Item = &Item> {
     items.iter().filter(|item| item.flags.contains(ItemFlags::READERS) || item.flags.contains(ItemFlags::AUTHORS))
 }
 
-/// Returns the flags of a note that follow from its items.
-pub(crate) fn flags_of(items: &[Item]) -> NoteFlags {
+/// Returns the flags of a note that follow from its contents.
+pub(crate) fn flags_of(class: NoteClass, contents: NewContents<'_>) -> NoteFlags {
+    let NewContents { items, kept, .. } = contents;
     let restricts = |item: &Item| {
         item.flags.contains(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
     };
-    let readers = if items.iter().any(restricts) { NoteFlags::HAS_READERS } else { NoteFlags::default() };
-    readers.union(if public::is_public(items) { NoteFlags::PUBLIC } else { NoteFlags::default() })
+    let is_message = |name: &str| name.eq_ignore_ascii_case(MESSAGE_ITEM);
+    let mut flags = NoteFlags::default();
+    flags.set(NoteFlags::HAS_READERS, items.iter().any(restricts));
+    flags.set(NoteFlags::PUBLIC, public::is_public(items));
+    let has_message = items.iter().any(|item| !item.is_summary() && is_message(&item.name))
+        || kept.iter().any(|body| is_message(&body.name));
+    flags.set(NoteFlags::COMPOSED, class.is_document() && !has_message);
+    flags
 }

@@ -5,8 +5,9 @@
 //! time, and one transaction sets `\Seen` for the whole batch before it is written. A slice may end between two
 //! attributes of a message, or within a large one (`message_turn`).
 //!
-//! If a message cannot be read, the command fails. The response about the message is then left out or, if a part of it
-//! was sent, ended after a complete attribute. If a part of a literal was sent, the connection ends.
+//! If a message cannot be read, the response about it is left out or, if a part of it was sent, ended after a complete
+//! attribute. If a part of a literal was sent, the connection ends. The command fails: at once or, if only this message
+//! is damaged, after the responses about the others.
 
 mod message_turn;
 
@@ -171,6 +172,8 @@ struct FetchJob {
     batch: VecDeque<BatchMessage>,
     /// The place in the response about the first message in the batch.
     turn: MessageTurn,
+    /// The error of a damaged message that was left out.
+    damage: Option<Error>,
 }
 
 /// A message in the batch.
@@ -236,6 +239,7 @@ impl FetchJob {
             cursor,
             batch: VecDeque::new(),
             turn: MessageTurn::default(),
+            damage: None,
         }
     }
 
@@ -257,6 +261,9 @@ impl FetchJob {
         }
         if !self.cursor.is_done() || !self.batch.is_empty() {
             return Ok(None);
+        }
+        if let Some(error) = self.damage.take() {
+            return Err(error);
         }
         if self.turn.unknown_encoding {
             return Err(Error::No("[UNKNOWN-CTE] the content transfer encoding of a part is unknown"));
@@ -300,6 +307,10 @@ impl FetchJob {
         let mut budget = FetchBudget::for_slice(session);
         while let Some(picked) = self.batch.pop_front() {
             let written = self.write_message((&mut *session, snapshot), &picked, &mut budget, out);
+            let written = match written {
+                Err(error) => self.leave_out(session, &picked, error, out),
+                written => written,
+            };
             if !matches!(written, Ok(WriteProgress::All)) {
                 self.batch.push_front(picked);
             }
@@ -308,6 +319,25 @@ impl FetchJob {
             }
         }
         Ok(())
+    }
+
+    /// Continues after a message that is damaged, so that the client gets the others. Fails if the error is another
+    /// one, or if a literal of the message is unfinished.
+    fn leave_out(
+        &mut self,
+        session: &mut Session,
+        picked: &BatchMessage,
+        error: Error,
+        out: &mut ResponseWriter,
+    ) -> Result<WriteProgress> {
+        if !error.is_damage() || !self.turn.end_early(out) {
+            return Err(error);
+        }
+        if picked.sends_flags {
+            session.selected()?.queue_flag_updates([picked.entry.uid.0].into_iter());
+        }
+        self.damage.get_or_insert(error);
+        Ok(WriteProgress::All)
     }
 
     /// Fills the batch with the next messages, and marks them as seen if the attributes require it. The sizes of the

@@ -3,6 +3,8 @@
 //! Sequence numbers and `$` in the keys are first replaced by UIDs. A message is opened only if its entry does not
 //! decide the match, or if the command needs its contents. A slice ends after a maximum number of entries, of opened
 //! messages, of compared bytes, or after a maximum time, whichever comes first. It may end within a message.
+//!
+//! A damaged message matches nothing that must be read in it, and the log names it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -176,7 +178,8 @@ impl SearchSlice<'_> {
         let opens_it = decided.is_none() || (decided == Some(true) && self.opens == OpenPolicy::Matching);
         let mut message = None;
         if opens_it {
-            message = self.snapshot.message_of(entry)?.map(OpenedMessage);
+            let snapshot = self.snapshot;
+            message = readable(snapshot.message_of(entry), entry)?.flatten().map(OpenedMessage);
             self.opened += 1;
         }
         let matches = match (decided, &message) {
@@ -184,9 +187,11 @@ impl SearchSlice<'_> {
             (None, None) => false,
             (None, Some(message)) => {
                 let mut progress = progress.unwrap_or_else(|| self.plan.begin_match(&facts));
-                match self.plan.continue_match((&facts, message), &mut progress, &mut self.budget)? {
-                    Some(matches) => matches,
-                    None => return Ok(Some(UnfinishedMatch { number, uid: entry.uid, progress })),
+                let matched = self.plan.continue_match((&facts, message), &mut progress, &mut self.budget);
+                match readable(matched, entry)? {
+                    None => false,
+                    Some(Some(matches)) => matches,
+                    Some(None) => return Ok(Some(UnfinishedMatch { number, uid: entry.uid, progress })),
                 }
             }
         };
@@ -194,6 +199,18 @@ impl SearchSlice<'_> {
             each(&SearchMatch { number, facts: &facts, message: message.as_ref() });
         }
         Ok(None)
+    }
+}
+
+/// Returns what was read of a message, or `None` if the message is damaged, which is logged.
+fn readable<T>(read: mail::Result<T>, entry: &FolderEntry) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.is_damage() => {
+            tracing::warn!(target: "imap", note = %entry.note, %error, "a search passes over a damaged message");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

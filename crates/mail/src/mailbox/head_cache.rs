@@ -14,8 +14,9 @@ use notes::{DatabaseSnapshot, ItemValue};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::limits::HEAD_CACHE_BYTES_MAX;
+use crate::mailbox::composed_message;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
 
@@ -35,6 +36,8 @@ pub(crate) struct MessageHead {
     /// The item `$Head`. The header of the message begins at `header_start`.
     bytes: Vec<u8>,
     header_start: usize,
+    /// `true` if the note has no message, so that this one is composed from its items.
+    pub(crate) is_composed: bool,
     /// The texts that were cached, by [`HeadText`].
     texts: [OnceLock<Box<[u8]>>; 2],
 }
@@ -119,13 +122,16 @@ impl Weighter<Key, Arc<MessageHead>> for HeadWeighter {
     }
 }
 
-/// Reads the head of a message.
+/// Reads the head of a message, or composes it if the note has no message.
 pub(crate) fn load(reading: &DatabaseSnapshot<'_>, note: NoteId) -> Result<MessageHead> {
-    let Some(ItemValue::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
-        return Err(Error::Damaged("message: its $Head item is missing"));
+    let stored = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value);
+    let is_composed = !matches!(stored, Some(ItemValue::MimePart(_)));
+    let bytes = match stored {
+        Some(ItemValue::MimePart(bytes)) => bytes,
+        _ => composed_message::read(reading, note)?.head,
     };
     let (structure, header_start) = decode_head(&bytes)?;
-    Ok(MessageHead { structure, bytes, header_start, texts: Default::default() })
+    Ok(MessageHead { structure, bytes, header_start, is_composed, texts: Default::default() })
 }
 
 #[cfg(test)]
@@ -140,6 +146,7 @@ mod tests {
             structure: structure.clone(),
             bytes: vec![0; length],
             header_start: 20,
+            is_composed: false,
             texts: Default::default(),
         };
         for (length, bytes_max) in [(100, TEXTS_BYTES_MIN), (3_000, 3_000)] {

@@ -18,6 +18,7 @@ use crate::mailbox::Message;
 use crate::mailbox::file::settings_note;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::head_cache::HeadCache;
+use crate::mime::MimeSource;
 
 /// The special use of a mailbox (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -268,7 +269,19 @@ impl<'f> MailSnapshot<'f> {
 
     /// Returns the entry of a message.
     pub fn entry(&self, folder: ViewId, uid: Uid) -> Result<Option<FolderEntry>> {
-        Ok(self.open(folder)?.entry(uid)?)
+        self.open(folder)?.entry(uid)?.map(|entry| self.with_size(entry)).transpose()
+    }
+
+    /// Sets the size of an entry whose message is composed. A message that cannot be read keeps the size of its items.
+    fn with_size(&self, mut entry: FolderEntry) -> Result<FolderEntry> {
+        if entry.composed {
+            match self.message_of(&entry) {
+                Ok(message) => entry.size = message.map_or(entry.size, |message| message.structure().length()),
+                Err(error) if error.is_damage() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entry)
     }
 
     /// Calls `each` for the messages in `range`, ascending by UID, until it breaks.
@@ -283,7 +296,7 @@ impl<'f> MailSnapshot<'f> {
             if entry.uid > *range.end() {
                 return Ok(false);
             }
-            match each(entry) {
+            match self.with_size(entry).and_then(&mut *each) {
                 Ok(flow) => Ok(flow.is_continue()),
                 Err(error) => {
                     failed = Some(error);

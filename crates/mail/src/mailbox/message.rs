@@ -1,7 +1,8 @@
 //! A stored message.
 //!
 //! The header and the structure are read when the message is opened. The rest is read when a range of it is requested,
-//! and only those contents that the range overlaps.
+//! and only those contents that the range overlaps. A note without a message is read as one that is composed from its
+//! items (`composed_message`).
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -14,6 +15,7 @@ use store::blob::BlobId;
 
 use crate::error::{Error, Result};
 use crate::import_export::FileQuirks;
+use crate::mailbox::composed_message;
 use crate::mailbox::head_cache::{self, HeadCache, HeadText, MessageHead};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::message_source::slice;
@@ -79,7 +81,10 @@ impl<'v> Message<'v> {
         if let Some(bytes) = self.skeleton.get() {
             return Ok(bytes);
         }
-        let bytes = load_skeleton(self.reading, self.note)?;
+        let bytes = match self.head.is_composed {
+            true => composed_message::read(self.reading, self.note)?.skeleton,
+            false => load_skeleton(self.reading, self.note)?,
+        };
         Ok(self.skeleton.get_or_init(|| bytes))
     }
 }

@@ -233,6 +233,22 @@ impl<'a> Skeleton<'a> {
         Ok(Self { pieces, length })
     }
 
+    /// Creates a skeleton of texts with a part between each two of them.
+    #[must_use]
+    pub fn from_stored_parts(texts: &[&'a [u8]], parts: Vec<StoredPart>) -> Self {
+        let mut pieces = Vec::with_capacity(texts.len() + parts.len());
+        let mut length = 0_u64;
+        let mut parts = parts.into_iter().map(PieceBytes::Part);
+        for text in texts {
+            for bytes in std::iter::once(PieceBytes::Inline(text)).chain(parts.next()) {
+                let start = length;
+                length += bytes.length();
+                pieces.push(SkeletonPiece { start, bytes });
+            }
+        }
+        Self { pieces, length }
+    }
+
     /// Returns the length of the message.
     #[must_use]
     pub fn length(&self) -> u64 {

@@ -119,6 +119,41 @@ impl Structure {
     }
 }
 
+/// A body that [`Structure::with_bodies`] puts into a leaf that had none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InsertedBody {
+    /// The end of the header of the leaf.
+    pub position: u64,
+    /// The length of the body.
+    pub length: u64,
+    /// Number of line ends in the body.
+    pub lines: u64,
+}
+
+impl Structure {
+    /// Returns the structure of the message that results when leaves without a body get one. The bodies are in the
+    /// order of the message, and their positions are those before the change.
+    #[must_use]
+    pub fn with_bodies(mut self, bodies: &[InsertedBody]) -> Self {
+        let sums = |before: usize| {
+            let sum = |value: fn(&InsertedBody) -> u64| bodies[..before].iter().map(value).sum::<u64>();
+            (sum(|body| body.length), sum(|body| body.lines))
+        };
+        for part in &mut self.parts {
+            let header = part.header.clone();
+            let start = part.body.start;
+            let end = part.body.end;
+            let (before_header, _) = sums(bodies.partition_point(|body| body.position < header.start));
+            let (before_start, lines_before) = sums(bodies.partition_point(|body| body.position < start));
+            let (before_end, lines) = sums(bodies.partition_point(|body| body.position <= end));
+            part.header = header.start + before_header..header.end + before_start;
+            part.body = start + before_start..end + before_end;
+            part.lines += lines - lines_before;
+        }
+        self
+    }
+}
+
 impl Part {
     /// Returns the media type and subtype by which the body is best treated, as they are written.
     ///

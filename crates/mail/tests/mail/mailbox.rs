@@ -16,7 +16,7 @@ use notes::{
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 
-fn mail() -> Arc<MailStore> {
+pub fn mail() -> Arc<MailStore> {
     let options = StoreOptions { sync: SyncMode::Each, ..StoreOptions::default() };
     let store =
         Arc::new(Store::with_engine(Arc::new(MemoryEngine::new(1)), &options).expect("a store in memory opens"));
@@ -24,7 +24,7 @@ fn mail() -> Arc<MailStore> {
     MailStore::new(databases, MailOptions::default())
 }
 
-fn ann(mail: &Arc<MailStore>) -> MailFile {
+pub fn ann(mail: &Arc<MailStore>) -> MailFile {
     let name = Name::new("ann@acme.test");
     mail.create_if_missing("mail/ann.nsf", "Ann", &name, None).expect("the mail file is created");
     let identity = notes::Identity::person("ann@acme.test");

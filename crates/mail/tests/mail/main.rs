@@ -1,5 +1,6 @@
 //! Tests of mail files, the router, imports and the texts of messages, over the in-memory engine.
 
+mod composed;
 mod crash;
 mod full_text;
 mod import;
