@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use base::sync::{Mutex, MutexGuard, RwLock};
 use base::{Clock, DbNumber, Modseq, NoteId, Random, Timestamp};
@@ -27,6 +27,7 @@ use crate::folder::FolderDesign;
 use crate::folder_cache::{CacheBudget, FolderCache};
 use crate::instance::{InstanceId, Instances};
 use crate::keyword::Keywords;
+use crate::limits::CREATED_AHEAD_MICROSECONDS_MAX;
 use crate::purge;
 use crate::recent_changes::{RecentChange, RecentChanges};
 use crate::records;
@@ -78,6 +79,8 @@ pub struct Database {
     changed: Event,
     /// The subscribers to changes of any database.
     followers: Arc<ChangeSubscribers>,
+    /// Time of creation of the last note that this run has created, in microseconds.
+    last_created: AtomicI64,
     dropped: AtomicBool,
     pub(crate) folder_cache: FolderCache,
     /// Modseq since which no note has got other items. It is never earlier than the opening of the database.
@@ -116,6 +119,7 @@ impl Database {
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
             followers: Arc::clone(&services.followers),
+            last_created: AtomicI64::new(i64::MIN),
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
             losses: LostRecords::default(),
@@ -167,6 +171,17 @@ impl Database {
 
     pub(crate) fn acl_version(&self) -> u64 {
         self.acl_version.load(Ordering::SeqCst)
+    }
+
+    /// Returns the time of creation of a new note: now, or the microsecond after that of the last one. So the notes of
+    /// one transaction are in the order in which they were created, in all replicas. The caller holds the lock of the
+    /// writer.
+    pub(crate) fn creation_time(&self, now: Timestamp) -> Timestamp {
+        let last = self.last_created.load(Ordering::SeqCst);
+        let is_near = (0..CREATED_AHEAD_MICROSECONDS_MAX).contains(&last.saturating_sub(now.0));
+        let time = if is_near { last + 1 } else { now.0 };
+        self.last_created.store(time, Ordering::SeqCst);
+        Timestamp(time)
     }
 
     /// Returns the modseq since which no note has got other items.

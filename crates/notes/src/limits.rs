@@ -339,3 +339,7 @@ pub const REVISION_RECORD_BYTES_MAX: usize = 4 << 20;
 
 /// Number of bytes of a content that are read at a time to prove that a server knows it.
 pub const PROOF_PIECE_BYTES: u64 = 1 << 20;
+
+/// Maximum time by which the time of creation of a new note may be later than the clock, so that it is later than that
+/// of the note before. If the clock was set back further, the order of the notes is that of the clock.
+pub const CREATED_AHEAD_MICROSECONDS_MAX: i64 = 1_000_000;

@@ -142,19 +142,19 @@ impl Writer<'_, '_> {
         // A generated UNID is new: it has 128 random bits.
         let replaced = new.unid.map(|unid| self.stub_of(unid)).transpose()?.flatten();
         check_unid_of_class(unid, new.class)?;
-        let now = self.part.now;
+        let created = self.part.database.creation_time(self.part.now);
         let mut header = NoteHeader {
             flags: flags_of(new.class, NewContents::new(&new.items, &[])),
             parent: new.parent,
-            received: new.received.unwrap_or(now),
+            received: new.received.unwrap_or(self.part.now),
             crlf_growth: new.crlf_growth,
             marks: new.marks,
             keywords: self.keywords_define(&new.keywords)?,
-            ..NoteHeader::new(note, unid, new.class, now, self.part.modseq)
+            ..NoteHeader::new(note, unid, new.class, created, self.part.modseq)
         };
         if new.unid.is_some() && self.part.has_revisions {
             // Another server may create a note with this UNID at the same time.
-            header.revision_id = RevisionId::new(now, self.revision_tail(unid));
+            header.revision_id = RevisionId::new(created, self.revision_tail(unid));
         }
         if let Some(stub) = replaced {
             self.continue_revisions(&stub, &mut header, &new.items)?;

@@ -214,11 +214,11 @@ fn cut_length(mut sizes: Vec<usize>, sum_max: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use base::NoteId;
+    use base::{NoteId, Unid};
 
     use super::*;
     use crate::limits::NOTE_ROWS_PER_VIEW_MAX;
-    use crate::view::row::{RowKeys, SharedComponents};
+    use crate::view::row::{KeyDocument, RowKeys, SharedComponents};
     use crate::view::sort_key::SortDirection;
     use crate::view::view_format::Column;
 
@@ -308,14 +308,15 @@ mod tests {
         let found = entries(&design, &cells, NOTE_ROWS_PER_VIEW_MAX).expect("a document with three entries").entries;
         assert_eq!(found.len(), 3);
         let mut shared = SharedComponents::default();
+        let document = KeyDocument { created: Timestamp(5), unid: Unid([7; 16]), note: NoteId(7) };
         for collation in [
             vec![(0, SortDirection::Ascending), (1, SortDirection::Descending), (2, SortDirection::Ascending)],
             vec![(2, SortDirection::Descending), (1, SortDirection::Ascending), (0, SortDirection::Descending)],
         ] {
             let keys = RowKeys::new(&design, &collation);
             for (number, entry) in (0..).zip(&found) {
-                let expected = keys.document_key(entry, NoteId(7), number);
-                assert_eq!(keys.entry_key(entry, NoteId(7), number, &mut shared), expected, "{number} {collation:?}");
+                let expected = keys.document_key(entry, document, number);
+                assert_eq!(keys.entry_key(entry, document, number, &mut shared), expected, "{number} {collation:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::sync::Mutex;
-use base::{Clock, DbNumber, Modseq, NoteId, Unid, ViewId};
+use base::{Clock, DbNumber, Modseq, Unid, ViewId};
 use collection::{CollectionId, CollectionReader};
 use formula::BudgetExceeded;
 use formula::outcome::SelectedResponses;
@@ -26,7 +26,7 @@ use crate::view::cell::Cell;
 use crate::view::document_entries::{self, DocumentEntries, DocumentEntry, cells_within, row_bytes_max};
 use crate::view::index_size::{self, IndexAccount};
 use crate::view::index_state::IndexState;
-use crate::view::row::{DocumentRow, RowKeys, SharedComponents};
+use crate::view::row::{DocumentRow, KeyDocument, RowKeys, SharedComponents};
 use crate::view::selection::{CompiledView, ViewRowValues};
 use crate::view::view_format::{Column, Total, ViewDesign};
 
@@ -444,10 +444,10 @@ impl ViewIndex {
         let mut shared = SharedComponents::default();
         let mut rows_in = |order: usize, keys: &RowKeys| {
             if !is_response {
-                return shown.main_rows(keys, header.note, entries.as_ref(), &entry_rows, &mut shared);
+                return shown.main_rows(keys, header.into(), entries.as_ref(), &entry_rows, &mut shared);
             }
             let above = parent.and_then(|parent| parent.keys.get(order));
-            shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
+            shown.response_rows(keys, header.into(), above.map_or(&[], Vec::as_slice))
         };
         let rows: Vec<_> = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
         let is_cut = entries.as_ref().is_some_and(|entries| entries.is_cut);
@@ -491,7 +491,7 @@ impl<'d> ShownDocument<'d> {
     }
 
     /// Returns the rows of a response: one beneath each row of its parent. Without a parent in the view there are none.
-    fn response_rows(&self, keys: &RowKeys, note: NoteId, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
+    fn response_rows(&self, keys: &RowKeys, document: KeyDocument, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
         // A key contains the document of each level above. All rows of a document are on the same level.
         let level = above.first().and_then(|parent| keys.documents_in(parent)).map_or(usize::MAX, |above| above.len());
         if level > RESPONSE_LEVELS_MAX {
@@ -500,7 +500,8 @@ impl<'d> ShownDocument<'d> {
         let bytes_max = row_bytes_max(above.len() * self.orders);
         let cells = cells_within(self.design, &DocumentEntry::whole(self.values()), bytes_max);
         let row = self.row_of(level as u8, cells);
-        above.iter().map(|parent| (keys.response_key(parent, level, self.values(), note), Arc::clone(&row))).collect()
+        let key_beneath = |parent: &Vec<u8>| keys.response_key(parent, level, self.values(), document);
+        above.iter().map(|parent| (key_beneath(parent), Arc::clone(&row))).collect()
     }
 
     /// Returns the entries of a main document, or `None` if it is a single entry with all values.
@@ -520,17 +521,17 @@ impl<'d> ShownDocument<'d> {
     fn main_rows(
         &self,
         keys: &RowKeys,
-        note: NoteId,
+        document: KeyDocument,
         entries: Option<&DocumentEntries<'_>>,
         entry_rows: &[Arc<DocumentRow>],
         shared: &mut SharedComponents,
     ) -> Vec<KeyAndRow> {
         let Some(DocumentEntries { entries, .. }) = entries else {
-            return vec![(keys.document_key(self.values(), note, 0), Arc::clone(&self.row))];
+            return vec![(keys.document_key(self.values(), document, 0), Arc::clone(&self.row))];
         };
         let numbered = (0..).zip(entries).zip(entry_rows);
         let keyed =
-            numbered.map(|((number, entry), row)| (keys.entry_key(entry, note, number, shared), Arc::clone(row)));
+            numbered.map(|((number, entry), row)| (keys.entry_key(entry, document, number, shared), Arc::clone(row)));
         keyed.collect()
     }
 }

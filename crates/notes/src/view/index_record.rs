@@ -27,7 +27,7 @@ const VERSION: u8 = 4;
 /// It is incremented when a document may get other rows than before, so that indexes of older programs are built anew.
 /// An index relies on the rules because it computes the rows to remove from the previous version of a document. The
 /// test `rows_follow_the_rules` detects most of such changes.
-pub(crate) const ROW_RULES: u32 = 4;
+pub(crate) const ROW_RULES: u32 = 5;
 
 /// The bit that is set in numbers of indexes and not in numbers of notes.
 pub(crate) const INDEX_BIT: u32 = 1 << 31;

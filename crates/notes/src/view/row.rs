@@ -9,17 +9,19 @@
 //!
 //! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that
 //! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
-//! number of the note and of the entry.
+//! number of the note and of the entry. Before these is what orders equal rows in the same way in all replicas
+//! ([`KeyDocument`]).
 
 use std::collections::HashMap;
 
 use base::codec::{Decoder, Encoder, InvalidRecord, varint_len};
-use base::{NoteId, Unid};
+use base::{NoteId, Timestamp, Unid};
 use collection::limits::KEY_BYTES_MAX;
 
 use crate::error::damaged;
 use crate::grant::ReadersId;
 use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
+use crate::note::NoteHeader;
 use crate::view::cell::{Cell, CellValue, prefix_of};
 use crate::view::limits::{
     CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
@@ -39,8 +41,11 @@ const UNID_BYTES: usize = 16;
 /// Number of bytes of a stored document up to its readers: version, kind, response level, UNID and flags.
 const HEAD_BYTES: usize = 4 + UNID_BYTES;
 
-/// Number of bytes of the note and entry numbers at the end of a document's key.
-const NOTE_AND_ENTRY_BYTES: usize = 6;
+/// Number of bytes of the UNID in a key. Of the notes that were created at the same time, these bytes are rarely equal.
+const KEY_UNID_BYTES: usize = 4;
+
+/// Number of bytes at the end of a document's key ([`KeyEnd`]).
+const KEY_END_BYTES: usize = 8 + KEY_UNID_BYTES + 6;
 
 /// Divisor of the remaining bytes: a component gets this part of them besides its reserved minimum.
 const COMPONENT_DIVISOR: usize = 4;
@@ -48,8 +53,8 @@ const COMPONENT_DIVISOR: usize = 4;
 /// Minimum size of a key at the deepest level of responses.
 const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
     + SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN
-    + NOTE_AND_ENTRY_BYTES
-    + RESPONSE_LEVELS_MAX * (RESPONSE_SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES);
+    + KEY_END_BYTES
+    + RESPONSE_LEVELS_MAX * (RESPONSE_SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN + KEY_END_BYTES);
 const _: () = assert!(KEY_BYTES_MIN <= KEY_BYTES_MAX, "the shortest key of any row fits the limit");
 
 /// The byte behind the component of a category level.
@@ -193,12 +198,42 @@ pub trait FirstValues {
     }
 }
 
+/// A document, as the keys of its rows contain it. Rows with equal sort components are in the order of creation of their
+/// documents, and then in that of UNIDs, so that the order is the same in all replicas. The note ID, which differs
+/// between replicas, makes keys unique.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyDocument {
+    /// The time of creation.
+    pub created: Timestamp,
+    /// The universal identifier.
+    pub unid: Unid,
+    /// The note.
+    pub note: NoteId,
+}
+
+impl From<&NoteHeader> for KeyDocument {
+    fn from(header: &NoteHeader) -> Self {
+        Self { created: header.created, unid: header.unid, note: header.note }
+    }
+}
+
 /// The end of a document's key, which makes it unique.
 #[derive(Clone, Copy)]
 struct KeyEnd {
-    note: NoteId,
+    document: KeyDocument,
     /// The number of the entry within the document.
     entry: u16,
+}
+
+impl KeyEnd {
+    fn write(self, key: &mut Vec<u8>) {
+        let KeyDocument { created, unid, note } = self.document;
+        key.extend((created.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+        // The last bytes of a UNID are random, also of one that is derived from something.
+        key.extend(&unid.0[UNID_BYTES - KEY_UNID_BYTES..]);
+        key.extend(note.to_key());
+        key.extend(self.entry.to_be_bytes());
+    }
 }
 
 /// The components of the texts that all entries of a document share, by column. Computing the component of a text takes
@@ -266,8 +301,8 @@ impl RowKeys {
 
     /// Returns the minimum size of the components behind the first `columns` columns of a document.
     fn min_bytes_after(&self, level: usize, columns: usize) -> usize {
-        let own = (self.columns(level).len() - columns) * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
-        let response = self.response_column_count * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
+        let own = (self.columns(level).len() - columns) * COMPONENT_BYTES_MIN + KEY_END_BYTES;
+        let response = self.response_column_count * COMPONENT_BYTES_MIN + KEY_END_BYTES;
         own + self.response_levels.saturating_sub(level) * response
     }
 
@@ -329,8 +364,8 @@ impl RowKeys {
 
     /// Returns the key of an entry of a main document.
     #[must_use]
-    pub fn document_key(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
-        self.entry_key(values, note, entry, &mut SharedComponents::default())
+    pub fn document_key(&self, values: &(impl FirstValues + ?Sized), document: KeyDocument, entry: u16) -> Vec<u8> {
+        self.entry_key(values, document, entry, &mut SharedComponents::default())
     }
 
     /// Does the same as [`RowKeys::document_key`] for one of several entries of a document. All orders of a view can
@@ -338,7 +373,7 @@ impl RowKeys {
     pub(super) fn entry_key(
         &self,
         values: &(impl FirstValues + ?Sized),
-        note: NoteId,
+        document: KeyDocument,
         entry: u16,
         shared: &mut SharedComponents,
     ) -> Vec<u8> {
@@ -347,7 +382,7 @@ impl RowKeys {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, 0, values, KeyEnd { note, entry }, shared)
+        self.finish(key, 0, values, KeyEnd { document, entry }, shared)
     }
 
     /// Returns the key of a response of a level, from 1 on, beneath a document's row.
@@ -357,10 +392,10 @@ impl RowKeys {
         parent: &[u8],
         level: usize,
         values: &(impl FirstValues + ?Sized),
-        note: NoteId,
+        document: KeyDocument,
     ) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "the view has this response level");
-        self.finish(parent.to_vec(), level, values, KeyEnd { note, entry: 0 }, &mut SharedComponents::default())
+        self.finish(parent.to_vec(), level, values, KeyEnd { document, entry: 0 }, &mut SharedComponents::default())
     }
 
     /// Returns the paths of the categories above a row, from the outermost inwards, or `None` if the key does not
@@ -442,7 +477,7 @@ impl RowKeys {
             for column in self.columns(ends.len()) {
                 end += sort_key::length(&key[end..], column.order)?;
             }
-            end += NOTE_AND_ENTRY_BYTES;
+            end += KEY_END_BYTES;
             ends.push(end);
         }
         (end == key.len()).then_some(ends)
@@ -489,8 +524,7 @@ impl RowKeys {
                 value => sort_key::write(value, column.order, &column.texts, limit, &mut key),
             }
         }
-        key.extend(end.note.to_key());
-        key.extend(end.entry.to_be_bytes());
+        end.write(&mut key);
         assert!(key.len() <= KEY_BYTES_MAX, "each component leaves the minimum size for those after it");
         key
     }
@@ -575,6 +609,23 @@ mod tests {
         [Cell::Texts(vec![kind.into()]), Cell::Texts(vec![name.into()])]
     }
 
+    /// Returns a document whose time of creation is the number of its note.
+    fn document(number: u32) -> KeyDocument {
+        KeyDocument { created: Timestamp(i64::from(number)), unid: Unid([7; 16]), note: NoteId(number) }
+    }
+
+    #[test]
+    fn equal_rows_are_in_the_order_of_creation_and_then_of_unids() {
+        let key = |created: i64, unid: u8, note: u32| {
+            let document = KeyDocument { created: Timestamp(created), unid: Unid([unid; 16]), note: NoteId(note) };
+            let key = keys().document_key(&cells("A", "a"), document, 0);
+            assert_eq!(note_of(&key).expect("a key"), NoteId(note));
+            key
+        };
+        let rows = [key(-5, 9, 9), key(3, 9, 8), key(4, 1, 7), key(4, 2, 6), key(4, 2, 7), key(5, 0, 1)];
+        assert!(rows.is_sorted_by(|one, other| one < other), "{rows:?}");
+    }
+
     #[test]
     fn stored_form_reads_back() {
         let document = DocumentRow {
@@ -602,14 +653,14 @@ mod tests {
         let category = |kind: &str, level: usize| keys.categories(&cells(kind, ""))[level - 1].row_key();
         let rows = [
             category("", 1),
-            keys.document_key(&cells("", "z"), NoteId(1), 0),
+            keys.document_key(&cells("", "z"), document(1), 0),
             category("A", 1),
-            keys.document_key(&cells("A", "a"), NoteId(9), 0),
-            keys.document_key(&cells("A", "b"), NoteId(2), 0),
-            keys.document_key(&cells("A", "b"), NoteId(2), 1),
-            keys.document_key(&cells("A", "b"), NoteId(3), 0),
+            keys.document_key(&cells("A", "a"), document(9), 0),
+            keys.document_key(&cells("A", "b"), document(2), 0),
+            keys.document_key(&cells("A", "b"), document(2), 1),
+            keys.document_key(&cells("A", "b"), document(3), 0),
             category("A\\B", 2),
-            keys.document_key(&cells("A\\B", "a"), NoteId(1), 0),
+            keys.document_key(&cells("A\\B", "a"), document(1), 0),
             category("A\\C", 2),
             category("A\\C\\D", 3),
             category("AA", 1),
@@ -624,8 +675,8 @@ mod tests {
     fn keys_of_descendants_start_with_the_category_path() {
         let keys = keys();
         let outer = &keys.categories(&cells("A", ""))[0];
-        let inner = keys.document_key(&cells("a\\b", "x"), NoteId(1), 0);
-        let other = keys.document_key(&cells("Ab", "x"), NoteId(1), 0);
+        let inner = keys.document_key(&cells("a\\b", "x"), document(1), 0);
+        let other = keys.document_key(&cells("Ab", "x"), document(1), 0);
         assert!(inner.starts_with(&outer.path) && outer.row_key() < inner);
         assert!(!other.starts_with(&outer.path));
         let levels = keys.categories(&cells("A\\b\\c", ""));
@@ -636,11 +687,11 @@ mod tests {
     #[test]
     fn responses_sort_between_their_parent_and_the_next_document() {
         let keys = keys();
-        let parent = keys.document_key(&cells("A", "b"), NoteId(2), 0);
-        let next = keys.document_key(&cells("A", "b"), NoteId(3), 0);
-        let response = keys.response_key(&parent, 1, &cells("Z", "z"), NoteId(1));
-        let deeper = keys.response_key(&response, 2, &cells("", "a"), NoteId(8));
-        let second = keys.response_key(&parent, 1, &cells("", "zz"), NoteId(4));
+        let parent = keys.document_key(&cells("A", "b"), document(2), 0);
+        let next = keys.document_key(&cells("A", "b"), document(3), 0);
+        let response = keys.response_key(&parent, 1, &cells("Z", "z"), document(1));
+        let deeper = keys.response_key(&response, 2, &cells("", "a"), document(8));
+        let second = keys.response_key(&parent, 1, &cells("", "zz"), document(4));
         assert!([&parent, &response, &deeper, &second, &next].is_sorted_by(|one, other| one < other));
     }
 
@@ -653,7 +704,9 @@ mod tests {
         let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };
         let keys = RowKeys::new(&design, &design.collations()[1]);
         assert!(keys.categories(&cells("A", "b")).is_empty());
-        assert!(keys.document_key(&cells("Z", "a"), NoteId(1), 0) < keys.document_key(&cells("A", "b"), NoteId(1), 0));
+        assert!(
+            keys.document_key(&cells("Z", "a"), document(1), 0) < keys.document_key(&cells("A", "b"), document(1), 0)
+        );
     }
 
     #[test]
@@ -668,16 +721,16 @@ mod tests {
             .collect();
         let categories = keys.categories(&values[..]);
         assert_eq!(categories.len(), CATEGORY_LEVELS_MAX);
-        let mut key = keys.document_key(&values[..], NoteId(1), 0);
+        let mut key = keys.document_key(&values[..], document(1), 0);
         for level in 1..=RESPONSE_LEVELS_MAX {
-            key = keys.response_key(&key, level, &values[..], NoteId(level as u32 + 1));
+            key = keys.response_key(&key, level, &values[..], document(level as u32 + 1));
             assert_eq!(keys.documents_in(&key).map(|ends| ends.len()), Some(level + 1));
         }
         let paths: Vec<&[u8]> = categories.iter().map(|category| &category.path[..]).collect();
         assert_eq!(keys.paths_above(&key).expect("a key"), paths);
         let value = |number: usize| values[number].one(0);
         let wanted = keys.prefix(&[value(0), value(1), value(2)], false).expect("columns");
-        assert!(keys.document_key(&values[..], NoteId(1), 0).starts_with(&wanted));
+        assert!(keys.document_key(&values[..], document(1), 0).starts_with(&wanted));
     }
 
     #[test]

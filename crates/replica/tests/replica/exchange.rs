@@ -7,6 +7,10 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId, Unid};
 use notes::replica::ReplicaNote;
+use notes::view::note::ViewNote;
+use notes::view::reader::{ViewRow, ViewRowContents};
+use notes::view::sort_key::SortDirection;
+use notes::view::view_format::{Column, ViewDesign};
 use notes::{
     Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, NewDatabase, NewNote,
     ServerSettings, UidRank, Writer, fixup, level, purge,
@@ -648,4 +652,50 @@ fn deletion_of_a_document_that_was_never_here_keeps_the_name_of_its_client() {
     let stub = reading.find(Unid([3; 16])).expect("a sound store").expect("there is a stub");
     let stub = reading.replica_note(stub).expect("a sound store").expect("it is visible");
     assert_eq!((stub.client_id.as_deref(), stub.items), (Some("of a client"), None));
+}
+
+/// Returns the UNIDs of the rows of the only view.
+fn rows(server: &Server) -> Vec<Unid> {
+    let access: Access<level::Reader> = server.database.authorize(&server.ann()).expect("Ann may");
+    let view = access.read().expect("a snapshot").views().expect("a sound store")[0].note;
+    while !access.view_refresh(view, 1_000).expect("a sound store").complete {}
+    let reading = access.read().expect("a snapshot");
+    let opened = reading.view(view).expect("it exists");
+    let rows = reading.view_rows(&opened, 0).expect("rows");
+    let page = rows.page(0, 100).expect("a sound store");
+    let unid_of = |row: ViewRow| match row.contents {
+        ViewRowContents::Document { row, .. } => row.unid,
+        ViewRowContents::Category { .. } => panic!("the view has no categories"),
+    };
+    page.into_iter().map(unid_of).collect()
+}
+
+#[test]
+fn equal_rows_are_in_the_same_order_whatever_the_order_of_arrival() {
+    let order = |numbers: std::ops::RangeInclusive<u8>| numbers.map(|number| Unid([number; 16])).collect::<Vec<_>>();
+    for sort in [None, Some(SortDirection::Descending)] {
+        let (first, second) = (Server::new(1), Server::new(2));
+        // The documents of one transaction have descending sizes, and smaller notes arrive first.
+        first.write(|writer| {
+            for number in 1..=9 {
+                let items = vec![Item::text("Subject", "x".repeat(100 - usize::from(number)))];
+                writer.note_create(NewNote { unid: Some(Unid([number; 16])), ..NewNote::document(items) })?;
+            }
+            let column = Column { title: "Same".into(), item: "Same".into(), sort, ..Column::default() };
+            let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
+            let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+            writer.view_create(&view)
+        });
+        second.clock.advance(Duration::from_secs(1));
+        second.create(10);
+        second.pull(&first);
+        assert_eq!(rows(&first), order(1..=9));
+        assert_eq!(rows(&second), order(1..=10));
+        let access: Access<level::Reader> = second.database.authorize(&second.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let note = |number: u8| reading.find(Unid([number; 16])).expect("a sound store").expect("it exists");
+        assert!(note(10) < note(9) && note(9) < note(1), "the notes have arrived in another order");
+        first.pull(&second);
+        assert_eq!(rows(&first), rows(&second));
+    }
 }
