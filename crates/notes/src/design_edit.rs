@@ -1,7 +1,7 @@
 //! Creation, change and deletion of folders and views.
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
-use base::{Name, NoteId, Uid, ViewId};
+use base::{Name, NoteId, Uid, Unid, ViewId};
 
 use crate::acl::{AclFlags, AclLevel};
 use crate::error::{Error, Result};
@@ -24,16 +24,29 @@ impl Writer<'_, '_> {
     /// Creates a shared folder. `attributes` become text items of its design note.
     pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         self.check_may_design_folders()?;
-        self.create_folder(title, attributes, None)
+        self.create_folder(title, attributes, None, None)
+    }
+
+    /// Creates a shared folder with the UNID that is derived from its title ([`folder::derived_unid`]), so that it is
+    /// the same folder in replicas that are created apart.
+    pub fn folder_create_derived(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
+        self.check_may_design_folders()?;
+        self.create_folder(title, attributes, None, Some(folder::derived_unid(title)))
     }
 
     /// Creates a personal folder of the caller, which is hidden from all others.
     pub fn folder_create_personal(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         let owner = self.require_may_create_personal()?;
-        self.create_folder(title, attributes, Some(&owner))
+        self.create_folder(title, attributes, Some(&owner), None)
     }
 
-    fn create_folder(&mut self, title: &str, attributes: &[(&str, &str)], owner: Option<&Name>) -> Result<ViewId> {
+    fn create_folder(
+        &mut self,
+        title: &str,
+        attributes: &[(&str, &str)],
+        owner: Option<&Name>,
+        unid: Option<Unid>,
+    ) -> Result<ViewId> {
         self.check_folder_title(title, None)?;
         if self.all_folders()?.len() >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
@@ -50,7 +63,8 @@ impl Writer<'_, '_> {
             self.is_owned_by_caller(&items),
             "a personal folder has an owner, and a shared one has none"
         );
-        let note = self.create_design_note(owner, NewNote::of_class(NoteClass::VIEW, items))?;
+        let new = NewNote { unid, ..NewNote::of_class(NoteClass::VIEW, items) };
+        let note = self.create_design_note(owner, new)?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
         let open = FolderIndexWriter::create(self.part.database, view, state)?;

@@ -311,6 +311,8 @@ struct Survey<'s> {
     leads_to: HashMap<Unid, NoteId>,
     /// Folders that contain notes but whose design note is lost.
     lost_folders: BTreeSet<ViewId>,
+    /// The UNIDs of notes without a readable header, according to the index of UNIDs.
+    unids_of_lost: HashMap<NoteId, Unid>,
     /// Notes that are wrongly listed, or wrongly missing, in the list of restorable notes.
     deletions: BTreeSet<NoteId>,
     /// The readable part of the unread marks, if not all of them can be read.
@@ -341,6 +343,7 @@ impl<'s> Survey<'s> {
             unreadable: HashSet::new(),
             leads_to: HashMap::new(),
             lost_folders: BTreeSet::new(),
+            unids_of_lost: HashMap::new(),
             deletions: BTreeSet::new(),
             unread_left: None,
             keywords,
@@ -566,6 +569,9 @@ impl<'s> Survey<'s> {
             let unid = key.get(4..20).and_then(|bytes| bytes.try_into().ok()).map(Unid);
             let note = value.try_into().ok().map(NoteId::from_key);
             let (Some(unid), Some(note)) = (unid, note) else { continue };
+            if !self.headers.contains_key(&note) && self.lost_folders.contains(&ViewId(note.0)) {
+                self.unids_of_lost.insert(note, unid);
+            }
             if self.headers.get(&note).is_none_or(|header| header.unid != unid) {
                 self.report_finding(FixupFinding::UnidIndex { unid });
             }

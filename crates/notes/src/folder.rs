@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use base::codec::{Decoder, Encoder, InvalidRecord};
-use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
+use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use collection::{CollectionId, EntryWeigher, Weight};
 
 use crate::grant::Grant;
@@ -45,6 +45,22 @@ pub const TITLE_ITEM: &str = "$TITLE";
 pub const READERS_ITEM: &str = "$Readers";
 /// The item with the letters that define the kind of the view.
 pub const FLAGS_ITEM: &str = "$Flags";
+
+/// The first bytes of the UNIDs that are derived from the titles of folders.
+const DERIVED_UNID_PREFIX: [u8; 8] = *b"\0folder\0";
+
+/// Returns the UNID that a folder has in every replica that is created with it. It depends on the title with which the
+/// folder is created, and stays when the folder is renamed.
+#[must_use]
+pub fn derived_unid(title: &str) -> Unid {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"folder\0").update(title.as_bytes());
+    let mut unid = [0; 16];
+    let (prefix, digest) = unid.split_at_mut(DERIVED_UNID_PREFIX.len());
+    prefix.copy_from_slice(&DERIVED_UNID_PREFIX);
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..digest.len()]);
+    Unid(unid)
+}
 
 /// Returns the title of a folder that a repair recreates without its design note.
 #[must_use]

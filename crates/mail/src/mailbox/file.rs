@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Timestamp, Uid, UidSet, ViewId};
 use event_listener::EventListener;
-use notes::folder::recovered_title;
+use notes::folder::{derived_unid, recovered_title};
 use notes::note::{MAIL_SETTINGS_UNID, OLD_MAIL_SETTINGS_NOTE};
 use notes::{
     Access, Acl, Database, DatabaseKind, DatabaseOptions, DatabaseSnapshot, Databases, FolderDesign, FullTextSchedule,
@@ -179,7 +179,7 @@ impl MailStore {
         writer.note_create(NewNote { unid: Some(MAIL_SETTINGS_UNID), ..settings })?;
         for (name, special) in DEFAULT_FOLDERS {
             let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
-            writer.folder_create(name, &attributes)?;
+            writer.folder_create_derived(name, &attributes)?;
         }
         let ticket = transaction.commit()?;
         Ok(self.databases.store().durable(ticket).wait()?)
@@ -188,16 +188,20 @@ impl MailStore {
 
 /// Restores the names and special uses of the first mailboxes of a mail file after a repair of its database.
 ///
-/// The repair recreates the folders without names: it knows their messages but not their names. A missing inbox is
-/// created, because mail would be refused without one. Other databases are left alone.
+/// The repair recreates the folders without names: it knows their messages but not their names. They are found by their
+/// UNIDs or, in mail files of earlier versions, by their numbers. A missing inbox is created, because mail would be
+/// refused without one. Other databases are left alone.
 pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> {
     let database = databases.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
         return Ok(());
     }
-    let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
+    let server = Arc::new(Identity::local_server(""));
+    let itself: Access<level::Depositor> = database.authorize(&server)?;
+    let reader: Access<level::Reader> = database.authorize(&server)?;
     for (number, (name, special)) in (OLD_MAIL_SETTINGS_NOTE.0 + 1..).zip(DEFAULT_FOLDERS) {
-        let view = ViewId(number);
+        let derived = reader.read()?.find(derived_unid(name))?.map(|note| ViewId(note.0));
+        let view = derived.unwrap_or(ViewId(number));
         change_folders_if_needed(databases, &itself, |writer, folders| {
             if folders.iter().any(|folder| folder.title == name) {
                 return Ok(false);
@@ -206,7 +210,10 @@ pub fn restore_default_folders(databases: &Databases, path: &str) -> Result<()> 
                 writer.folder_rename(view, name)?;
                 return Ok(true);
             }
-            if name == "INBOX" {
+            if name == "INBOX" && derived.is_none() {
+                writer.folder_create_derived(name, &[])?;
+            } else if name == "INBOX" {
+                // The folder that was the inbox has another name.
                 writer.folder_create(name, &[])?;
             }
             Ok(name == "INBOX")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
-use base::{Name, NoteId, Uid, UidSet};
+use base::{Name, NoteId, Uid, UidSet, Unid, ViewId};
 use mail::mailbox::{FlagChange, Flags, MailFile, MailOptions, MailStore, NewMessage};
 use mail::mime::MimeSource;
 use notes::note::MAIL_SETTINGS_UNID;
@@ -528,4 +528,46 @@ fn concurrent_writers_to_one_mailbox_queue() {
     let inbox = snapshot.folder("INBOX").unwrap().unwrap().id;
     let status = snapshot.status(inbox).unwrap();
     assert_eq!((status.messages, status.uid_next), (100, Uid(101)));
+}
+
+/// Returns the UNIDs of the folders, by their titles.
+fn folder_unids(file: &MailFile) -> Vec<(String, Unid)> {
+    let snapshot = file.snapshot().unwrap();
+    let access: Access<level::Reader> =
+        file.database().authorize(&Arc::new(notes::Identity::local_server(""))).unwrap();
+    let reading = access.read().unwrap();
+    let unid = |id: ViewId| reading.header(NoteId(id.0)).unwrap().expect("the folder exists").unid;
+    snapshot.folders().unwrap().into_iter().map(|folder| (folder.name, unid(folder.id))).collect()
+}
+
+#[test]
+fn mail_files_that_are_made_apart_have_the_same_folders() {
+    let stores = [mail(), mail()];
+    let files = stores.each_ref().map(ann);
+    files[1].folder_create("Own", None).unwrap();
+    let mut second = folder_unids(&files[1]);
+    second.retain(|(name, _)| name != "Own");
+    assert_eq!(folder_unids(&files[0]), second);
+    let own = folder_unids(&files[1]).into_iter().find(|(name, _)| name == "Own").expect("it exists").1;
+    assert_ne!(own, notes::folder::derived_unid("Own"));
+}
+
+#[test]
+fn repair_finds_the_first_folders_by_their_unids() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (folder, uids) = fill(&file, "Drafts", 2);
+    let before = folder_unids(&file);
+    let database = file.database();
+    let header = [&database.number().to_key()[..], &NoteId(folder.0).to_key(), &[0]].concat();
+    let mut batch = Batch::new();
+    batch.put(Table::Summary, &header, b"damaged");
+    mail.databases().store().commit(&batch).unwrap();
+    notes::fixup::repair(database).unwrap();
+    mail::mailbox::restore_default_folders(mail.databases(), "mail/ann.nsf").unwrap();
+    assert_eq!(folder_unids(&file), before);
+    let snapshot = file.snapshot().unwrap();
+    let drafts = snapshot.folder("Drafts").unwrap().expect("it is restored");
+    assert_eq!(drafts.special_use, Some(mail::mailbox::SpecialUse::Drafts));
+    assert!(uids.iter().all(|uid| snapshot.entry(drafts.id, *uid).unwrap().is_some()));
 }

@@ -238,7 +238,10 @@ impl Survey<'_> {
         let left = self.headers.get(&note).filter(|header| header.class == kind.0 && !header.is_stub());
         let new = || {
             let is_acl = kind.0 == NoteClass::ACL;
-            let unid = if is_acl { ACL_UNID } else { Unid::generate(self.database.random.as_ref()) };
+            // With its UNID, a folder is the same as in other replicas, which still have its title.
+            let known = if is_acl { Some(ACL_UNID) } else { self.unids_of_lost.get(&note).copied() };
+            let known = known.filter(|unid| !self.leads_to.contains_key(unid));
+            let unid = known.unwrap_or_else(|| Unid::generate(self.database.random.as_ref()));
             NoteHeader { sequence: 0, ..NoteHeader::new(note, unid, kind.0, now, kind.1) }
         };
         let mut header = left.cloned().unwrap_or_else(new);

@@ -720,6 +720,7 @@ const WRITING: &[Row] = &[
     ("Writer::mark_unread_by", Server, |c| c.write(|w| w.mark_unread_by(&Name::new(ANN), &[c.note]).map(|()| true))),
     ("Writer::batch", Server, |c| c.write(|w| w.batch().map(|_| true))),
     ("Writer::folder_create", From(Designer), |c| c.write(|w| w.folder_create("H", &[]).map(|_| true))),
+    ("Writer::folder_create_derived", From(Designer), |c| c.write(|w| w.folder_create_derived("H", &[]).map(|_| true))),
     ("Writer::folder_create_personal", Personal, |c| c.write(|w| w.folder_create_personal("H", &[]).map(|_| true))),
     ("Writer::folder_rename", From(Designer), |c| c.write(|w| w.folder_rename(c.other, "H").map(|()| true))),
     ("Writer::folder_item_set", From(Designer), |c| {
