@@ -16,7 +16,7 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
 use crate::error::{Error, Result};
-use crate::limits::COMPRESSED_ANSWER_BYTES_MIN;
+use crate::limits::{COMPRESSED_ANSWER_BYTES_MIN, DECOMPRESSED_CONTENT_BYTES_MAX};
 
 /// Size in bytes of the pieces in which bodies are compressed and decompressed.
 const PIECE_BYTES: usize = 64 << 10;
@@ -43,6 +43,26 @@ pub(crate) fn gunzip(
         }
         hold(count)?;
         out.extend_from_slice(&piece[..count]);
+    }
+}
+
+/// Decompresses the contents of attachments of one request, within limits of the request.
+pub struct AttachmentDecompressor<'h> {
+    bytes_left: usize,
+    hold: &'h mut dyn FnMut(usize) -> Result<()>,
+}
+
+impl<'h> AttachmentDecompressor<'h> {
+    /// Creates the decompressor of a request. `hold` is called with the number of bytes before each piece is kept.
+    pub fn new(hold: &'h mut dyn FnMut(usize) -> Result<()>) -> Self {
+        Self { bytes_left: DECOMPRESSED_CONTENT_BYTES_MAX, hold }
+    }
+
+    pub(crate) fn decompress(&mut self, content: &[u8]) -> Result<Vec<u8>> {
+        let invalid = || Error::BadRequest("an attachment that is compressed is not valid gzip".to_owned());
+        let out = gunzip(content, self.bytes_left, self.hold)?.ok_or_else(invalid)?;
+        self.bytes_left -= out.len();
+        Ok(out)
     }
 }
 

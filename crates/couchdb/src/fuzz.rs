@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::compression::AttachmentDecompressor;
 use crate::document::{Members, append_fields, items_of};
 use crate::multipart::{boundary_of, parts_of};
 use crate::selector::Selector;
@@ -21,9 +22,11 @@ pub fn read(input: &[u8]) {
         let _ = parts_of(input, &boundary);
     }
     let _ = parts_of(input, "b");
-    let _ = SentDocument::parse_parts(input, "b", "x");
+    let mut hold = |_| Ok(());
+    let mut decompressor = AttachmentDecompressor::new(&mut hold);
+    let _ = SentDocument::parse_parts(input, "b", "x", &mut decompressor);
     let _ = Since::parse(&text);
-    let _ = SentDocument::parse(&text, None, String::new);
+    let _ = SentDocument::parse(&text, None, String::new, &mut decompressor);
     if let Ok(value) = serde_json::from_str::<Value>(&text)
         && let Ok(selector) = Selector::parse(&value)
     {

@@ -20,7 +20,7 @@
 
 pub mod backend;
 pub mod changes;
-mod compression;
+pub mod compression;
 pub mod document;
 pub mod document_id;
 pub mod error;

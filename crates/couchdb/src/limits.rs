@@ -11,6 +11,12 @@ pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 /// Maximum size of the contents of attachments that a request sends compressed, when they are decompressed, in bytes.
 pub const DECOMPRESSED_CONTENT_BYTES_MAX: usize = 64 << 20;
 
+/// Maximum size of the body of a request that names documents, in bytes. It has room for 10,000 ids.
+pub const LIST_BODY_BYTES_MAX: usize = 8 << 20;
+
+/// Maximum size of a value that begins or ends a range of ids, in bytes.
+pub const LIST_OPTION_BYTES_MAX: usize = 4 << 10;
+
 /// Maximum number of parts of a body: a document and its attachments.
 pub const PARTS_MAX: usize = 1_000;
 

@@ -18,15 +18,12 @@ use serde_json::value::RawValue;
 use store::Ticket;
 use store::blob::PreparedBlob;
 
-use crate::compression::gunzip;
+use crate::compression::AttachmentDecompressor;
 use crate::document::{Members, bounded_list, items_of};
 use crate::document_id::{is_derived, unid_of};
 use crate::error::{Error, Result};
 use crate::leaves::{Leaves, time_after};
-use crate::limits::{
-    DECOMPRESSED_CONTENT_BYTES_MAX, DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION,
-    TRANSACTION_BYTES,
-};
+use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, TRANSACTION_BYTES};
 use crate::multipart::parts_of;
 use crate::read::{PARENT_MEMBER, attachments_of, items_of_leaf};
 
@@ -91,10 +88,18 @@ pub struct SavedDocument {
     pub revision: Revision,
 }
 
+/// Range of the random microseconds in the time of an arrival that is not that of the clock.
+const ARRIVAL_SPREAD_US: u64 = 1_000_000;
+
 impl SentDocument {
     /// Parses a document. `id` is the `_id` if the path of the request names it.
-    pub fn parse(text: &str, id: Option<&str>, generated: impl FnOnce() -> String) -> Result<Self> {
-        let document = Self::parse_first(text, id, generated)?;
+    pub fn parse(
+        text: &str,
+        id: Option<&str>,
+        generated: impl FnOnce() -> String,
+        decompressor: &mut AttachmentDecompressor<'_>,
+    ) -> Result<Self> {
+        let document = Self::parse_first(text, id, generated, decompressor)?;
         match document.attachments.iter().find(|attachment| matches!(attachment.content, SentContent::Follows)) {
             Some(SentAttachment { name, .. }) => {
                 Err(Error::BadRequest(format!("the content of the attachment {name} does not follow in the body")))
@@ -105,13 +110,18 @@ impl SentDocument {
 
     /// Parses a body in several parts: a document, and contents of its attachments. Contents that their parts or the
     /// document say to be compressed are decompressed.
-    pub fn parse_parts(body: &[u8], boundary: &str, id: &str) -> Result<Self> {
+    pub fn parse_parts(
+        body: &[u8],
+        boundary: &str,
+        id: &str,
+        decompressor: &mut AttachmentDecompressor<'_>,
+    ) -> Result<Self> {
         let parts = parts_of(body, boundary)?;
         let (first, contents) =
             parts.split_first().ok_or_else(|| Error::BadRequest("the body has no document".to_owned()))?;
         let text =
             std::str::from_utf8(first.content).map_err(|_| Error::BadRequest("invalid UTF-8 JSON".to_owned()))?;
-        let mut document = Self::parse_first(text, Some(id), String::new)?;
+        let mut document = Self::parse_first(text, Some(id), String::new, decompressor)?;
         let mut following: Vec<&mut SentAttachment> = document
             .attachments
             .iter_mut()
@@ -124,13 +134,12 @@ impl SentDocument {
                 contents.len()
             )));
         }
-        let mut budget = DECOMPRESSED_CONTENT_BYTES_MAX;
         for part in contents {
             let named = part.file_name();
             let named = named.and_then(|name| following.iter().position(|attachment| attachment.name == name));
             let attachment = following.remove(named.unwrap_or(0));
             attachment.content = SentContent::Inline(match attachment.is_compressed {
-                true => decompressed(part.content, &mut budget)?,
+                true => decompressor.decompress(part.content)?,
                 false => part.content.to_vec(),
             });
         }
@@ -138,7 +147,12 @@ impl SentDocument {
         Ok(document)
     }
 
-    fn parse_first(text: &str, id: Option<&str>, generated: impl FnOnce() -> String) -> Result<Self> {
+    fn parse_first(
+        text: &str,
+        id: Option<&str>,
+        generated: impl FnOnce() -> String,
+        decompressor: &mut AttachmentDecompressor<'_>,
+    ) -> Result<Self> {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge(format!("a document can have at most {DOCUMENT_BYTES_MAX} bytes")));
         }
@@ -161,7 +175,7 @@ impl SentDocument {
         if is_derived(unid) {
             items.push(Item::text(ID_ITEM, id.as_str()));
         }
-        let attachments = if is_deletion { Vec::new() } else { read_attachments(&members)? };
+        let attachments = if is_deletion { Vec::new() } else { read_attachments(&members, decompressor)? };
         let path = path_of(&members)?;
         Ok(Self { id, unid, path, is_deletion, items, parent, attachments, size: text.len() })
     }
@@ -258,9 +272,11 @@ fn path_of(members: &Members<'_>) -> Result<Vec<Revision>> {
     }
 }
 
-fn read_attachments(members: &Members<'_>) -> Result<Vec<SentAttachment>> {
+fn read_attachments(
+    members: &Members<'_>,
+    decompressor: &mut AttachmentDecompressor<'_>,
+) -> Result<Vec<SentAttachment>> {
     let mut read = Vec::new();
-    let mut budget = DECOMPRESSED_CONTENT_BYTES_MAX;
     let Some(sent) = members.read::<Members<'_>>("_attachments")? else { return Ok(read) };
     for (name, value) in &sent.0 {
         let attachment = Members::parse(value.get())?;
@@ -278,7 +294,7 @@ fn read_attachments(members: &Members<'_>) -> Result<Vec<SentAttachment>> {
             Some(data) => {
                 let invalid = |_| Error::BadRequest(format!("the attachment {name} is not valid base64"));
                 let decoded = STANDARD.decode(data.as_bytes()).map_err(invalid)?;
-                SentContent::Inline(if is_compressed { decompressed(&decoded, &mut budget)? } else { decoded })
+                SentContent::Inline(if is_compressed { decompressor.decompress(&decoded)? } else { decoded })
             }
             None if attachment.read::<bool>("stub")? == Some(true) => SentContent::Stub(attachment.read("digest")?),
             None if attachment.read::<bool>("follows")? == Some(true) => SentContent::Follows,
@@ -290,14 +306,6 @@ fn read_attachments(members: &Members<'_>) -> Result<Vec<SentAttachment>> {
         read.push(SentAttachment { name: name.to_string(), media_type, is_compressed, content });
     }
     Ok(read)
-}
-
-/// Decompresses a content, which may have as many bytes as the budget has left.
-fn decompressed(content: &[u8], budget: &mut usize) -> Result<Vec<u8>> {
-    let invalid = || Error::BadRequest("an attachment that is compressed is not valid gzip".to_owned());
-    let out = gunzip(content, *budget, &mut |_| Ok(()))?.ok_or_else(invalid)?;
-    *budget -= out.len();
-    Ok(out)
 }
 
 /// The database that is written, and the caller.
@@ -410,7 +418,11 @@ impl Target<'_> {
         let header = leaves.as_ref().map(|leaves| &leaves.header);
         let stored = header.map(notes::NoteHeader::revision);
         let now = self.databases.clock().now();
-        let time = time_after(header.map(|header| header.sequence_time), now);
+        let mut time = time_after(header.map(|header| header.sequence_time), now);
+        if revisions == Revisions::OfClient && time > now {
+            // The parent is of a clock that is ahead. Another server that takes this revision must not state this time.
+            time = Timestamp(time.0.saturating_add_unsigned(self.databases.random().below(ARRIVAL_SPREAD_US)));
+        }
         let (mut items, contents, sources) = self.complete(reading, document, leaves.as_ref())?;
         if let Some(name) = reading.grant().name() {
             items = with_editor(items, name);
@@ -596,12 +608,13 @@ fn changed_names(before: &[Item], after: &[Item]) -> BTreeSet<String> {
 pub fn parse_documents(
     documents: &[&RawValue],
     mut generated: impl FnMut() -> String,
+    decompressor: &mut AttachmentDecompressor<'_>,
 ) -> Vec<std::result::Result<SentDocument, (String, Error)>> {
-    let parse = |document: &&RawValue| {
-        SentDocument::parse(document.get(), None, &mut generated).map_err(|error| {
+    let mut parse = |document: &&RawValue| {
+        SentDocument::parse(document.get(), None, &mut generated, decompressor).map_err(|error| {
             let id = Members::parse(document.get()).ok().and_then(|members| members.read("_id").ok().flatten());
             (id.unwrap_or_default(), error)
         })
     };
-    documents.iter().map(parse).collect()
+    documents.iter().map(&mut parse).collect()
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use base::memory::MemoryPermit;
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{Response, StatusCode, header};
@@ -38,6 +39,8 @@ pub(super) struct Feed {
     pub(super) kind: FeedKind,
     pub(super) since: Since,
     pub(super) options: ChangesOptions,
+    /// The memory of the filter, if the body of the request has it.
+    pub(super) memory: Option<MemoryPermit>,
     /// Maximum number of rows.
     pub(super) limit: Option<usize>,
     /// `true` if the last change is told first. Then the answer ends with the first one, whatever the kind.
@@ -135,6 +138,8 @@ async fn answer_back(service: &Arc<Service>, caller: &Caller, feed: Feed) -> Res
     let databases = Arc::clone(&service.services.databases);
     let of_job = caller.clone();
     let read: answer::ReadPart<Back> = Arc::new(move |mut back| {
+        // The memory of the filter is held as long as the filter is.
+        let _held = &feed.memory;
         let open = of_job.open(&databases, &feed.database)?;
         let reading = open.reader.read()?;
         let since = feed.since.cursor(&reading)?;

@@ -24,7 +24,7 @@ use super::{Call, Caller};
 use crate::document::{Members, bounded_list};
 use crate::error::{Error, Result};
 use crate::leaves::Leaves;
-use crate::limits::{DOCUMENTS_PER_REQUEST_MAX, LISTED_IDS_BYTES_MAX, ROWS_MAX};
+use crate::limits::{DOCUMENTS_PER_REQUEST_MAX, LIST_OPTION_BYTES_MAX, LISTED_IDS_BYTES_MAX, ROWS_MAX};
 use crate::read::{DocumentOptions, document_id, document_json, leaves_of};
 
 /// Memory that an id in a list takes besides its text, in bytes.
@@ -78,6 +78,11 @@ impl ListOptions {
     pub(super) fn read(call: &Call, body: Option<&Members<'_>>) -> Result<Self> {
         let value = |names: [&str; 2]| -> Result<Option<Value>> {
             for name in names {
+                let text = body.and_then(|members| members.get(name)).map_or("", |text| text.get());
+                if text.len() > LIST_OPTION_BYTES_MAX {
+                    let message = format!("{name} can have at most {LIST_OPTION_BYTES_MAX} bytes");
+                    return Err(Error::TooLarge(message));
+                }
                 let in_body = body.map(|members| members.read::<Value>(name)).transpose()?.flatten();
                 if let Some(found) = in_body.map_or_else(|| call.target.json(name), |found| Ok(Some(found)))? {
                     return Ok(Some(found));
@@ -140,7 +145,7 @@ impl ListOptions {
 pub(super) async fn answer(
     call: &Call,
     (caller, database): (&Caller, &str),
-    options: ListOptions,
+    (options, held): (ListOptions, Option<MemoryPermit>),
 ) -> Result<Response<Body>> {
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
@@ -152,6 +157,8 @@ pub(super) async fn answer(
     };
     let start = Listing { place, memory, is_begun: false, rows: 0, skipped: 0 };
     let read: answer::ReadPart<Listing> = Arc::new(move |listing| {
+        // The memory of the options is held as long as they are.
+        let _held = &held;
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
         let ticket = reading.ticket();

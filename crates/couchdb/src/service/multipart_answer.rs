@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Body;
+use base::memory::MemoryPermit;
 use base::{NoteId, hex};
 use http::{HeaderValue, Response, header};
 use notes::DatabaseSnapshot;
@@ -37,6 +38,8 @@ pub(super) struct Versions {
     pub(super) options: DocumentOptions,
     /// The form of the answer.
     pub(super) form: Form,
+    /// The memory of the requested revisions, if the body of the request names them.
+    pub(super) memory: Option<MemoryPermit>,
 }
 
 /// The form of an answer.
@@ -92,6 +95,8 @@ pub(super) async fn answer(
     };
     let kind = HeaderValue::from_str(&format!("multipart/{kind}; boundary=\"{boundary}\""));
     let read: answer::ReadPart<Sending> = Arc::new(move |mut sending| {
+        // Their memory is held as long as they are.
+        let _held = &versions.memory;
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
         let text = sending.fill(&reading, (&versions, &boundary))?;

@@ -10,14 +10,15 @@ use hyper::body::Incoming;
 use store::Ticket;
 
 use super::{Call, Caller};
-use crate::compression::gunzip;
+use crate::compression::{AttachmentDecompressor, gunzip};
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, BODY_PAUSE_MAX};
 
 /// The body of a request.
 pub(super) struct SentBody {
     pub(super) bytes: Vec<u8>,
-    permit: MemoryPermit,
+    /// The memory of the body.
+    pub(super) permit: MemoryPermit,
 }
 
 /// What was parsed from a body, and the memory that it takes.
@@ -30,8 +31,7 @@ pub(super) struct Parsed<T> {
 impl SentBody {
     /// Returns the text of a JSON body.
     pub(super) fn text(&self) -> Result<&str> {
-        let text = std::str::from_utf8(&self.bytes);
-        text.map_err(|_| Error::BadRequest("invalid UTF-8 JSON".to_owned()))
+        text_of(&self.bytes)
     }
 
     /// Returns the body as it was before it was compressed, of at most `bytes_max` bytes.
@@ -42,6 +42,11 @@ impl SentBody {
         let bytes = bytes.ok_or_else(|| Error::BadRequest("the body is not valid gzip".to_owned()))?;
         Ok(Self { bytes, ..self })
     }
+}
+
+/// Returns the text of a JSON body.
+pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| Error::BadRequest("invalid UTF-8 JSON".to_owned()))
 }
 
 /// Returns the error of a request for which the server has no memory.
@@ -120,19 +125,22 @@ impl Call {
         sent: SentBody,
         parse: impl FnOnce(&str) -> Result<T> + Send + 'static,
     ) -> Result<Parsed<T>> {
-        self.parse_bytes(caller, sent, move |sent| parse(sent.text()?)).await
+        self.parse_documents(caller, sent, move |bytes, _| parse(text_of(bytes)?)).await
     }
 
-    /// Parses the body of a request, which need not be text, on a worker.
-    pub(super) async fn parse_bytes<T: Send + 'static>(
+    /// Parses the body of a request with documents on a worker. Contents of attachments that are decompressed take
+    /// memory of the same budget.
+    pub(super) async fn parse_documents<T: Send + 'static>(
         &self,
         caller: &Caller,
         sent: SentBody,
-        parse: impl FnOnce(&SentBody) -> Result<T> + Send + 'static,
+        parse: impl FnOnce(&[u8], &mut AttachmentDecompressor<'_>) -> Result<T> + Send + 'static,
     ) -> Result<Parsed<T>> {
         let work = move || {
-            let value = parse(&sent)?;
-            Ok((Parsed { value, permit: sent.permit }, Ticket::NONE))
+            let SentBody { bytes, mut permit } = sent;
+            let mut hold = |bytes| permit.grow(bytes).map_err(|_| no_memory());
+            let value = parse(&bytes, &mut AttachmentDecompressor::new(&mut hold))?;
+            Ok((Parsed { value, permit }, Ticket::NONE))
         };
         self.service.run(caller, "parse", work).await
     }

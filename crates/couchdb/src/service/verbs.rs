@@ -19,15 +19,16 @@ use super::answer::{self, Part, json as json_answer, tagged_json};
 use super::feeds::{self, Feed, FeedKind};
 use super::listing::{self, ListOptions};
 use super::multipart_answer::{self, Form, Versions, is_accepted};
-use super::request_body::{Parsed, SentBody};
+use super::request_body::{Parsed, SentBody, text_of};
 use super::{Call, Caller, Service};
 use crate::backend::LoggedIn;
 use crate::changes::{ChangesOptions, Filter};
+use crate::compression::AttachmentDecompressor;
 use crate::document::{Members, bounded_list, push_text};
 use crate::error::{Error, Result};
 use crate::limits::{
-    DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LOCAL_BYTES_MAX, LOGIN_BYTES_MAX, REVISIONS_BYTES_MAX,
-    SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
+    DOCUMENTS_PER_REQUEST_MAX, DOCUMENTS_PER_TRANSACTION, LIST_BODY_BYTES_MAX, LOCAL_BYTES_MAX, LOGIN_BYTES_MAX,
+    REVISIONS_BYTES_MAX, SELECTOR_BYTES_MAX, SESSION_AGE_MAX,
 };
 use crate::multipart::boundary_of;
 use crate::read::{
@@ -219,8 +220,10 @@ async fn in_database(call: &Call, database: &str, body: Incoming) -> Result<Resp
         Method::POST => {
             let sent = call.read_body(&caller, body).await?;
             let service = Arc::clone(&call.service);
-            let parse = move |text: &str| SentDocument::parse(text, None, || new_id(&service));
-            let Parsed { value, permit: _held } = call.parse_body(&caller, sent, parse).await?;
+            let parse = move |bytes: &[u8], decompressor: &mut AttachmentDecompressor<'_>| {
+                SentDocument::parse(text_of(bytes)?, None, || new_id(&service), decompressor)
+            };
+            let Parsed { value, permit: _held } = call.parse_documents(&caller, sent, parse).await?;
             save(call, (&caller, database), value, StatusCode::CREATED).await
         }
         _ => Err(not_allowed()),
@@ -340,7 +343,7 @@ async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> 
             let revision = named.map(|revision| revision.to_string());
             let wanted = vec![WantedRevision { id: id.to_owned(), revision }];
             let options = DocumentOptions { attachments: AttachmentForm::Follow, ..document_options(call) };
-            let versions = Versions { wanted, latest: false, options, form: Form::Related };
+            let versions = Versions { wanted, latest: false, options, form: Form::Related, memory: None };
             multipart_answer::answer(call, (&caller, database), versions).await
         }
         Method::GET => {
@@ -364,11 +367,11 @@ async fn document(call: &Call, (database, id): (&str, &str), body: Incoming) -> 
             let sent = call.read_body(&caller, body).await?;
             let known = id.to_owned();
             let boundary = call.field(header::CONTENT_TYPE).and_then(boundary_of);
-            let parse = move |sent: &SentBody| match boundary {
-                Some(boundary) => SentDocument::parse_parts(&sent.bytes, &boundary, &known),
-                None => SentDocument::parse(sent.text()?, Some(&known), String::new),
+            let parse = move |bytes: &[u8], decompressor: &mut AttachmentDecompressor<'_>| match boundary {
+                Some(boundary) => SentDocument::parse_parts(bytes, &boundary, &known, decompressor),
+                None => SentDocument::parse(text_of(bytes)?, Some(&known), String::new, decompressor),
             };
-            let Parsed { value: mut document, permit: _held } = call.parse_bytes(&caller, sent, parse).await?;
+            let Parsed { value: mut document, permit: _held } = call.parse_documents(&caller, sent, parse).await?;
             if call.target.text("new_edits") == Some("false") {
                 return put_replicated(call, (&caller, database), document).await;
             }
@@ -469,7 +472,7 @@ async fn send_leaves(
     let mut seen = HashSet::new();
     let distinct = revisions.into_iter().filter(|revision| seen.insert(revision.clone()));
     let wanted = distinct.map(|revision| WantedRevision { id: id.clone(), revision: Some(revision) }).collect();
-    let versions = Versions { wanted, latest, options, form: Form::Mixed };
+    let versions = Versions { wanted, latest, options, form: Form::Mixed, memory: None };
     multipart_answer::answer(call, (caller, database), versions).await
 }
 
@@ -505,11 +508,19 @@ async fn attachment(call: &Call, database: &str, (id, file): (&str, &str), body:
             _ if content.is_none() => return Err(Error::NotFound("missing")),
             _ => "{}".to_owned(),
         };
-        let document = SentDocument::parse(&text, Some(&id), String::new)?;
-        let content = content.map(|(kind, sent)| (kind, sent.bytes));
-        Ok((document.with_attachment(&file, content), reading.ticket()))
+        // What this server writes is not compressed.
+        let mut hold = |_| Ok(());
+        let mut decompressor = AttachmentDecompressor::new(&mut hold);
+        let document = SentDocument::parse(&text, Some(&id), String::new, &mut decompressor)?;
+        let mut held = None;
+        let content = content.map(|(kind, SentBody { bytes, permit })| {
+            held = Some(permit);
+            (kind, bytes)
+        });
+        Ok(((document.with_attachment(&file, content), held), reading.ticket()))
     });
-    save(call, (&caller, database), document.await?, StatusCode::CREATED).await
+    let (document, _held) = document.await?;
+    save(call, (&caller, database), document, StatusCode::CREATED).await
 }
 
 /// An attachment that a client wants.
@@ -570,10 +581,11 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) ->
             feeds::answer(&call.service, &caller, feed).await
         }
         ("POST", "_changes") => {
-            let sent = call.read_body(&caller, body).await?;
+            let sent = call.read_body_within(&caller, body, LIST_BODY_BYTES_MAX).await?;
             let kind = call.target.plain_text("filter");
             let parsed = call.parse_body(&caller, sent, move |text| sent_filter(kind.as_deref(), text)).await?;
-            feeds::answer(&call.service, &caller, feed_of(call, database, parsed.value)?).await
+            let feed = Feed { memory: Some(parsed.permit), ..feed_of(call, database, parsed.value)? };
+            feeds::answer(&call.service, &caller, feed).await
         }
         ("POST", "_revs_diff") => {
             let sent = call.read_body(&caller, body).await?;
@@ -584,14 +596,14 @@ async fn special(call: &Call, (database, name): (&str, &str), body: Incoming) ->
             save_several(call, of, sent).await
         }
         ("POST", "_bulk_get") => {
-            let sent = call.read_body(&caller, body).await?;
+            let sent = call.read_body_within(&caller, body, LIST_BODY_BYTES_MAX).await?;
             get_several(call, of, sent).await
         }
-        ("GET", "_all_docs") => listing::answer(call, of, ListOptions::read(call, None)?).await,
+        ("GET", "_all_docs") => listing::answer(call, of, (ListOptions::read(call, None)?, None)).await,
         ("POST", "_all_docs") => {
-            let sent = call.read_body(&caller, body).await?;
+            let sent = call.read_body_within(&caller, body, LIST_BODY_BYTES_MAX).await?;
             let options = ListOptions::read(call, Some(&Members::parse(sent.text()?)?))?;
-            listing::answer(call, of, options).await
+            listing::answer(call, of, (options, Some(sent.permit))).await
         }
         ("POST", "_ensure_full_commit") => {
             // Every change was durable when it was acknowledged.
@@ -635,6 +647,7 @@ fn feed_of(call: &Call, database: &str, sent: Filter) -> Result<Feed> {
         },
         limit: target.json("limit")?,
         descending: target.is_on("descending"),
+        memory: None,
         heartbeat: Feed::heartbeat(target.text("heartbeat"))?,
         timeout: Feed::timeout(target.text("timeout"))?,
     })
@@ -709,14 +722,14 @@ fn documents_in<'j, T: serde::Deserialize<'j>>(members: &Members<'j>) -> Result<
 /// Serves `_bulk_docs`: saves documents.
 async fn save_several(call: &Call, (caller, database): (&Caller, &str), sent: SentBody) -> Result<Response<Body>> {
     let service = Arc::clone(&call.service);
-    let parsed = call.parse_body(caller, sent, move |text| {
-        let members = Members::parse(text)?;
+    let parsed = call.parse_documents(caller, sent, move |bytes, decompressor| {
+        let members = Members::parse(text_of(bytes)?)?;
         let documents: Vec<&RawValue> = documents_in(&members)?;
         let revisions = match members.read::<bool>("new_edits")? {
             Some(false) => Revisions::OfClient,
             _ => Revisions::OfServer,
         };
-        Ok((parse_documents(&documents, || new_id(&service)), revisions))
+        Ok((parse_documents(&documents, || new_id(&service), decompressor), revisions))
     });
     let Parsed { value: (parsed, revisions), permit: _held } = parsed.await?;
     let mut answers: Vec<Option<String>> = Vec::with_capacity(parsed.len());
@@ -780,18 +793,20 @@ async fn get_several(call: &Call, (caller, database): (&Caller, &str), sent: Sen
         let revision = |Wanted { id, rev }| WantedRevision { id, revision: rev };
         Ok(wanted.into_iter().map(revision).collect::<Vec<_>>())
     });
-    let wanted = wanted.await?.value;
+    let Parsed { value: wanted, permit } = wanted.await?;
     let options = document_options(call);
     let latest = call.target.is_on("latest");
     if is_accepted(call, &["multipart/mixed", "multipart/related"]) {
         let options = DocumentOptions { attachments: AttachmentForm::Follow, ..options };
-        let versions = Versions { wanted, latest, options, form: Form::Mixed };
+        let versions = Versions { wanted, latest, options, form: Form::Mixed, memory: Some(permit) };
         return multipart_answer::answer(call, (caller, database), versions).await;
     }
     let service = Arc::clone(&call.service);
     let of_job = caller.clone();
     let path = database.to_owned();
     let read: answer::ReadPart<usize> = Arc::new(move |begin| {
+        // The memory of the wanted revisions is held as long as they are.
+        let _held = &permit;
         let open = of_job.open(&service.services.databases, &path)?;
         let reading = open.reader.read()?;
         let mut text = String::from(if begin == 0 { "{\"results\":[" } else { "" });

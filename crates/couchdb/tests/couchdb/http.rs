@@ -271,6 +271,13 @@ async fn bodies_are_compressed_in_both_directions() {
     assert_eq!(status(&["content-encoding: gzip"], b"{}".to_vec()).await, 400);
     let bomb = gzip(&vec![b' '; BODY_BYTES_MAX + 1]);
     assert_eq!(status(&["content-encoding: gzip"], bomb).await, 413);
+    let large = STANDARD.encode(gzip(&vec![b' '; 30 << 20]));
+    let document = |id: &str| json!({ "_id": id, "_attachments": { "a": { "data": large, "encoding": "gzip", "content_type": "text/plain" } } });
+    let documents = json!({ "docs": [document("one"), document("two"), document("three")] }).to_string();
+    let outcomes = world.send(&format!("POST /{PATH}/_bulk_docs"), &[], documents.as_bytes()).await;
+    let outcomes: Value = serde_json::from_slice(&outcomes.body).expect("JSON");
+    assert_eq!([&outcomes[0]["ok"], &outcomes[1]["ok"]], [true, true]);
+    assert_eq!(outcomes[2]["error"], "too_large", "64 MiB of a request are decompressed");
     let login = gzip(b"{\"name\":\"x\",\"password\":\"y\"}");
     assert_eq!(world.send("POST /_session", &[coding], &login).await.status, 415);
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId, Random, Unid};
 use couchdb::changes::{ChangesOptions, read_step};
+use couchdb::compression::AttachmentDecompressor;
 use couchdb::leaves::Leaves;
 use couchdb::read::{DocumentOptions, WantedRevision, document_json, leaves_of, open_revisions};
 use couchdb::sequence::Since;
@@ -78,7 +79,10 @@ impl Server {
     fn put_as(&self, person: &str, document: &Value, revisions: Revisions) -> Result<String, &'static str> {
         let reader = self.reader_as(person);
         let target = Target { databases: &self.databases, reader: &reader };
-        let sent = SentDocument::parse(&document.to_string(), None, || "generated".to_owned());
+        let mut hold = |_| Ok(());
+        let mut decompressor = AttachmentDecompressor::new(&mut hold);
+        let generated = || "generated".to_owned();
+        let sent = SentDocument::parse(&document.to_string(), None, generated, &mut decompressor);
         let sent = sent.map_err(|error| error.kind().1)?;
         let (mut outcomes, _) = target.put(vec![sent], revisions);
         let outcome = outcomes.pop().expect("one outcome for one document");
