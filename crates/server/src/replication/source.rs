@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use admin::AdminError;
@@ -48,7 +48,7 @@ const SILENCE_TIME_MAX: Duration = Duration::from_secs(90);
 /// Interval between two looks whether what arrives is still wanted.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum time that what arrives waits for memory.
+/// Maximum time that an answer waits for memory when it is needed.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Pause between two attempts to take memory.
@@ -290,7 +290,15 @@ pub(super) struct RemoteDatabase<'s> {
     /// The memory of the last answer.
     memory: Option<MemoryPermit>,
     /// A question that was asked before its turn.
-    ahead: Option<(Question, JoinHandle<Result<Reply, client::Status>>)>,
+    ahead: Option<Asked>,
+}
+
+/// A question that waits for its reply.
+struct Asked {
+    question: Question,
+    reply: JoinHandle<Result<Reply, client::Status>>,
+    /// `true` while the reply waits for memory.
+    is_waiting: Arc<AtomicBool>,
 }
 
 /// The reply to a question, as it was sent.
@@ -329,25 +337,32 @@ impl RemoteDatabase<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Answer, AdminError> {
         self.memory = None;
-        let mut reply = match self.ahead.take() {
-            Some((earlier, reply)) if earlier == *question => reply,
+        let mut asked = match self.ahead.take() {
+            Some(asked) if asked.question == *question => asked,
             other => {
-                other.inspect(|(_, reply)| reply.abort());
-                self.spawn(question)
+                other.inspect(|asked| asked.reply.abort());
+                self.spawn(question.clone())
             }
         };
+        let mut pauses = 0;
         let joined = loop {
-            let waited = self.server.runtime.block_on(async { tokio::time::timeout(WATCH_INTERVAL, &mut reply).await });
+            let reply = &mut asked.reply;
+            let waited = self.server.runtime.block_on(async { tokio::time::timeout(WATCH_INTERVAL, reply).await });
             match waited {
                 Ok(joined) => break joined.map_err(AdminError::refused)?,
-                Err(_) => watch(self.bytes).inspect_err(|_| reply.abort())?,
+                Err(_) => watch(self.bytes).inspect_err(|_| asked.reply.abort())?,
+            }
+            pauses = if asked.is_waiting.load(Ordering::Relaxed) { pauses + 1 } else { 0 };
+            if WATCH_INTERVAL * pauses > MEMORY_WAIT_MAX {
+                asked.reply.abort();
+                return Err(AdminError::refused(
+                    "this server has no memory left for what arrives (limits.message_memory); the replication continues \
+                     when it is tried again",
+                ));
             }
         };
         let reply = joined.map_err(|status| self.server.failed(&status))?;
-        self.ahead = upcoming.map(|question| {
-            let reply = self.spawn(&question);
-            (question, reply)
-        });
+        self.ahead = upcoming.map(|question| self.spawn(question));
         self.bytes += reply.bytes();
         match reply {
             Reply::Changes(page) => page_from_proto(page).map(Answer::Changes).map_err(AdminError::refused),
@@ -358,10 +373,11 @@ impl RemoteDatabase<'_> {
         }
     }
 
-    fn spawn(&self, question: &Question) -> JoinHandle<Result<Reply, client::Status>> {
+    fn spawn(&self, question: Question) -> Asked {
         let mut stub = self.server.client.replication();
         let database = Some(self.key.clone());
-        match question {
+        let is_waiting = Arc::<AtomicBool>::default();
+        let reply = match &question {
             Question::Changes { after, progress, selection } => {
                 let after = after.map(position_to_proto);
                 let progress = progress.map(progress_to_proto);
@@ -377,6 +393,7 @@ impl RemoteDatabase<'_> {
                 let request = v1::ReadReplicaNotesRequest { database, unids, truncated: *are_truncated };
                 let mut memory = self.server.memory.empty_permit();
                 let memory_max = self.server.memory.bytes_max();
+                let waiting = Arc::clone(&is_waiting);
                 self.server.runtime.spawn(async move {
                     let mut replies = within(stub.read_replica_notes(request)).await?.into_inner();
                     let mut notes = Vec::new();
@@ -385,7 +402,7 @@ impl RemoteDatabase<'_> {
                         let before = bytes.min(memory_max);
                         bytes = bytes.saturating_add(reply.encoded_len());
                         // What is larger than the whole budget passes alone.
-                        take_memory(&mut memory, bytes.min(memory_max) - before).await?;
+                        take_memory(&mut memory, bytes.min(memory_max) - before, &waiting).await;
                         if bytes > ANSWER_BYTES_MAX {
                             return Err(client::Status::resource_exhausted("the server sends more than was asked for"));
                         }
@@ -394,7 +411,8 @@ impl RemoteDatabase<'_> {
                     Ok(Reply::Notes(notes, memory))
                 })
             }
-        }
+        };
+        Asked { question, reply, is_waiting }
     }
 
     /// Completes notes with the contents of attachments that the target lacks. Notes that cannot be read are named
@@ -536,19 +554,14 @@ async fn within<R>(part: impl Future<Output = Result<R, client::Status>>) -> Res
     waited.unwrap_or_else(|_| Err(silent(SILENCE_TIME_MAX)))
 }
 
-/// Takes memory for what has arrived. Waits if others hold it.
-async fn take_memory(memory: &mut MemoryPermit, bytes: usize) -> Result<(), client::Status> {
-    let waiting = async {
-        while memory.grow(bytes).is_err() {
-            tokio::time::sleep(MEMORY_PAUSE).await;
-        }
-    };
-    tokio::time::timeout(MEMORY_WAIT_MAX, waiting).await.map_err(|_| {
-        client::Status::resource_exhausted(
-            "this server has no memory left for what arrives (limits.message_memory); the replication continues when \
-             it is tried again",
-        )
-    })
+/// Takes memory for what has arrived. Waits if others hold it: a question that was asked before its turn waits for the
+/// memory of the answer before.
+async fn take_memory(memory: &mut MemoryPermit, bytes: usize, is_waiting: &AtomicBool) {
+    while memory.grow(bytes).is_err() {
+        is_waiting.store(true, Ordering::Relaxed);
+        tokio::time::sleep(MEMORY_PAUSE).await;
+    }
+    is_waiting.store(false, Ordering::Relaxed);
 }
 
 fn silent(time: Duration) -> client::Status {
@@ -597,8 +610,8 @@ fn contents_bytes(note: &ReplicaNote) -> u64 {
 
 impl Drop for RemoteDatabase<'_> {
     fn drop(&mut self) {
-        if let Some((_, reply)) = &self.ahead {
-            reply.abort();
+        if let Some(asked) = &self.ahead {
+            asked.reply.abort();
         }
     }
 }
