@@ -314,7 +314,9 @@ impl Writer<'_, '_> {
 /// Checks that a version does not count as saved much more often than the stored one, nor so often that it soon could
 /// not be saved any more.
 fn check_step(stored: u32, arriving: Revision) -> Result<()> {
-    if arriving.sequence > stored.saturating_add(BROUGHT_SEQUENCE_STEP_MAX).min(BROUGHT_SEQUENCE_MAX) {
+    // One more save is always possible, also of a document that servers have saved more often.
+    let most = BROUGHT_SEQUENCE_MAX.max(stored.saturating_add(1));
+    if arriving.sequence > stored.saturating_add(BROUGHT_SEQUENCE_STEP_MAX).min(most) {
         return Err(Error::invalid(format!("the revision {arriving}"), "its sequence number is too high"));
     }
     Ok(())

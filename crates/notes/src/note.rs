@@ -118,6 +118,11 @@ bitflags::bitflags! {
     }
 }
 
+impl Marks {
+    /// The number of marks. The other bits have a meaning of their own in the entries of folders.
+    pub const COUNT: u8 = 5;
+}
+
 /// Number of a keyword within a database. See [`crate::keyword`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Keyword(pub u16);

@@ -139,7 +139,11 @@ impl DatabaseSnapshot<'_> {
             return Ok(false);
         }
         let found = self.find(listed.unid)?.map(|note| self.header(note)).transpose()?.flatten();
-        Ok(!found.is_some_and(|header| header.revision() == listed.revision && listed.saved < header.sequence_time))
+        let is_other = |header: NoteHeader| {
+            let counts = || listed.revision.counts_rather_at(listed.saved, header.sequence_time);
+            header.revision() == listed.revision && counts()
+        };
+        Ok(!found.is_some_and(is_other))
     }
 
     fn state_of(&self, header: &NoteHeader) -> Result<Vec<(StateName, Register)>> {
@@ -298,7 +302,13 @@ impl Writer<'_, '_> {
         }
         let outcome = match decided {
             Arrival::Known | Arrival::Same { counts: Side::Current } => ReceiveOutcome::Known { state_changed: false },
-            Arrival::Newer | Arrival::Earlier | Arrival::Same { counts: Side::Arriving } => {
+            Arrival::Earlier => {
+                let mut record = arriving.record.clone();
+                record.ancestors = record.ancestors.united(&current.record.ancestors);
+                self.replace_received(note, &ReplicaNote { record, ..arriving.clone() })?;
+                ReceiveOutcome::Taken
+            }
+            Arrival::Newer | Arrival::Same { counts: Side::Arriving } => {
                 self.replace_received(note, arriving)?;
                 ReceiveOutcome::Taken
             }
@@ -805,7 +815,7 @@ impl Writer<'_, '_> {
     /// Returns the mark, keyword or folder with a name. Keywords are defined if they are needed.
     pub(crate) fn state_key(&mut self, name: &StateName) -> Result<KnownState> {
         Ok(match name {
-            StateName::Mark(bit) if *bit < 8 => KnownState::Key(StateKey::Mark(*bit)),
+            StateName::Mark(bit) if *bit < Marks::COUNT => KnownState::Key(StateKey::Mark(*bit)),
             StateName::Mark(_) | StateName::UidValidity => KnownState::Unknown,
             StateName::Keyword(name) => {
                 // A database with too many keywords keeps those that it has.

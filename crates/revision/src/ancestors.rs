@@ -85,6 +85,13 @@ impl Ancestors {
         Self { list, cut: Cut::Branches }
     }
 
+    /// Returns the ancestors that one of two lists of the same version has. Servers may have different ones of a version
+    /// that a client has made, because they leave out what they do not know.
+    #[must_use]
+    pub fn united(&self, other: &Self) -> Self {
+        self.clone().with(other, Path::Main).shortened()
+    }
+
     /// Returns the revision from which a save made the version, if the list contains it: the greatest on the main path.
     #[must_use]
     pub fn parent(&self) -> Option<Revision> {
@@ -238,6 +245,15 @@ mod tests {
         assert_eq!(main, [revision(4, 2), revision(3, 2), revision(2, 2), revision(1, 0)]);
         assert_eq!(merged.list().len(), 6);
         assert!(merged.contains(revision(3, 1)) && merged.contains(revision(2, 1)));
+    }
+
+    #[test]
+    fn two_lists_of_one_version_are_united() {
+        let ancestors = saved(4, 7, first()).1;
+        let part = Ancestors::from_list(ancestors.list()[1..3].to_vec(), Cut::Branches).expect("it is in order");
+        let united = part.united(&ancestors);
+        assert_eq!((united.list(), united.cut()), (ancestors.list(), Cut::Branches));
+        assert_eq!(ancestors.united(&part), united);
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub struct Rules<'r, I> {
 /// the same on all replicas, like its contents. Versions of CouchDB clients are so in the end ([`Arrival::Earlier`]).
 #[must_use]
 pub fn receive<I: NamedItem>(current: &Version<'_, I>, arriving: &Version<'_, I>, rules: &Rules<'_, I>) -> Arrival<I> {
-    if current.revision == arriving.revision && arriving.time < current.time {
+    if current.revision == arriving.revision && current.revision.counts_rather_at(arriving.time, current.time) {
         return Arrival::Earlier;
     }
     if current.knows(arriving.revision) {

@@ -104,6 +104,20 @@ impl Revision {
         self.child(RevisionId::new(time, digest(b"deletion\0", &[&self.to_bytes()])))
     }
 
+    /// Returns `true` if a version of this revision with a stated time counts rather than one with another time.
+    ///
+    /// The identifier of a save that a server has made contains its time, so there the stated time that is this one
+    /// counts. Of a save that a CouchDB client has made, each server states the time of its arrival; the earliest
+    /// counts.
+    #[must_use]
+    pub fn counts_rather_at(self, time: Timestamp, other: Timestamp) -> bool {
+        match (self.id.is_of_time(time), self.id.is_of_time(other)) {
+            (true, is_other) => !is_other,
+            (false, true) => false,
+            (false, false) => time < other,
+        }
+    }
+
     /// Returns the revision of a save that replaces this one.
     #[must_use]
     pub fn child(self, id: RevisionId) -> Self {

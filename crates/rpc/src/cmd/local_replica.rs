@@ -8,7 +8,7 @@ use base::{Timestamp, Unid};
 use mail::content_names::name_as_stored;
 use mail::message::BODY_ITEMS;
 use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
-use notes::{Access, DatabaseSnapshot, Item, Writer, level};
+use notes::{Access, AclLevel, DatabaseSnapshot, Item, Writer, level};
 use proto::v1;
 use proto::v1::written_note::Outcome;
 use replica::deletion_rule;
@@ -224,6 +224,11 @@ fn check_version(reading: &DatabaseSnapshot<'_>, note: &ReplicaNote, latest: Tim
     let latest = header.as_ref().map_or(latest, |header| latest.max(header.sequence_time.after(CLOCK_AHEAD_MAX)));
     if note.sequence_time > latest || (header.is_none() && note.created > latest) {
         return Err(Error::invalid("it was saved in the future; correct the clock of the computer, and save it again"));
+    }
+    // Of two versions of one revision, one whose time is not that of its id may count by its stated time.
+    let is_of_time = note.revision.id.is_of_time(note.sequence_time);
+    if !is_of_time && reading.grant().level() < AclLevel::Editor {
+        return Err(Error::invalid("its revision does not have the time of its save; only an editor can bring it"));
     }
     let is_body = |item: &Item| BODY_ITEMS.iter().any(|name| item.is_named(name));
     let bodies_of = |items: &[Item]| items.iter().filter(|item| is_body(item)).cloned().collect::<Vec<_>>();
