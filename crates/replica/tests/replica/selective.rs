@@ -6,8 +6,8 @@ use std::time::Duration;
 use base::{Name, NoteId, Unid, Unpaced};
 use notes::replica::ReplicaNote;
 use notes::{
-    Access, AclLevel, DatabaseKind, Identity, Item, ItemValue, NewDatabase, NewNote, NotExchanged, ReplicaSettings,
-    ReplicationSettings, level,
+    Access, AclLevel, DatabaseKind, DatabaseOptions, Identity, Item, ItemValue, NewDatabase, NewNote, NotExchanged,
+    ReplicaSettings, ReplicationSettings, level,
 };
 
 use replica::{Answer, HeldBackNotes, Question, SourceNotes, answer};
@@ -388,6 +388,43 @@ fn concurrent_versions_conflict_in_a_truncated_replica_as_elsewhere() {
     assert_eq!(revisions(&hub).len(), 3, "the conflict document");
     assert_eq!(revisions(&other), revisions(&hub));
     assert_eq!(revisions(&third), revisions(&hub));
+}
+
+#[test]
+fn soft_deletions_of_truncated_documents_are_sent_and_do_not_come_back_as_whole_ones() {
+    let (hub, other) = hub_and_truncated_replica();
+    let third = Server::new(3);
+    third.pull_with_attachments(&hub);
+    let access: Access<level::Manager> = other.database.authorize(&other.ann()).expect("Ann may");
+    let options = DatabaseOptions { keep_deleted_hours: Some(48), ..DatabaseOptions::default() };
+    other.databases.database_options_set(&access, "Documents", options).expect("the options are valid");
+    third.write_long(2, "third");
+    other.pull(&third);
+    assert!(other.is_truncated(2));
+    other.delete(2);
+    let listed = |server: &Server| {
+        let access: Access<level::Reader> = server.database.authorize(&server.ann()).expect("Ann may");
+        let reading = access.read().expect("a snapshot");
+        let question = Question::Changes { after: None, progress: None, selection: None };
+        let Answer::Changes(page) = answer(&reading, &question).expect("sound") else { panic!("a list") };
+        page.notes
+    };
+    assert!(listed(&other).iter().all(|note| !note.is_truncated), "a deletion is no part");
+    let fourth = Server::new(4);
+    fourth.pull(&third);
+    let pulled = fourth.pull(&other);
+    assert_eq!((pulled.left_out, pulled.skipped, fourth.has(2)), (0, 0, false), "the deletion is sent");
+
+    // An edit that knows neither counts. What was deleted is a conflict document, and a part here.
+    (0..3).for_each(|_| hub.write_long(2, "hub"));
+    other.pull(&hub);
+    assert_eq!(other.subject(2), "hub");
+    let parts = listed(&other).iter().filter(|note| note.is_truncated).count();
+    assert_eq!(parts, 2, "the document and the conflict document");
+    hub.pull(&other);
+    let whole = listed(&hub);
+    assert!(whole.iter().all(|note| !note.is_truncated));
+    assert_eq!(whole.iter().filter(|note| note.class.is_document()).count(), 2, "the part has not arrived");
 }
 
 #[test]

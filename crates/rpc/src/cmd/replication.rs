@@ -23,7 +23,8 @@ use crate::convert::replication::{
 use crate::convert::{bytes_of, unid_from_proto};
 use crate::error::{Error, Result};
 use crate::limits::{
-    CHUNK_BYTES, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, PERSON_NOTE_BYTES_MAX, REPLICA_NOTE_BYTES_MAX, STEP_BYTES,
+    CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX, PERSON_NOTE_BYTES_MAX,
+    REPLICA_NOTE_BYTES_MAX, STEP_BYTES,
 };
 use crate::service::CallOutcome;
 
@@ -268,7 +269,9 @@ fn read_note(
         });
         named.transpose()
     };
-    let read = match reading.replica_note_within(note, shown.note_bytes_max).and_then(with_hashes) {
+    // Of a truncated document, little is sent.
+    let bytes_max = if is_wanted_truncated { EDITED_NOTE_BYTES_MAX } else { shown.note_bytes_max };
+    let read = match reading.replica_note_within(note, bytes_max).and_then(with_hashes) {
         Err(error) if error.is_damage() || matches!(error, notes::Error::Limit { .. }) => {
             log_unsent(reading, unid, &error);
             return Ok(Some((unsent(unid), NOTE_OVERHEAD_BYTES)));
