@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::SeededRandom;
-use base::{Name, NoteId, Random, Unid};
+use base::{Name, NoteId, Random, Timestamp, Unid};
 use formula::outcome::SelectedResponses;
 use notes::view::build::BuildOptions;
 use notes::view::navigate::{Navigator, RowExpansion};
@@ -16,7 +16,7 @@ use notes::view::reader::{Tumbler, ViewReader, ViewRow, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_cache::OpenView;
 use notes::view::view_format::{ClickSorts, Column, Total, ViewDesign};
-use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemValue, NewNote, level};
+use notes::{Access, Acl, AclLevel, Database, DatabaseSnapshot, Error, Item, ItemValue, NewNote, NoteHeader, level};
 
 use crate::fixture::{TestServer, assert_sound, identity, reader, scanned_index_bytes, server};
 
@@ -42,6 +42,7 @@ struct Document {
     price: Option<f64>,
     readers: Option<&'static str>,
     sequence: u32,
+    created: Timestamp,
 }
 
 impl Document {
@@ -256,6 +257,7 @@ impl ViewFixture {
             price: None,
             readers: None,
             sequence: 1,
+            created: Timestamp(0),
         };
         self.draw(&mut document);
         let items = document.items();
@@ -269,10 +271,16 @@ impl ViewFixture {
             created => created.expect("the server may write"),
         };
         // A document with the UNID of a deleted one continues its sequence numbers.
-        let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server has access");
-        let header = access.read().and_then(|reading| reading.header(document.note)).expect("sound");
-        document.sequence = header.expect("the note exists").sequence;
+        let header = self.header(document.note);
+        document.sequence = header.sequence;
+        document.created = header.created;
         self.documents.insert(document.note, document);
+    }
+
+    fn header(&self, note: NoteId) -> NoteHeader {
+        let access: Access<level::Reader> = self.database.authorize(&server()).expect("the server has access");
+        let header = access.read().and_then(|reading| reading.header(note)).expect("sound");
+        header.expect("the note exists")
     }
 
     /// Applies all changes or some of them. The latter leaves the index ahead in the notes that changed again. From now
@@ -479,7 +487,8 @@ impl<'b> NaiveView<'b> {
         documents.sort_by(|one, other| {
             let by_name = one.name.to_lowercase().cmp(&other.name.to_lowercase());
             let by_name = if self.descending { by_name.reverse() } else { by_name };
-            by_name.then(one.note.cmp(&other.note))
+            let end = |document: &Document| (document.created, document.unid.0[12..].to_vec(), document.note);
+            by_name.then_with(|| end(one).cmp(&end(other)))
         });
         for document in documents {
             self.lines.push(format!("{}{}", "  ".repeat(level + 4), document.unid));
@@ -581,9 +590,11 @@ fn bench_of(inclusion: SelectedResponses, answers: &[(u8, Option<u8>, bool)]) ->
             price: None,
             readers: None,
             sequence: 1,
+            created: Timestamp(0),
         };
         let new = NewNote { unid: Some(unid), parent, ..NewNote::document(document.items()) };
         document.note = bench.write(|writer| writer.note_create(new));
+        document.created = bench.header(document.note).created;
         bench.documents.insert(document.note, document);
     }
     bench
@@ -633,7 +644,8 @@ fn closed_cycle_is_not_an_ancestor_until_it_opens() {
         let parent = parent.map(|parent| Unid([parent; 16]));
         let new = NewNote { unid: Some(document.unid), parent, ..NewNote::document(document.items()) };
         let note = bench.write(|writer| writer.note_create(new));
-        bench.documents.insert(note, Document { note, parent, ..document });
+        let created = bench.header(note).created;
+        bench.documents.insert(note, Document { note, parent, created, ..document });
         check_both_ways(&bench, &format!("step {step}"));
     }
     let document = at(&bench, 2);
