@@ -4,8 +4,10 @@ use base::limits::DATABASE_TITLE_BYTES_MAX;
 use design::template::apply_to_new;
 use design::template_catalog::TemplateCatalog;
 use instance::Instance;
+use notes::shared_settings::deletion_rule_name;
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, OdsVersion, Upgrade, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, DeletionRule, NewDatabase, OdsVersion,
+    Upgrade, level,
 };
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
@@ -13,7 +15,7 @@ use store::{KeyRange, Table};
 use super::answer::{record, timestamp_json};
 use super::open::open;
 use super::people::parse_quota;
-use super::request::{CompactRequest, DbRequest, DbUpdate, OnOff};
+use super::request::{CompactRequest, DbRequest, DbUpdate, Deletions, OnOff};
 use super::units::{DAY_SECONDS, HOUR_SECONDS, parse_whole};
 use super::{
     AdminError, AdminResult, Answer, Progress, ProgressCallback, Unit, acl, format_count, full_text,
@@ -79,10 +81,12 @@ pub fn server_only_acl(instance: &Instance) -> Acl {
 }
 
 fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
-    let DbUpdate { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted, couchdb } = change;
+    let DbUpdate { path, title, purge_interval, quota, keep_deleted, .. } = change;
+    let DbUpdate { unread_marks, view_updates, couchdb, deletions, .. } = change;
     let options = [title, purge_interval, quota, keep_deleted];
     let switches = [unread_marks, view_updates, couchdb];
-    if switches.iter().all(|switch| switch.is_none()) && options.iter().all(|option| option.is_none()) {
+    let has_switch = deletions.is_some() || switches.iter().any(|switch| switch.is_some());
+    if !has_switch && options.iter().all(|option| option.is_none()) {
         return Err(AdminError::nothing_to_change("db set"));
     }
     let access = open(instance, path)?;
@@ -113,6 +117,18 @@ fn set(instance: &Instance, change: &DbUpdate) -> AdminResult {
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == OnOff::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == OnOff::Off);
     options.is_open_to_couchdb = couchdb.map_or(options.is_open_to_couchdb, |switch| switch == OnOff::On);
+    if let Some(deletions) = deletions {
+        options.deletions = Some(match deletions {
+            Deletions::KeepEdits => DeletionRule::EditsCount,
+            Deletions::Delete => DeletionRule::DeletionsCount,
+        });
+    }
+    if options.is_open_to_couchdb && options.deletions == Some(DeletionRule::DeletionsCount) {
+        return Err(AdminError::Refused(format!(
+            "{path} cannot be open to CouchDB clients with the deletion rule delete; change one of them first: \
+             `doublet db set {path} --couchdb off` or `doublet db set {path} --deletions keep-edits`"
+        )));
+    }
     instance.databases.database_options_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::message(format!("{path} was changed.")))
 }
@@ -229,6 +245,7 @@ fn show(instance: &Instance, path: &str) -> AdminResult {
         ("view_updates", json!(!facts.options.no_view_updates)),
         ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
         ("couchdb", json!(facts.options.is_open_to_couchdb)),
+        ("deletions", json!(deletion_rule_name(facts.deletion_rule()))),
     ];
     fields.extend(full_text::index_fields(instance, database)?);
     Ok(Answer::record(fields))
@@ -471,6 +488,17 @@ mod tests {
         let fields = ["title", "purge_interval_days", "unread_marks", "quota_bytes", "keep_deleted_hours"];
         let fields = fields.map(|name| shown[name].clone());
         assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20), json!(48)]);
+        let deletions = |deletions| change(DbUpdate { deletions: Some(deletions), ..DbUpdate::default() });
+        let rule =
+            || db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("it exists").data["deletions"].clone();
+        assert_eq!(rule(), json!("keep-edits"));
+        db(&sample, deletions(Deletions::Delete)).expect("it makes sense");
+        assert_eq!(rule(), json!("delete"));
+        let couchdb = |switch| change(DbUpdate { couchdb: Some(switch), ..DbUpdate::default() });
+        check_refused(&sample, couchdb(OnOff::On), "`doublet db set x.nsf --deletions keep-edits`");
+        db(&sample, deletions(Deletions::KeepEdits)).expect("it makes sense");
+        db(&sample, couchdb(OnOff::On)).expect("the rule permits it");
+        check_refused(&sample, deletions(Deletions::Delete), "`doublet db set x.nsf --couchdb off`");
         for text in ["0h", "30m", "90m", "9000000h", "soon"] {
             let kept = DbUpdate { keep_deleted: Some(text.to_owned()), ..DbUpdate::default() };
             assert!(db(&sample, change(kept)).is_err(), "{text}");

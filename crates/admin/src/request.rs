@@ -571,6 +571,21 @@ pub struct DbUpdate {
     #[arg(long, value_enum)]
     #[serde(default)]
     pub couchdb: Option<OnOff>,
+    /// What becomes of a document that was edited on one server and deleted on another one: keep-edits keeps it, delete
+    /// deletes it unless it was saved more often than the deleter knew. Applies to all replicas of the database.
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub deletions: Option<Deletions>,
+}
+
+/// The rule for deletions that meet edits which they do not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deletions {
+    /// The edit stays. The default of all databases but mail files.
+    KeepEdits,
+    /// The deletion counts unless the document was saved more often than the deleter knew. The default of mail files.
+    Delete,
 }
 
 /// Requests about deleted documents.

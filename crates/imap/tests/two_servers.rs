@@ -12,7 +12,6 @@ use base::sim::SeededRandom;
 use base::{Clock, Random};
 use notes::{Identity, ReplicationSettings};
 use replica::{Pull, Target, answer_in_pages};
-use revision::DeletionRule;
 use wire::Peer;
 
 use crate::connection::Connection;
@@ -222,7 +221,7 @@ impl TwoServers {
         let other = Arc::new(Identity::local_server(name(1 - target).as_str()));
         let databases = self.worlds[target].databases();
         let database = databases.database_open(&world::path("alice")).expect("the mail file exists");
-        let made = Target::new(databases, &database, &itself, &other, DeletionRule::DeletionsCount);
+        let made = Target::new(databases, &database, &itself, &other);
         let mut pull = Pull::begin(made.expect("a server may")).expect("a sound store");
         let source = self.worlds[1 - target].databases().database_open(&world::path("alice"));
         let source = source.expect("the mail file exists");

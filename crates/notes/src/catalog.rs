@@ -13,10 +13,12 @@
 use base::codec::{Decoder, Encoder, InvalidRecord};
 use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
 use base::{DbNumber, Name, ReplicaId, Timestamp};
+use revision::DeletionRule;
 
 use crate::error::{Error, Result};
 use crate::limits::{PERSONAL_INDEX_BYTES_DEFAULT, PURGE_INTERVAL_DAYS};
 use crate::ods::OdsVersion;
+use crate::shared_settings::{self, SettingTimes};
 use crate::shared_uids::UidRank;
 
 /// The purpose of a database.
@@ -108,6 +110,9 @@ pub struct DatabaseOptions {
     pub keep_deleted_hours: Option<u16>,
     /// `true` if the database is open to clients of CouchDB's protocol.
     pub is_open_to_couchdb: bool,
+    /// Which deletions count against edits that they do not know, or `None` for the rule of the kind of the database
+    /// ([`DatabaseRecord::deletion_rule`]).
+    pub deletions: Option<DeletionRule>,
 }
 
 /// Operator settings that apply to all databases of a server.
@@ -153,6 +158,13 @@ impl DatabaseOptions {
             let reason = "only a standard database can be opened to CouchDB clients";
             return Err(Error::invalid(format!("a {} database", kind.name()), reason));
         }
+        if self.is_open_to_couchdb && self.deletions == Some(DeletionRule::DeletionsCount) {
+            let reason = "CouchDB clients expect that an edit counts against a deletion that does not know it";
+            return Err(Error::invalid(
+                "the deletion rule `delete` of a database that is open to CouchDB clients",
+                reason,
+            ));
+        }
         Ok(())
     }
 
@@ -174,6 +186,7 @@ impl Default for DatabaseOptions {
             no_view_updates: false,
             keep_deleted_hours: None,
             is_open_to_couchdb: false,
+            deletions: None,
         }
     }
 }
@@ -201,6 +214,8 @@ pub struct DatabaseRecord {
     pub shard: u32,
     /// Version of the on-disk structure of its records.
     pub ods: OdsVersion,
+    /// The times at which the settings changed that all replicas share.
+    pub setting_times: SettingTimes,
 }
 
 impl DatabaseRecord {
@@ -232,6 +247,9 @@ impl DatabaseRecord {
         }
         if version >= 3 {
             out.u16(keep_deleted_hours.unwrap_or(0));
+        }
+        if version >= 4 {
+            shared_settings::encode(self, &mut out);
         }
         out.finish()
     }
@@ -266,7 +284,7 @@ impl DatabaseRecord {
         let shard = input.u32()?;
         let purge_interval_days = input.u16()?;
         let switches = input.u8()?;
-        let options = DatabaseOptions {
+        let mut options = DatabaseOptions {
             purge_interval_days,
             no_unread_marks: switches & NO_UNREAD_MARKS != 0,
             no_view_updates: switches & NO_VIEW_UPDATES != 0,
@@ -278,8 +296,25 @@ impl DatabaseRecord {
             },
             is_open_to_couchdb: switches & OPEN_TO_COUCHDB != 0,
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
+            deletions: None,
         };
-        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, ods: structure })
+        let mut setting_times = SettingTimes::default();
+        if version >= 4 && structure <= OdsVersion::CURRENT {
+            (options.deletions, setting_times) = shared_settings::decode(&mut input)?;
+        }
+        Ok(Self {
+            number,
+            path,
+            replica_id,
+            title,
+            kind,
+            owner,
+            created,
+            options,
+            shard,
+            ods: structure,
+            setting_times,
+        })
     }
 }
 

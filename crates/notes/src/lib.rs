@@ -62,6 +62,7 @@ pub mod replication_settings;
 pub mod revision_record;
 pub mod save;
 pub mod server_databases;
+pub mod shared_settings;
 pub mod shared_uids;
 pub mod soft_deletion;
 pub mod transaction;
@@ -103,7 +104,10 @@ pub use public::PublicSnapshot;
 pub use replication_settings::{NotExchanged, ReplicaSettings, ReplicationPriority, ReplicationSettings};
 pub use save::{OnConflict, SaveOptions, SaveOutcome};
 pub use server_databases::Databases;
+pub use shared_settings::{SettingTimes, SharedSetting, SharedSettings};
 pub use shared_uids::{SharedUids, UidRank};
 pub use soft_deletion::{DeletedNote, DeletedPage, DeletionRecord};
 pub use transaction::Transaction;
 pub use writer::Writer;
+
+pub use revision::DeletionRule;

@@ -25,6 +25,7 @@ use crate::keys;
 use crate::note::{NewNote, NoteClass};
 use crate::ods::OdsVersion;
 use crate::records;
+use crate::shared_settings::SettingTimes;
 use crate::transaction::Transaction;
 
 /// All databases of a server.
@@ -110,6 +111,7 @@ impl Databases {
             options: new.options,
             shard: 0,
             ods: OdsVersion::CURRENT,
+            setting_times: SettingTimes::default(),
         };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &path_key, &record.encode());
@@ -273,7 +275,7 @@ impl Databases {
         catalog::check_title(title)?;
         options.check()?;
         options.check_kind(access.database().record().kind)?;
-        self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
+        self.record_change(access, |record| record.changed(title, options, self.clock()))
     }
 
     /// Sets the structure version of a database. Durable on return.
@@ -284,7 +286,7 @@ impl Databases {
         })
     }
 
-    fn record_change(
+    pub(crate) fn record_change(
         &self,
         access: &Access<level::Manager>,
         change: impl FnOnce(DatabaseRecord) -> DatabaseRecord,

@@ -23,4 +23,4 @@ pub use pull::{Pull, PullStatistics, Transfer};
 pub use push::{Push, PushStatistics, PushTarget, RefusedNote, Written};
 pub use selection::Selection;
 pub use source::{Answer, ListPage, Question, SourceNotes, answer, answer_in_pages, answer_with, log_unsent};
-pub use target::{HeldBackNotes, MissingContent, Target, deletion_rule};
+pub use target::{HeldBackNotes, MissingContent, Target};

@@ -38,6 +38,8 @@ pub struct PullStatistics {
     /// Number of notes that were deleted here so long ago that the deletion is forgotten, and that the source still
     /// has.
     pub held_back: u64,
+    /// Number of lists with which the title or options of the database have changed.
+    pub settings: u64,
 }
 
 /// How notes are asked for.
@@ -199,7 +201,9 @@ impl Pull {
         self.pages += 1;
         self.check_progress(&page)?;
         self.statistics.listed += page.notes.len() as u64;
-        let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last } = page;
+        let ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last, settings } = page;
+        // The rule for deletions counts for the notes of the page.
+        self.target.join_settings(settings.as_ref(), &mut self.statistics)?;
         let is_position_unknown = is_position_unknown || self.history.is_cleared();
         let compared = self.target.compare(notes, is_position_unknown, &mut self.statistics)?;
         let documents = compared.missing.iter().filter(|note| note.class.is_document());

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Unid};
 use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
-use notes::{DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result};
+use notes::{
+    DatabaseSnapshot, Error, NotExchanged, NoteFlags, NoteHeader, ReplicationSettings, Result, SharedSettings,
+};
 use store::blob::{ArrivedContent, BlobId, PreparedBlob};
 
 use crate::limits::{CHANGES_PER_PAGE, STATES_PER_PAGE};
@@ -49,6 +51,8 @@ pub struct ListPage {
     pub is_position_unknown: bool,
     /// `true` if the source has no later changes.
     pub is_last: bool,
+    /// The settings that replicas share, as the source has them, or `None` if it does not state them.
+    pub settings: Option<SharedSettings>,
 }
 
 /// Notes of the source.
@@ -251,7 +255,8 @@ fn page_of(snapshot: &DatabaseSnapshot<'_>, place: &Place, changes_max: usize) -
     let position = position_after(modseq)?;
     let seen = position_after(snapshot.modseq())?;
     let Place { is_comparison, is_position_unknown, .. } = *place;
-    Ok(ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last })
+    let settings = Some(snapshot.database().record().shared_settings());
+    Ok(ListPage { notes, position, seen, is_comparison, is_position_unknown, is_last, settings })
 }
 
 /// Adds the folders of listed notes that changed after the page: the target needs them first.

@@ -9,7 +9,7 @@ use notes::limits::MISSED_NOTES_MAX;
 use notes::replica::{ListedNote, ReceiveOutcome, ReplicaNote};
 use notes::{
     Access, AclFlags, AclLevel, Database, DatabaseKind, DatabaseSnapshot, Databases, Error, Grant, Identity,
-    NotExchanged, NoteClass, ReplicationSettings, Result, level,
+    NotExchanged, NoteClass, ReplicationSettings, Result, SharedSettings, level,
 };
 use revision::DeletionRule;
 use store::blob::BlobId;
@@ -22,6 +22,7 @@ use crate::source::SourceNotes;
 /// A replica that takes notes over from one source.
 pub struct Target {
     databases: Arc<Databases>,
+    itself: Arc<Identity>,
     own_name: Name,
     /// This server, which writes.
     reader: Access<level::Reader>,
@@ -29,7 +30,6 @@ pub struct Target {
     /// The source, whose rights decide what is taken.
     source: Access<level::Depositor>,
     source_name: Name,
-    rule: DeletionRule,
     held_back: HeldBackNotes,
     settings: ReplicationSettings,
     selection: Option<Arc<Selection>>,
@@ -54,7 +54,6 @@ impl Target {
         database: &Arc<Database>,
         itself: &Arc<Identity>,
         source: &Arc<Identity>,
-        rule: DeletionRule,
     ) -> Result<Self> {
         let reader: Access<level::Reader> = database.authorize(itself)?;
         let depositor = reader.downgrade();
@@ -67,7 +66,8 @@ impl Target {
         let held_back = HeldBackNotes::default();
         let databases = Arc::clone(databases);
         let own_name = itself.name.clone();
-        Ok(Self { databases, own_name, reader, depositor, source, source_name, rule, held_back, settings, selection })
+        let itself = Arc::clone(itself);
+        Ok(Self { databases, itself, own_name, reader, depositor, source, source_name, held_back, settings, selection })
     }
 
     /// Sets what happens to notes whose deletion is forgotten.
@@ -99,7 +99,7 @@ impl Target {
     /// replica other settings than before, or if notes that were held back are wanted now.
     pub(crate) fn history(&self) -> Result<ReplicationHistory> {
         let history = self.reader.read()?.replication_history(self.source_name.canonical())?;
-        let rights = rights_of(self.source.grant()?.as_ref(), &self.settings);
+        let rights = self.rights()?;
         if self.held_back == HeldBackNotes::Taken {
             return Ok(ReplicationHistory { rights, ..ReplicationHistory::default() });
         }
@@ -111,6 +111,53 @@ impl Target {
             return Ok(ReplicationHistory { rights, ..history });
         }
         Ok(history)
+    }
+
+    /// Returns the rights of the source, the settings for it and the rule for deletions as a number. With another
+    /// number, everything is compared: what was refused, left out or decided may be received now.
+    fn rights(&self) -> Result<u32> {
+        let rights = rights_of(self.source.grant()?.as_ref(), &self.settings);
+        let record = self.reader.database().record();
+        Ok(if record.options.deletions.is_some() { rights ^ rule_bit(record.deletion_rule()) } else { rights })
+    }
+
+    /// Takes the settings over that replicas share, if the source may bring them.
+    pub(crate) fn join_settings(
+        &self,
+        settings: Option<&SharedSettings>,
+        statistics: &mut PullStatistics,
+    ) -> Result<()> {
+        let Some(settings) = settings else { return Ok(()) };
+        let own = self.reader.database().record().shared_settings();
+        if own == own.clone().join(settings.clone()) || self.source.grant()?.level() < AclLevel::Manager {
+            return Ok(());
+        }
+        // This server writes, for a source that may.
+        let manager: Access<level::Manager> = self.reader.database().authorize(&self.itself)?;
+        let was_open = self.reader.database().record().options.is_open_to_couchdb;
+        let joined = self.databases.database_settings_join(&manager, settings);
+        if was_open && !self.reader.database().record().options.is_open_to_couchdb {
+            tracing::warn!(
+                target: "replica",
+                database = %self.reader.database().path(),
+                source = %self.source_name,
+                "the deletion rule of the replicas is now `delete`; the database is closed to CouchDB clients"
+            );
+        }
+        match joined {
+            Ok(is_changed) => statistics.settings += u64::from(is_changed),
+            Err(error @ (Error::Invalid { .. } | Error::Limit { .. })) => {
+                tracing::warn!(
+                    target: "replica",
+                    database = %self.reader.database().path(),
+                    source = %self.source_name,
+                    %error,
+                    "the settings of another replica are not valid and were skipped"
+                );
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Returns the databases of this server.
@@ -285,6 +332,7 @@ impl Target {
         let in_memory = sent.contents.iter().map(|content| content.id());
         let stored = sent.arrived.iter().map(|content| content.id());
         let known: HashSet<BlobId> = in_memory.chain(stored).chain(sent.proved.iter().copied()).collect();
+        let rule = self.reader.database().record().deletion_rule();
         loop {
             // An access control list that has arrived counts for the notes behind it.
             let grant = self.source.grant()?;
@@ -298,7 +346,7 @@ impl Target {
                     continue;
                 }
                 self.check_contents(note, &known)?;
-                match writer.note_receive(note, self.rule)? {
+                match writer.note_receive(note, rule)? {
                     ReceiveOutcome::Later => {
                         is_interrupted = true;
                         break;
@@ -459,10 +507,19 @@ fn rights_of(grant: &Grant, settings: &ReplicationSettings) -> u32 {
     u32::from_be_bytes(digest.as_bytes()[..4].try_into().expect("four bytes"))
 }
 
-/// Returns `true` if a source with rights as [`rights_of`] returns them may bring documents, and all are wanted.
+/// Returns the bit that a rule sets in the rights.
+fn rule_bit(rule: DeletionRule) -> u32 {
+    match rule {
+        DeletionRule::EditsCount => 1 << 30,
+        DeletionRule::DeletionsCount => 1 << 31,
+    }
+}
+
+/// Returns `true` if a source with rights as [`Target::rights`] returns them may bring documents, and all are wanted.
 fn has_documents(rights: u32) -> bool {
+    let rules = rule_bit(DeletionRule::EditsCount) | rule_bit(DeletionRule::DeletionsCount);
     let levels = (AclLevel::Editor as u32)..=(AclLevel::Manager as u32);
-    levels.contains(&(rights >> 16))
+    levels.contains(&((rights & !rules) >> 16))
 }
 
 /// A content that this replica lacks.
@@ -504,15 +561,4 @@ fn may_bring(grant: &Grant, class: NoteClass) -> bool {
 
 fn may_delete(grant: &Grant) -> bool {
     !grant.flags().contains(AclFlags::NO_DELETE)
-}
-
-/// Returns which deletions count against edits that they do not know (`docs/replication.md`, "Deletions").
-#[must_use]
-pub fn deletion_rule(kind: DatabaseKind) -> DeletionRule {
-    match kind {
-        DatabaseKind::Mail => DeletionRule::DeletionsCount,
-        DatabaseKind::Standard | DatabaseKind::Directory | DatabaseKind::MailBox | DatabaseKind::Log => {
-            DeletionRule::EditsCount
-        }
-    }
 }

@@ -19,7 +19,7 @@ pub enum EditRule {
 }
 
 /// What happens to a deletion and an edit that do not know each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeletionRule {
     /// The edit counts, as in CouchDB, unless it is less than the edit that the deletion has deleted: then it loses to
     /// that edit, and the deletion follows that edit.

@@ -24,7 +24,7 @@ use notes::replica::ListedNote;
 use notes::{
     Access, Database, DatabaseKind, Identity, OdsVersion, ReplicationPriority, ReplicationSettings, Upgrade, level,
 };
-use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer, deletion_rule};
+use replica::{HeldBackNotes, Preview, PreviewStatistics, Selection, Target, Transfer};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -322,9 +322,8 @@ impl Replication {
             })?;
             return Ok(preview_row(path, "create", wanted));
         };
-        let rule = deletion_rule(database.record().kind);
         let databases = &self.instance.databases;
-        let target = Target::new(databases, &database, &self.itself(), &server.identity, rule)?;
+        let target = Target::new(databases, &database, &self.itself(), &server.identity)?;
         let mut preview = Preview::begin(target)?;
         while let Some(question) = preview.question() {
             if report(listing(path, &server.label(), preview.statistics().listed)) == ControlFlow::Break(()) {
@@ -437,7 +436,7 @@ impl Replication {
         let ours = self.own_notes(&database, server)?;
         let selection = Selection::of_settings(&self.settings(&database, server)?, self.instance.clock.now());
         let mut theirs = BTreeMap::new();
-        source.list_all(Some(&selection), &mut |page| {
+        let settings = source.list_all(Some(&selection), &mut |page| {
             let is_wanted = |note: &ListedNote| !note.is_unselected || ours.contains_key(&note.unid);
             theirs.extend(page.into_iter().filter(is_wanted).map(|note| (note.unid, comparable(note))));
             let step = format!("{path}: listing the notes of {}", server.label());
@@ -445,6 +444,12 @@ impl Replication {
         })?;
         let mut differences = Vec::new();
         let mut count = 0_usize;
+        if settings.is_some_and(|settings| settings != database.record().shared_settings()) {
+            // Those of the replica that changed later count. They differ until the next replication, or as long as the
+            // other server is not a Manager here.
+            count += 1;
+            differences.push(record(vec![("unid", json!("-")), ("difference", json!("other title or options"))]));
+        }
         let unids = ours.keys().chain(theirs.keys().filter(|unid| !ours.contains_key(*unid)));
         for unid in unids {
             let difference = match (ours.get(unid), theirs.get(unid)) {

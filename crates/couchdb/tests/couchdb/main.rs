@@ -22,7 +22,6 @@ use notes::{
     NewDatabase, NoteHeader, ServerSettings, fixup, level,
 };
 use replica::{Pull, answer};
-use revision::DeletionRule;
 use serde_json::{Value, json};
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
@@ -119,8 +118,7 @@ impl Server {
     fn pull(&self, source: &Self) {
         let itself = Arc::new(Identity::local_server(self.name.as_str()));
         let of = |name: &str| Arc::new(Identity { server: true, ..Identity::person(name) });
-        let rule = DeletionRule::EditsCount;
-        let target = replica::Target::new(&self.databases, &self.database, &itself, &of(&source.name), rule);
+        let target = replica::Target::new(&self.databases, &self.database, &itself, &of(&source.name));
         let mut pull = Pull::begin(target.expect("the source may write")).expect("a sound store");
         let reader: Access<level::Reader> = source.database.authorize(&of(&self.name)).expect("servers may read");
         while let Some((number, question)) = pull.question() {

@@ -753,6 +753,10 @@ const WRITING: &[Row] = &[
     ("Databases::database_rename_with", From(Manager), |c| {
         c.manage(|access| c.world.databases.database_rename_with(access, "docs.nsf", |_| Ok::<_, notes::Error>(())))
     }),
+    ("Databases::database_settings_join", From(Manager), |c| {
+        let settings = c.database.record().shared_settings();
+        c.manage(|access| c.world.databases.database_settings_join(access, &settings).map(|_| ()))
+    }),
     ("Databases::database_options_set", From(Manager), |c| {
         c.manage(|access| c.world.databases.database_options_set(access, "Title", DatabaseOptions::default()))
     }),

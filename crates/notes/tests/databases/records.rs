@@ -12,8 +12,9 @@ use notes::limits::{
 };
 use notes::note::{BodyDirectoryEntry, summary_items};
 use notes::{
-    DatabaseKind, DatabaseOptions, DatabaseRecord, FolderEntry, FolderState, FullTextSchedule, Item, ItemFlags,
-    ItemValue, Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion, Summary,
+    DatabaseKind, DatabaseOptions, DatabaseRecord, DeletionRule, FolderEntry, FolderState, FullTextSchedule, Item,
+    ItemFlags, ItemValue, Keyword, Keywords, Marks, Membership, NoteClass, NoteFlags, NoteHeader, OdsVersion,
+    SettingTimes, Summary,
 };
 use proptest::prelude::*;
 use revision::RevisionId;
@@ -135,6 +136,7 @@ fn options() -> impl Strategy<Value = DatabaseOptions> {
                 no_view_updates,
                 keep_deleted_hours,
                 is_open_to_couchdb,
+                deletions: None,
             }
         },
     )
@@ -218,11 +220,18 @@ proptest! {
             options,
             shard: number.rotate_left(7),
             ods: OdsVersion(structure),
+            setting_times: SettingTimes::default(),
         };
         let stored = record.encode();
         check(&stored, &record, DatabaseRecord::decode)?;
-        let newer = [&stored[..], b"what a newer structure adds"].concat();
-        prop_assert_eq!(DatabaseRecord::decode(&newer), Ok(record));
+        let record = DatabaseRecord { ods: OdsVersion(OdsVersion::CURRENT.0 + 1), ..record };
+        let newer = [&record.encode()[..], b"what a newer structure adds"].concat();
+        prop_assert_eq!(DatabaseRecord::decode(&newer), Ok(record.clone()));
+        let setting_times = SettingTimes { title: record.created, deletions: Timestamp(7), ..SettingTimes::default() };
+        let deletions = Some(DeletionRule::DeletionsCount);
+        let options = DatabaseOptions { deletions, is_open_to_couchdb: false, ..record.options };
+        let changed = DatabaseRecord { ods: OdsVersion::CURRENT, options, setting_times, ..record };
+        prop_assert_eq!(DatabaseRecord::decode(&changed.encode()), Ok(changed));
     }
 
     #[test]

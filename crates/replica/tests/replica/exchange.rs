@@ -12,11 +12,10 @@ use notes::view::reader::{ViewRow, ViewRowContents};
 use notes::view::sort_key::SortDirection;
 use notes::view::view_format::{Column, ViewDesign};
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Databases, Identity, Item, NewDatabase, NewNote,
-    ServerSettings, UidRank, Writer, fixup, level, purge,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, DeletionRule,
+    Identity, Item, NewDatabase, NewNote, ServerSettings, UidRank, Writer, fixup, level, purge,
 };
 use replica::{Answer, HeldBackNotes, Pull, PullStatistics, Question, SourceNotes, Target, answer, answer_in_pages};
-use revision::DeletionRule;
 use store::memory::MemoryEngine;
 use store::{Batch, Store, StoreOptions, SyncMode, Table, TableReader};
 
@@ -105,7 +104,7 @@ impl Server {
     pub(crate) fn begin(&self, source: &Self, held_back: HeldBackNotes) -> Pull {
         let itself = Arc::new(Identity::local_server(self.name.as_str()));
         let other = Arc::new(Identity { server: true, ..Identity::person(source.name.as_str()) });
-        let target = Target::new(&self.databases, &self.database, &itself, &other, DeletionRule::EditsCount);
+        let target = Target::new(&self.databases, &self.database, &itself, &other);
         Pull::begin(target.expect("the list names the servers").with_held_back(held_back)).expect("a sound store")
     }
 
@@ -156,6 +155,13 @@ impl Server {
         let reading = access.read().expect("a snapshot");
         let note = reading.find(Unid([number; 16])).expect("a sound store").expect("it exists");
         reading.header(note).expect("a sound store").expect("it exists").folders[0].uid.0
+    }
+
+    /// Changes the title and the rule for deletions.
+    fn set_options(&self, title: &str, deletions: Option<DeletionRule>) {
+        let access: Access<level::Manager> = self.database.authorize(&self.ann()).expect("Ann manages it");
+        let options = DatabaseOptions { deletions, ..self.database.record().options };
+        self.databases.database_options_set(&access, title, options).expect("Ann manages it");
     }
 
     pub(crate) fn set_list(&self, level: AclLevel) {
@@ -698,4 +704,65 @@ fn equal_rows_are_in_the_same_order_whatever_the_order_of_arrival() {
         first.pull(&second);
         assert_eq!(rows(&first), rows(&second));
     }
+}
+
+#[test]
+fn settings_that_changed_later_count_and_come_from_managers_only() {
+    let (first, second) = two();
+    let title = |server: &Server| server.database.record().title.clone();
+    first.set_options("Earlier", None);
+    second.clock.advance(Duration::from_secs(1));
+    second.set_options("Later", None);
+    second.pull(&first);
+    first.pull(&second);
+    assert_eq!((title(&first), title(&second)), ("Later".to_owned(), "Later".to_owned()));
+    // The clock of the first one is behind, and its change is later nevertheless.
+    first.set_options("Last", Some(DeletionRule::DeletionsCount));
+    assert_eq!(second.pull(&first).settings, 1);
+    assert_eq!(second.pull(&first).settings, 0);
+    assert_eq!(title(&second), "Last");
+    assert_eq!(second.database.record().deletion_rule(), DeletionRule::DeletionsCount);
+    first.set_options("Refused", None);
+    second.set_list(AclLevel::Designer);
+    assert_eq!(second.pull(&first).settings, 0);
+    assert_eq!(title(&second), "Last");
+    second.set_list(AclLevel::Manager);
+    second.pull(&first);
+    assert_eq!(second.database.record().shared_settings(), first.database.record().shared_settings());
+}
+
+#[test]
+fn database_that_gets_the_rule_delete_is_closed_to_couchdb_clients() {
+    let (first, second) = two();
+    let access: Access<level::Manager> = second.database.authorize(&second.ann()).expect("Ann manages it");
+    let options = DatabaseOptions { is_open_to_couchdb: true, ..second.database.record().options };
+    second.databases.database_options_set(&access, "Documents", options).expect("the rule permits it");
+    let wrong = DatabaseOptions { deletions: Some(DeletionRule::DeletionsCount), ..options };
+    second.databases.database_options_set(&access, "Documents", wrong).expect_err("it is open");
+    first.set_options("Documents", Some(DeletionRule::DeletionsCount));
+    second.pull(&first);
+    assert!(!second.database.record().options.is_open_to_couchdb);
+    assert_eq!(second.database.record().deletion_rule(), DeletionRule::DeletionsCount);
+}
+
+#[test]
+fn what_was_decided_under_another_rule_is_decided_again() {
+    let (first, second) = two();
+    let note = first.create(20);
+    second.pull(&first);
+    first.write(|writer| writer.note_delete(note).map(drop));
+    second.write(|writer| {
+        let note = writer.find(Unid([20; 16]))?.expect("it has arrived");
+        let revision = writer.header(note)?.expect("it exists").revision();
+        writer.note_update(note, revision, &[Item::text("Subject", "edited")], &[]).map(drop)
+    });
+    // The edit counts, and comes back to the first server.
+    second.pull(&first);
+    first.pull(&second);
+    assert!(first.has(20) && second.has(20));
+    first.set_options("Documents", Some(DeletionRule::DeletionsCount));
+    second.pull(&first);
+    first.pull(&second);
+    second.pull(&first);
+    assert_eq!(first.has(20), second.has(20));
 }

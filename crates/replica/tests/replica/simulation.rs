@@ -14,11 +14,12 @@ use notes::fixup;
 use notes::instance::Position;
 use notes::replica::{ReplicaNote, StateName};
 use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, Identity, Item,
-    ItemValue, Marks, NewDatabase, NewNote, ReplicationSettings, ServerSettings, UidRank, Writer, level,
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, DatabaseOptions, Databases, DeletionRule,
+    Identity, Item, ItemValue, Marks, NewDatabase, NewNote, ReplicationSettings, ServerSettings, SharedSettings,
+    UidRank, Writer, level,
 };
 use replica::{Answer, Pull, PullStatistics, Question, Target, answer_in_pages};
-use revision::{DeletionRule, Register};
+use revision::Register;
 use store::memory::MemoryEngine;
 use store::{Store, StoreOptions, SyncMode};
 
@@ -202,6 +203,21 @@ impl Server {
         (1..last.0).filter_map(read).collect()
     }
 
+    /// Returns what changes as long as replicas receive something.
+    fn progress(&self) -> (base::Modseq, SharedSettings) {
+        (self.database.modseq(), self.database.record().shared_settings())
+    }
+
+    fn set_options(&self, change: impl FnOnce(&mut String, &mut DatabaseOptions)) {
+        let ann = Arc::new(Identity::person("Ann/Acme"));
+        let access: Access<level::Manager> = self.database.authorize(&ann).expect("Ann manages it");
+        let record = self.database.record();
+        let mut title = record.title.clone();
+        let mut options = record.options;
+        change(&mut title, &mut options);
+        self.databases.database_options_set(&access, &title, options).expect("Ann manages it");
+    }
+
     /// Returns what all replicas must agree on.
     fn state(&self) -> BTreeMap<Unid, String> {
         let acl = notes::acl::ACL_UNID;
@@ -210,7 +226,10 @@ impl Server {
             let set: Vec<_> = values.map(|(name, value)| (name, value.number)).collect();
             format!("{} {:?} {:?} {:?} {set:?}", note.revision, note.created, note.parent, note.items)
         };
-        self.notes().iter().filter(|note| note.unid != acl).map(|note| (note.unid, text(note))).collect()
+        let notes = self.notes();
+        let notes = notes.iter().filter(|note| note.unid != acl).map(|note| (note.unid, text(note)));
+        let settings = format!("{:?}", self.database.record().shared_settings());
+        notes.chain([(Unid([0xFF; 16]), settings)]).collect()
     }
 
     /// Checks that clients see every document in its folders.
@@ -356,6 +375,8 @@ enum WrongExchange {
     SameRanks,
     /// A restored server gives out UIDs as if no time had passed since the backup.
     ClockOfBackup,
+    /// Titles and options do not travel.
+    NoSettings,
 }
 
 impl WrongExchange {
@@ -404,6 +425,7 @@ impl WrongExchange {
             (Self::NoStateOfKnownNotes, Answer::Changes(page)) => {
                 page.notes.iter_mut().for_each(|note| note.state.clear());
             }
+            (Self::NoSettings, Answer::Changes(page)) => page.settings = None,
             (Self::NoUids, Answer::Changes(page)) => page.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
             (Self::NoUids, Answer::Notes(sent)) => sent.notes.iter_mut().for_each(|note| drop_uids(&mut note.state)),
             (Self::NoUidValidity, Answer::Changes(page)) => {
@@ -443,8 +465,11 @@ enum Deletions {
     None,
     /// Edits count.
     GiveWay,
-    /// Deletions count, and deleted documents can be restored.
+    /// Deletions count, and deleted documents can be restored. One server has this rule from the beginning, and the
+    /// others get it by replication.
     Count,
+    /// Which of them count changes again and again, and deleted documents can be restored.
+    Changing,
 }
 
 struct Network {
@@ -464,6 +489,8 @@ struct Network {
     trace: String,
     statistics: Vec<PullStatistics>,
     clients: MailClients,
+    /// Decides when the title and options of a database change.
+    settings: SeededRandom,
 }
 
 impl Network {
@@ -473,10 +500,10 @@ impl Network {
 
     fn with_wrong(wrong: Option<WrongExchange>, seed: u64, deletions: Deletions) -> Self {
         let rank = |number: usize| UidRank::new(if wrong == Some(WrongExchange::SameRanks) { 0 } else { number as u8 });
-        let keeps_deleted = deletions == Deletions::Count;
+        let keeps_deleted = matches!(deletions, Deletions::Count | Deletions::Changing);
         let topology = [Topology::All, Topology::Chain, Topology::Ring][(seed % 3) as usize];
         let changes_per_page = [1_000, 1, 3, 10][(seed % 4) as usize];
-        Self {
+        let network = Self {
             topology,
             wrong,
             changes_per_page,
@@ -490,7 +517,12 @@ impl Network {
             trace: String::new(),
             statistics: Vec::new(),
             clients: MailClients::new(seed),
+            settings: SeededRandom::new(seed ^ 0x5E77),
+        };
+        if deletions == Deletions::Count {
+            network.servers[0].set_options(|_, options| options.deletions = Some(DeletionRule::DeletionsCount));
         }
+        network
     }
 
     fn pick(&self, count: usize) -> usize {
@@ -505,10 +537,29 @@ impl Network {
     /// Lets one thing happen.
     fn step(&mut self) {
         self.step_anything();
+        self.change_settings();
         let number = self.clients.random.below(SERVERS as u64) as usize;
         let server = &mut self.servers[number];
         server.latest = server.latest.max(server.clock.now());
         self.clients.look_at(server);
+    }
+
+    /// Changes the title or options of a database now and then.
+    fn change_settings(&mut self) {
+        if self.settings.below(20) > 0 {
+            return;
+        }
+        let server = &self.servers[self.settings.below(SERVERS as u64) as usize];
+        let number = self.settings.below(1_000);
+        let rule = [DeletionRule::EditsCount, DeletionRule::DeletionsCount][(number % 2) as usize];
+        match self.settings.below(3) {
+            0 => server.set_options(|title, _| *title = format!("Title {number}")),
+            1 => server.set_options(|_, options| options.purge_interval_days = 100 + number as u16),
+            _ if self.deletions == Deletions::Changing => {
+                server.set_options(|_, options| options.deletions = Some(rule));
+            }
+            _ => {}
+        }
     }
 
     fn step_anything(&mut self) {
@@ -586,13 +637,9 @@ impl Network {
             return;
         }
         let server = &mut self.servers[target];
-        let rule = match self.deletions {
-            Deletions::Count => DeletionRule::DeletionsCount,
-            Deletions::None | Deletions::GiveWay => DeletionRule::EditsCount,
-        };
         let itself = Arc::new(Identity::local_server(Server::name(target).as_str()));
         let other = Arc::new(Identity { server: true, ..Identity::person(Server::name(source).as_str()) });
-        let made = Target::new(&server.databases, &server.database, &itself, &other, rule);
+        let made = Target::new(&server.databases, &server.database, &itself, &other);
         let begun = Pull::begin(made.expect("the list names the other servers"));
         server.pull = Some((source, begun.expect("a sound store")));
         self.pulls[target] += 1;
@@ -677,7 +724,7 @@ impl Network {
         self.cut.clear();
         self.servers.iter_mut().for_each(|server| server.pull = None);
         for round in 0.. {
-            let before: Vec<_> = self.servers.iter().map(|server| server.database.modseq()).collect();
+            let before: Vec<_> = self.servers.iter().map(Server::progress).collect();
             for target in 0..SERVERS {
                 for source in (0..SERVERS).filter(|source| topology.connects(target, *source)) {
                     self.servers[target].pull = None;
@@ -688,7 +735,7 @@ impl Network {
                 }
             }
             self.servers.iter().for_each(|server| self.clients.look_at(server));
-            if before == self.servers.iter().map(|server| server.database.modseq()).collect::<Vec<_>>() {
+            if before == self.servers.iter().map(Server::progress).collect::<Vec<_>>() {
                 break;
             }
             assert!(round < 30, "the replicas do not settle");
@@ -752,6 +799,7 @@ fn replicas_with_deletions_become_equal() {
     for seed in (0..seeds()).chain([1_054, 3_973]) {
         run(seed, Deletions::GiveWay);
         run(seed, Deletions::Count);
+        run(seed, Deletions::Changing);
     }
 }
 
@@ -802,6 +850,7 @@ fn wrong_exchanges_are_found() {
         WrongExchange::NoUidValidity,
         WrongExchange::SameRanks,
         WrongExchange::ClockOfBackup,
+        WrongExchange::NoSettings,
     ] {
         let is_found = |seed: &u64| {
             let all = [Deletions::None, Deletions::GiveWay, Deletions::Count];

@@ -11,7 +11,6 @@ use notes::replica::{ReceiveOutcome, ReplicaNote, StateName};
 use notes::{Access, AclLevel, DatabaseSnapshot, Item, Writer, level};
 use proto::v1;
 use proto::v1::written_note::Outcome;
-use replica::deletion_rule;
 use revision::Register;
 use store::Ticket;
 use store::blob::{BlobId, PreparedBlob};
@@ -189,7 +188,7 @@ impl ReplicaWrite {
         let mut note = ReplicaNote { size: None, crlf_growth: 0, received, state: Vec::new(), ..note };
         name_as_stored(context.services.databases.store().blobs(), &mut note, &mut HashMap::new());
         check_version(&access.read()?, &note, now.after(CLOCK_AHEAD_MAX))?;
-        let rule = deletion_rule(access.database().record().kind);
+        let rule = access.database().record().deletion_rule();
         let contents: Vec<_> = note.blobs.iter().filter_map(|blob| self.contents.get(blob)).collect();
         context.write(access, |writer| {
             contents.into_iter().for_each(|content| writer.blob_offer(Arc::clone(content)));

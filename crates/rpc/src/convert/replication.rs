@@ -1,14 +1,14 @@
 //! Conversion between the protocol and what replicas exchange. All functions are pure.
 
 use base::{Timestamp, Unid};
-use notes::NoteClass;
 use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote, StateName};
 use notes::revision_record::RevisionRecord;
+use notes::{NoteClass, SharedSetting, SharedSettings};
 use proto::v1;
 use proto::v1::state_value::Name;
 use replica::{ListPage, Selection};
-use revision::{Register, Revision, RevisionId};
+use revision::{DeletionRule, Register, Revision, RevisionId};
 use store::blob::BlobId;
 
 use super::{bytes_of, item_from_proto, item_to_proto, optional_unid_from_proto, unid_from_proto};
@@ -24,7 +24,49 @@ pub fn page_to_proto(page: ListPage) -> v1::ChangedNotes {
         last: page.is_last,
         comparison: page.is_comparison,
         unknown_position: page.is_position_unknown,
+        settings: page.settings.map(settings_to_proto),
     }
+}
+
+fn settings_to_proto(settings: SharedSettings) -> v1::SharedSettings {
+    let SharedSettings { title, purge_interval_days, keep_deleted_hours, deletions } = settings;
+    let rule = match deletions.value {
+        None => v1::DeletionRule::Unspecified,
+        Some(DeletionRule::EditsCount) => v1::DeletionRule::KeepEdits,
+        Some(DeletionRule::DeletionsCount) => v1::DeletionRule::Delete,
+    };
+    v1::SharedSettings {
+        title: title.value,
+        title_changed_us: title.changed.0,
+        purge_interval_days: u32::from(purge_interval_days.value),
+        purge_interval_changed_us: purge_interval_days.changed.0,
+        keep_deleted_hours: keep_deleted_hours.value.map_or(0, u32::from),
+        keep_deleted_changed_us: keep_deleted_hours.changed.0,
+        deletions: rule.into(),
+        deletions_changed_us: deletions.changed.0,
+    }
+}
+
+fn settings_from_proto(settings: v1::SharedSettings) -> Result<SharedSettings> {
+    let deletions = match settings.deletions() {
+        v1::DeletionRule::Unspecified => None,
+        v1::DeletionRule::KeepEdits => Some(DeletionRule::EditsCount),
+        v1::DeletionRule::Delete => Some(DeletionRule::DeletionsCount),
+    };
+    let number = |number: u32| u16::try_from(number).map_err(|_| Error::invalid("a setting is out of range"));
+    let keep_deleted_hours = Some(number(settings.keep_deleted_hours)?).filter(|hours| *hours > 0);
+    Ok(SharedSettings {
+        title: SharedSetting { value: settings.title, changed: Timestamp(settings.title_changed_us) },
+        purge_interval_days: SharedSetting {
+            value: number(settings.purge_interval_days)?,
+            changed: Timestamp(settings.purge_interval_changed_us),
+        },
+        keep_deleted_hours: SharedSetting {
+            value: keep_deleted_hours,
+            changed: Timestamp(settings.keep_deleted_changed_us),
+        },
+        deletions: SharedSetting { value: deletions, changed: Timestamp(settings.deletions_changed_us) },
+    })
 }
 
 /// Converts a page of a list of changes from another server.
@@ -36,6 +78,7 @@ pub fn page_from_proto(page: v1::ChangedNotes) -> Result<ListPage> {
         is_comparison: page.comparison,
         is_position_unknown: page.unknown_position,
         is_last: page.last,
+        settings: page.settings.map(settings_from_proto).transpose()?,
     })
 }
 
@@ -285,7 +328,14 @@ mod tests {
         };
         let seen = Position { modseq: Modseq(8), ..position };
         let (notes, is_last) = (vec![listed], false);
-        let page = ListPage { notes, position, seen, is_comparison: true, is_position_unknown: true, is_last };
+        let settings = Some(SharedSettings {
+            title: SharedSetting { value: "Talk".to_owned(), changed: Timestamp(1) },
+            purge_interval_days: SharedSetting { value: 90, changed: Timestamp(2) },
+            keep_deleted_hours: SharedSetting { value: Some(48), changed: Timestamp(3) },
+            deletions: SharedSetting { value: Some(DeletionRule::DeletionsCount), changed: Timestamp(4) },
+        });
+        let page =
+            ListPage { notes, position, seen, is_comparison: true, is_position_unknown: true, is_last, settings };
         assert_eq!(page_from_proto(page_to_proto(page.clone())).expect("a written page is valid"), page);
         let progress = ListProgress { position, seen, is_comparison: true };
         assert_eq!(progress_from_proto(&progress_to_proto(progress)).expect("written progress is valid"), progress);

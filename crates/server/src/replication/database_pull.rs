@@ -8,7 +8,7 @@ use admin::answer::record;
 use admin::{AdminError, Progress, ProgressCallback, Unit};
 use base::Name;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseOptions, Databases, Identity, NewDatabase};
-use replica::{HeldBackNotes, Pull, PullStatistics, Target, Transfer, deletion_rule};
+use replica::{HeldBackNotes, Pull, PullStatistics, Target, Transfer};
 use serde_json::{Value, json};
 
 use super::rows::time_left;
@@ -110,8 +110,7 @@ pub(super) fn pull_changes(
     report: &mut ProgressCallback<'_>,
     statistics: &mut PullStatistics,
 ) -> Result<(), AdminError> {
-    let rule = deletion_rule(target.database.record().kind);
-    let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity, rule)?;
+    let receiver = Target::new(target.databases, target.database, &target.itself, &server.identity)?;
     let PullOptions { held_back, transfer, bytes_per_second_max, .. } = target.options;
     let clock = target.databases.clock();
     let began = clock.monotonic();

@@ -15,7 +15,7 @@ use instance::certificate::{ServerCredentials, server_name_in};
 use mail::content_names::name_as_stored;
 use notes::instance::{ListProgress, Position};
 use notes::replica::{ListedNote, ReplicaNote};
-use notes::{DatabaseKind, Identity, Item, ItemValue};
+use notes::{DatabaseKind, Identity, Item, ItemValue, SharedSettings};
 use prost::Message as _;
 use proto::v1::database_key::Key;
 use proto::v1::deposit_mail_request::Part;
@@ -528,7 +528,7 @@ impl RemoteDatabase<'_> {
         &self,
         selection: Option<&Selection>,
         each: &mut dyn FnMut(Vec<ListedNote>) -> ControlFlow<()>,
-    ) -> Result<(), AdminError> {
+    ) -> Result<Option<SharedSettings>, AdminError> {
         let mut progress = None;
         loop {
             let database = Some(self.key.clone());
@@ -540,7 +540,7 @@ impl RemoteDatabase<'_> {
                 return Err(AdminError::Cancelled);
             }
             if page.is_last {
-                return Ok(());
+                return Ok(page.settings);
             }
             let ListPage { position, seen, .. } = page;
             progress = Some(progress_to_proto(ListProgress { position, seen, is_comparison: true }));
