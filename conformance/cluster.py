@@ -29,6 +29,13 @@ LAST_CHANGES = 3
 SETTINGS = {"replication.replicators": "2"}
 
 
+class Member(replication.Member):
+    """A server that uses several connections at the same time."""
+
+    def make_server(self, program, folder, settings):
+        return super().make_server(program, folder, settings | SETTINGS)
+
+
 class NamespacedMember(replication.Member):
     """A server in a network namespace, and its links."""
 
@@ -54,7 +61,7 @@ class Cluster(replication.Cluster):
     def make_member(self, program, folder, name):
         if self.network:
             return NamespacedMember(program, folder, name, self.network)
-        return super().make_member(program, folder, name)
+        return Member(program, folder, name)
 
     def prepare(self):
         super().prepare()

@@ -32,6 +32,7 @@ class Network:
     def __init__(self, names):
         self.names = names
         self.lock = threading.Lock()
+        self.made = []
         # The ends of links: for each name, the device in its namespace and the address to which it leads.
         self.ends = {name: [] for name in names}
 
@@ -47,6 +48,7 @@ class Network:
         try:
             for name in self.names:
                 ip("netns", "add", self.namespace(name))
+                self.made.append(name)
                 self.inside(name, "link", "set", "lo", "up")
                 self.inside(name, "address", "add", f"{self.address(name)}/32", "dev", "lo")
             for number, (one, other) in enumerate(itertools.combinations(self.names, 2)):
@@ -60,7 +62,7 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for name in self.names:
+        for name in self.made:
             # The links vanish with one of their ends.
             subprocess.run(["ip", "netns", "delete", self.namespace(name)], check=False, capture_output=True)
 
